@@ -1,0 +1,1 @@
+//! What runs interpreted and what compiled; caches of methods and batches

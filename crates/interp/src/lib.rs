@@ -1,0 +1,1 @@
+//! Programs run as prepared nodes: the reference semantics

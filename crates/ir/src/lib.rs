@@ -1,0 +1,1 @@
+//! Types, signatures and programs: the one form that methods and batches share

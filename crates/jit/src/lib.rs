@@ -1,0 +1,1 @@
+//! Programs compiled to machine code

@@ -1,0 +1,1 @@
+//! What running code calls: mode tables, dispatch, built-in types

@@ -1,0 +1,1 @@
+//! A capsule: listeners, sessions, configuration

@@ -1,0 +1,1 @@
+//! One client's connection: handles, futures, checking, limits

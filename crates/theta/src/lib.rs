@@ -1,0 +1,1 @@
+//! The language Theta: parsing, checking and lowering

@@ -1,0 +1,1 @@
+//! Byte streams between processes: shared memory, unix sockets and TCP

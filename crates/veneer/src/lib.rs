@@ -1,0 +1,1 @@
+//! The Rust veneer: recording, futures, promises, control structures

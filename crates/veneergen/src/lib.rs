@@ -1,0 +1,1 @@
+//! Stubs for client languages from one description of the types

@@ -1,0 +1,1 @@
+//! Batches and replies as bytes and as text
