@@ -1,1 +1,27 @@
-//! Types, signatures and programs: the one form that methods and batches share
+//! Types, signatures and programs: the one form that methods and batches share.
+//!
+//! A Theta method and a client's batch are the same thing here: a [`Func`], a typed structured
+//! program over numbered variables. One verifier checks both, one interpreter and one compiler run
+//! both. A [`Program`] is everything a server has loaded: types, classes, routines and their funcs.
+//!
+//! Read [`Program`] first, then [`Stmt`] for what a program can say and [`builtin`] for the types
+//! that are always there.
+//!
+//! What is deliberately absent: no I/O, no object layout, no code addresses, no source text.
+//! Every value is one untagged 64-bit word (the IR's static types say which words are references),
+//! but nothing here depends on it.
+
+pub mod builtin;
+pub mod dispatch;
+pub mod program;
+pub mod stmt;
+pub mod types;
+
+pub use program::{Body, Class, ClassId, Field, Literal, Program, Routine, RoutineId};
+pub use stmt::{
+    Arm, ArmMatch, Block, Callee, Const, Func, FuncId, FuncKind, Operand, Site, Stmt, Var, VarDecl,
+};
+pub use types::{
+    Method, MethodId, MethodRef, Param, SignalId, SignalSig, Signature, Supertype, TypeDef, TypeId, TypeKind,
+    Types,
+};

@@ -1,0 +1,178 @@
+//! Everything that a server has loaded: types, classes, routines, and their code.
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+use std::collections::HashMap;
+
+use crate::stmt::{Callee, Func, FuncId};
+use crate::types::{Signature, TypeId, TypeKind, Types};
+
+/// A class.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClassId(u32);
+entity_impl!(ClassId, "class");
+
+/// A stand-alone routine or an instantiation of a generic one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RoutineId(u32);
+entity_impl!(RoutineId, "routine");
+
+/// A string of the program's text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Literal(u32);
+entity_impl!(Literal, "literal");
+
+/// An instance variable.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// Its static type.
+    pub ty: TypeId,
+}
+
+/// An implementation of types.
+#[derive(Clone, Debug)]
+pub struct Class {
+    /// Its name.
+    pub name: String,
+    /// Its own type, of kind [`TypeKind::Class`]. The supertypes of that type are the types that the class implements.
+    pub ty: TypeId,
+    /// Where its code is inherited from; the subclass's instance variables begin with the superclass's.
+    pub superclass: Option<ClassId>,
+    /// All instance variables, inherited ones first.
+    pub fields: Vec<Field>,
+    /// The body of each method of the class's own type, in that type's order; inherited bodies included.
+    pub bodies: Vec<FuncId>,
+}
+
+/// What a routine runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Body {
+    /// Theta code.
+    Func(FuncId),
+    /// Rust code of the runtime, registered under the routine's [`Routine::native`] name.
+    Native,
+}
+
+/// A stand-alone routine.
+#[derive(Clone, Debug)]
+pub struct Routine {
+    /// Its name, `array_new[int]` for an instantiation.
+    pub name: String,
+    /// Its heading.
+    pub signature: Signature,
+    /// What it runs.
+    pub body: Body,
+    /// The name of its native body, for instance `array_new`; empty for Theta code.
+    pub native: String,
+    /// The types it was instantiated with.
+    pub type_args: Vec<TypeId>,
+    /// Whether clients may call it.
+    pub public: bool,
+    /// The comment after its heading.
+    pub doc: String,
+}
+
+/// Everything that was loaded. Complete and unchanging once a server runs it.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// All types.
+    pub types: Types,
+    /// All classes.
+    pub classes: PrimaryMap<ClassId, Class>,
+    /// All routines.
+    pub routines: PrimaryMap<RoutineId, Routine>,
+    /// All code.
+    pub funcs: PrimaryMap<FuncId, Func>,
+    /// The strings that the code names.
+    pub literals: PrimaryMap<Literal, String>,
+    literal_ids: HashMap<String, Literal>,
+    routine_ids: HashMap<String, RoutineId>,
+}
+
+impl Program {
+    /// A program with the built-in types and nothing else.
+    pub fn new() -> Program {
+        Program::default()
+    }
+
+    /// The id of a string, made at its first use.
+    pub fn literal(&mut self, text: &str) -> Literal {
+        if let Some(id) = self.literal_ids.get(text) {
+            return *id;
+        }
+        let id = self.literals.push(text.to_owned());
+        self.literal_ids.insert(text.to_owned(), id);
+        id
+    }
+
+    /// Adds a routine. A later one of the same name hides the earlier from [`Program::find_routine`].
+    pub fn add_routine(&mut self, routine: Routine) -> RoutineId {
+        let name = routine.name.clone();
+        let id = self.routines.push(routine);
+        self.routine_ids.insert(name, id);
+        id
+    }
+
+    /// The routine of that name.
+    pub fn find_routine(&self, name: &str) -> Option<RoutineId> {
+        self.routine_ids.get(name).copied()
+    }
+
+    /// The class of that name.
+    pub fn find_class(&self, name: &str) -> Option<ClassId> {
+        self.classes.iter().find(|(_, c)| c.name == name).map(|(id, _)| id)
+    }
+
+    /// The heading of what a call runs; `within` is the function that contains the call.
+    /// `None` when a number in the callee is out of range.
+    pub fn signature<'a>(&'a self, callee: Callee, within: &'a Func) -> Option<&'a Signature> {
+        match callee {
+            Callee::Method(m) => {
+                if m.ty.as_u32() as usize >= self.types.len() {
+                    return None;
+                }
+                self.types.def(m.ty).methods.get(m.method).map(|m| &m.signature)
+            }
+            Callee::Routine(r) => self.routines.get(r).map(|r| &r.signature),
+            Callee::Procedure(i) => within.procedures.get(i as usize).map(|f| &f.signature),
+            Callee::Itself => Some(&within.signature),
+        }
+    }
+
+    /// What a call runs, for messages.
+    pub fn callee_name(&self, callee: Callee, within: &Func) -> String {
+        match callee {
+            Callee::Method(m) => {
+                format!("{}.{}", self.types.name(m.ty), self.types.method(m).name)
+            }
+            Callee::Routine(r) => self.routines[r].name.clone(),
+            Callee::Procedure(i) => {
+                within.procedures.get(i as usize).map_or_else(|| format!("procedure {i}"), |p| p.name.clone())
+            }
+            Callee::Itself => within.name.clone(),
+        }
+    }
+
+    /// Makes `cell[T]` for every public type, so that clients can have cells of whatever they can name
+    /// and the program need not change while it runs. Cells of cells are left out.
+    pub fn add_cells(&mut self) {
+        let elements: Vec<TypeId> = self
+            .types
+            .iter()
+            .filter(|(_, d)| d.public && !matches!(d.kind, TypeKind::Cell(_)))
+            .map(|(id, _)| id)
+            .collect();
+        for element in elements {
+            self.types.instance(TypeKind::Cell(element));
+        }
+    }
+
+    /// The class whose own type this is.
+    pub fn class_of_type(&self, ty: TypeId) -> Option<&Class> {
+        match self.types.kind(ty) {
+            TypeKind::Class(c) => self.classes.get(c),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! What a program can say: functions, blocks and statements over numbered variables.
+//!
+//! The form is structured (sequence, if, while, for each, break, continue, return, yield, signal,
+//! exit, except), because clients record structures and Theta is written in structures; a graph of
+//! basic blocks would have to be rebuilt for both. Expressions are flat: each call names the
+//! variables it fills.
+//!
+//! Rules that the verifier checks are listed in `verify`.
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+use crate::program::{ClassId, Literal, RoutineId};
+use crate::types::{MethodRef, SignalId, Signature, TypeId};
+
+/// A variable of one function.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Var(u32);
+entity_impl!(Var, "v");
+
+/// A function of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FuncId(u32);
+entity_impl!(FuncId, "func");
+
+/// A constant word.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Const {
+    /// The value of `null`.
+    Nil,
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// The bits of a real.
+    Real(u64),
+    /// A character.
+    Char(char),
+    /// A string of the program's table.
+    Str(Literal),
+}
+
+/// What a statement reads: a variable or a constant.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Operand {
+    /// The value of a variable.
+    Var(Var),
+    /// A constant.
+    Const(Const),
+}
+
+impl From<Var> for Operand {
+    fn from(v: Var) -> Self {
+        Operand::Var(v)
+    }
+}
+
+impl From<Const> for Operand {
+    fn from(c: Const) -> Self {
+        Operand::Const(c)
+    }
+}
+
+/// What a call runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Callee {
+    /// A method of the receiver, which is the first operand. Dispatched through the receiver's table,
+    /// save for basic types, whose methods are known.
+    Method(MethodRef),
+    /// A stand-alone routine.
+    Routine(RoutineId),
+    /// A batched procedure: an entry of [`Func::procedures`].
+    Procedure(u32),
+    /// The batched procedure that contains the call.
+    Itself,
+}
+
+/// Where a statement comes from, for messages: in a batch the number of the call (what the client
+/// names it by), in Theta code a byte offset in the file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
+pub struct Site(pub u32);
+
+/// A sequence of statements.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Block(pub Vec<Stmt>);
+
+/// A statement.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Stmt {
+    /// `dst := src`; the type of `src` is a subtype of that of `dst`.
+    Let {
+        /// The variable to fill.
+        dst: Var,
+        /// What to fill it with.
+        src: Operand,
+    },
+    /// Calls a procedure (never an iterator). As many `dsts` as results, or none to drop them all.
+    Call {
+        /// What to run.
+        callee: Callee,
+        /// The operands; the receiver is the first for a method.
+        args: SmallVec<[Operand; 3]>,
+        /// The variables for the results.
+        dsts: SmallVec<[Var; 1]>,
+        /// Where the call comes from.
+        site: Site,
+    },
+    /// Makes an object of a class from the values of all its instance variables, inherited ones first.
+    New {
+        /// The variable for the object.
+        dst: Var,
+        /// Its class.
+        class: ClassId,
+        /// The instance variables' values, in layout order.
+        fields: Vec<Operand>,
+        /// Where the constructor comes from.
+        site: Site,
+    },
+    /// Reads an instance variable.
+    Get {
+        /// The variable to fill.
+        dst: Var,
+        /// An object whose static type is the class's own type, or that of a subclass.
+        object: Operand,
+        /// The class whose variable it is.
+        class: ClassId,
+        /// Its position in the class's layout.
+        field: u32,
+    },
+    /// Writes an instance variable.
+    Set {
+        /// An object whose static type is the class's own type, or that of a subclass.
+        object: Operand,
+        /// The class whose variable it is.
+        class: ClassId,
+        /// Its position in the class's layout.
+        field: u32,
+        /// The new value.
+        value: Operand,
+    },
+    /// Runs one of two blocks.
+    If {
+        /// A truth value.
+        test: Operand,
+        /// Run when it is true.
+        then: Block,
+        /// Run when it is false.
+        otherwise: Block,
+    },
+    /// Runs `cond`, and while `test` is then true, `body` and `cond` again.
+    While {
+        /// The calls that compute the condition; `break` and `continue` must not occur in it.
+        cond: Block,
+        /// The condition.
+        test: Operand,
+        /// The body.
+        body: Block,
+    },
+    /// Calls an iterator and runs `body` for each step.
+    ForEach {
+        /// The iterator.
+        callee: Callee,
+        /// Its operands, the receiver first for a method.
+        args: SmallVec<[Operand; 3]>,
+        /// The variables filled at each step, as many as the iterator yields.
+        vars: SmallVec<[Var; 1]>,
+        /// The body.
+        body: Block,
+        /// Where the call of the iterator comes from.
+        site: Site,
+    },
+    /// Leaves the innermost loop.
+    Break,
+    /// Goes on with the next step of the innermost loop.
+    Continue,
+    /// Ends the function with its results; without results in an iterator.
+    Return(SmallVec<[Operand; 1]>),
+    /// Hands the loop's body a step; only in an iterator.
+    Yield(SmallVec<[Operand; 1]>),
+    /// Ends the function with an exception, which its heading lists or which is `failure`. Not seen by the handlers of
+    /// this function.
+    Signal {
+        /// The exception.
+        signal: SignalId,
+        /// Its values.
+        values: SmallVec<[Operand; 1]>,
+    },
+    /// Jumps to the innermost arm around it that takes this exception.
+    Exit {
+        /// The exception.
+        signal: SignalId,
+        /// Its values.
+        values: SmallVec<[Operand; 1]>,
+    },
+    /// Runs `body`; when one of its calls signals an exception, or an `exit` in it names one, that the first
+    /// fitting arm takes, runs that arm. What no arm takes goes on outwards. Arms are not covered
+    /// by the handlers of their own statement.
+    Except {
+        /// What is covered.
+        body: Block,
+        /// The handlers, tried in order.
+        arms: Vec<Arm>,
+    },
+}
+
+/// Which exceptions a handler takes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ArmMatch {
+    /// These, by name. If `Arm::vars` is not empty, the exceptions have as many values, of fitting types.
+    Named(SmallVec<[SignalId; 1]>),
+    /// All. `Arm::vars` is empty or one variable of type `string`, filled with the exception's name.
+    Others,
+}
+
+/// A handler.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Arm {
+    /// What it takes.
+    pub takes: ArmMatch,
+    /// The variables for the exception's values; empty ignores them.
+    pub vars: SmallVec<[Var; 1]>,
+    /// What it runs.
+    pub body: Block,
+}
+
+/// What a function is for; decides its hidden arguments and who may call it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum FuncKind {
+    /// A stand-alone procedure or iterator.
+    Routine,
+    /// A method; its first parameter is the receiver, whose type is the class's own type.
+    Method,
+    /// A client's control structure or call sequence. Its parameters are the constant references it uses.
+    Batch,
+    /// A batched procedure.
+    Procedure,
+}
+
+/// A variable's type, and its name if the source gave one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VarDecl {
+    /// For messages and the text form; may be empty.
+    pub name: String,
+    /// Its static type.
+    pub ty: TypeId,
+}
+
+/// A checked or yet to be checked piece of code.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Func {
+    /// For messages: `Elem.touch`, `swap`.
+    pub name: String,
+    /// What it is for.
+    pub kind: FuncKind,
+    /// Its heading. For a method the receiver is not part of it, but it is variable 0.
+    pub signature: Signature,
+    /// All variables; the receiver and the arguments come first.
+    pub vars: PrimaryMap<Var, VarDecl>,
+    /// What it does.
+    pub body: Block,
+    /// The batched procedures that it may call.
+    pub procedures: Vec<Arc<Func>>,
+}
+
+impl Func {
+    /// How many of the variables are filled by the caller, the receiver included.
+    pub fn param_count(&self) -> usize {
+        self.signature.params.len() + usize::from(self.kind == FuncKind::Method)
+    }
+
+    /// The variables filled by the caller.
+    pub fn params(&self) -> impl Iterator<Item = Var> + use<> {
+        (0..self.param_count() as u32).map(Var::from_u32)
+    }
+}

@@ -1,0 +1,435 @@
+//! Types, their methods' signatures, and the subtype relation.
+//!
+//! Every type a program can name has a [`TypeId`]; instantiations of the built-in generic types are
+//! types of their own (`array[int]` and `array[string]` have nothing in common: theta.md 5).
+//! A type's method list is complete: inherited methods are in it, renamed where the type renames them,
+//! so that a call needs a type and an index and no search.
+
+use std::collections::HashMap;
+
+use cranelift_entity::{PrimaryMap, entity_impl};
+
+use crate::builtin::{self, Builtin};
+use crate::program::ClassId;
+
+/// A type of a program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TypeId(u32);
+entity_impl!(TypeId, "type");
+
+/// The name of an exception, interned.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SignalId(u32);
+entity_impl!(SignalId, "signal");
+
+impl SignalId {
+    /// `failure(string)`, which every call may signal (theta.md 7).
+    pub const FAILURE: SignalId = SignalId(0);
+}
+
+/// The position of a method in its type's list.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MethodId(u32);
+entity_impl!(MethodId, "method");
+
+/// A method of a type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct MethodRef {
+    /// The type through which the method is called.
+    pub ty: TypeId,
+    /// Its position in that type's list.
+    pub method: MethodId,
+}
+
+/// What kind of type this is; decides representation and equality.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TypeKind {
+    /// Only value `nil`; the word 0.
+    Null,
+    /// The words 0 and 1.
+    Bool,
+    /// A 64-bit two's complement integer.
+    Int,
+    /// The bits of an IEEE 754 double.
+    Real,
+    /// A Unicode scalar value.
+    Char,
+    /// An immutable text; a reference.
+    String,
+    /// The type above all others; a word of *any* type cannot be told apart, so only references may be
+    /// converted to it.
+    Any,
+    /// `array[T]`
+    Array(TypeId),
+    /// `sequence[T]`
+    Sequence(TypeId),
+    /// `list[T]`
+    List(TypeId),
+    /// `cell[T]`
+    Cell(TypeId),
+    /// A user's type.
+    Object,
+    /// A class's own type, known only in its module: its methods include the private ones and its
+    /// instance variables can be selected.
+    Class(ClassId),
+}
+
+impl TypeKind {
+    /// Whether words of this type are values themselves and not references to objects
+    /// (theta.md 5: they cross to clients as themselves).
+    pub fn is_basic(self) -> bool {
+        matches!(self, TypeKind::Null | TypeKind::Bool | TypeKind::Int | TypeKind::Real | TypeKind::Char)
+    }
+
+    /// The element type of an instantiation of a built-in generic type.
+    pub fn element(self) -> Option<TypeId> {
+        match self {
+            TypeKind::Array(t) | TypeKind::Sequence(t) | TypeKind::List(t) | TypeKind::Cell(t) => Some(t),
+            _ => None,
+        }
+    }
+}
+
+/// A named argument.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Param {
+    /// Its name in the heading; only documentation.
+    pub name: String,
+    /// Its type.
+    pub ty: TypeId,
+}
+
+/// An exception of a heading: a name and the types of its values.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SignalSig {
+    /// The name.
+    pub name: SignalId,
+    /// The types of the values; empty for most exceptions.
+    pub values: Vec<TypeId>,
+}
+
+/// The heading of a routine or method, without its name and without the receiver.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Signature {
+    /// The arguments, in order.
+    pub params: Vec<Param>,
+    /// The results of a procedure; empty for an iterator.
+    pub results: Vec<TypeId>,
+    /// The types yielded at each step, if this is an iterator.
+    pub yields: Option<Vec<TypeId>>,
+    /// The declared exceptions; `failure(string)` is possible besides and not listed.
+    pub signals: Vec<SignalSig>,
+}
+
+impl Signature {
+    /// Whether this is an iterator, which can only be called by a `for` or FOREACH.
+    pub fn is_iterator(&self) -> bool {
+        self.yields.is_some()
+    }
+
+    /// The declared exception of that name.
+    pub fn signal(&self, name: SignalId) -> Option<&SignalSig> {
+        self.signals.iter().find(|s| s.name == name)
+    }
+}
+
+/// A method of a type: its name, its heading, and where it comes from.
+#[derive(Clone, Debug)]
+pub struct Method {
+    /// The name by which this type's users call it.
+    pub name: String,
+    /// The heading.
+    pub signature: Signature,
+    /// The methods of supertypes (and, for a class's own type, of the implemented types and of the
+    /// superclass) that this one stands for: a call through any of them must reach the same body.
+    pub stands_for: Vec<MethodRef>,
+    /// The comment after the heading.
+    pub doc: String,
+    /// For methods of built-in types: the row of the built-in table.
+    pub builtin: Option<&'static Builtin>,
+    /// Whether it can be called from outside its module; false only for private methods of a class.
+    pub public: bool,
+}
+
+/// A supertype as declared: `T {new for old}`.
+#[derive(Clone, Debug)]
+pub struct Supertype {
+    /// The type above.
+    pub ty: TypeId,
+    /// Pairs (new name, old name).
+    pub renames: Vec<(String, String)>,
+}
+
+/// A type's specification.
+#[derive(Clone, Debug)]
+pub struct TypeDef {
+    /// Its name as a program writes it, `array[int]` for an instantiation. Unique among public types.
+    pub name: String,
+    /// What kind of type it is.
+    pub kind: TypeKind,
+    /// The declared supertypes (`any` is not listed).
+    pub supertypes: Vec<Supertype>,
+    /// All methods, inherited ones included.
+    pub methods: PrimaryMap<MethodId, Method>,
+    /// Whether its objects never change.
+    pub immutable: bool,
+    /// Whether clients may see it.
+    pub public: bool,
+    /// The comment after its heading.
+    pub doc: String,
+}
+
+/// All types of a program, and the interned names of exceptions.
+#[derive(Clone, Debug)]
+pub struct Types {
+    defs: PrimaryMap<TypeId, TypeDef>,
+    instances: HashMap<TypeKind, TypeId>,
+    signals: PrimaryMap<SignalId, String>,
+    signal_ids: HashMap<String, SignalId>,
+}
+
+impl Types {
+    /// The type with the single value `nil`.
+    pub const NULL: TypeId = TypeId(0);
+    /// Truth values.
+    pub const BOOL: TypeId = TypeId(1);
+    /// 64-bit integers.
+    pub const INT: TypeId = TypeId(2);
+    /// 64-bit floating point.
+    pub const REAL: TypeId = TypeId(3);
+    /// Unicode scalar values.
+    pub const CHAR: TypeId = TypeId(4);
+    /// Texts.
+    pub const STRING: TypeId = TypeId(5);
+    /// The type above all others.
+    pub const ANY: TypeId = TypeId(6);
+
+    /// The built-in types and no others.
+    pub fn new() -> Types {
+        let mut types = Types {
+            defs: PrimaryMap::new(),
+            instances: HashMap::new(),
+            signals: PrimaryMap::new(),
+            signal_ids: HashMap::new(),
+        };
+        types.signal("failure");
+        let kinds = [
+            ("null", TypeKind::Null),
+            ("bool", TypeKind::Bool),
+            ("int", TypeKind::Int),
+            ("real", TypeKind::Real),
+            ("char", TypeKind::Char),
+            ("string", TypeKind::String),
+            ("any", TypeKind::Any),
+        ];
+        // Two passes: headings of one built-in type name the others.
+        for (name, kind) in kinds {
+            let id = types.defs.push(TypeDef {
+                name: name.to_owned(),
+                kind,
+                supertypes: Vec::new(),
+                methods: PrimaryMap::new(),
+                immutable: kind != TypeKind::Any,
+                public: true,
+                doc: String::new(),
+            });
+            types.instances.insert(kind, id);
+        }
+        for (_, kind) in kinds {
+            builtin::add_methods(&mut types, kind);
+        }
+        types
+    }
+
+    /// The instantiation of a built-in generic type, made at its first use.
+    ///
+    /// # Panics
+    /// When `kind` is not one of `Array`, `Sequence`, `List`, `Cell`: the other types are made once.
+    pub fn instance(&mut self, kind: TypeKind) -> TypeId {
+        if let Some(id) = self.instances.get(&kind) {
+            return *id;
+        }
+        let element = kind.element().expect("only generic built-in types are instantiated");
+        let family = match kind {
+            TypeKind::Array(_) => "array",
+            TypeKind::Sequence(_) => "sequence",
+            TypeKind::List(_) => "list",
+            _ => "cell",
+        };
+        let id = self.defs.push(TypeDef {
+            name: format!("{family}[{}]", self.defs[element].name),
+            kind,
+            supertypes: Vec::new(),
+            methods: PrimaryMap::new(),
+            immutable: matches!(kind, TypeKind::Sequence(_) | TypeKind::List(_)),
+            public: self.defs[element].public,
+            doc: String::new(),
+        });
+        self.instances.insert(kind, id);
+        builtin::add_methods(self, kind);
+        id
+    }
+
+    /// The instantiation, if it was made already.
+    pub fn find_instance(&self, kind: TypeKind) -> Option<TypeId> {
+        self.instances.get(&kind).copied()
+    }
+
+    /// Adds a user's type or a class's own type. Its methods may be filled in later through
+    /// [`Types::def_mut`], so that types can name each other.
+    pub fn add(&mut self, def: TypeDef) -> TypeId {
+        self.defs.push(def)
+    }
+
+    /// The definition of a type.
+    pub fn def(&self, id: TypeId) -> &TypeDef {
+        &self.defs[id]
+    }
+
+    /// The definition of a type, to be completed.
+    pub fn def_mut(&mut self, id: TypeId) -> &mut TypeDef {
+        &mut self.defs[id]
+    }
+
+    /// The kind of a type.
+    pub fn kind(&self, id: TypeId) -> TypeKind {
+        self.defs[id].kind
+    }
+
+    /// The name of a type.
+    pub fn name(&self, id: TypeId) -> &str {
+        &self.defs[id].name
+    }
+
+    /// All types, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = (TypeId, &TypeDef)> {
+        self.defs.iter()
+    }
+
+    /// How many types there are.
+    pub fn len(&self) -> usize {
+        self.defs.len()
+    }
+
+    /// Never true: the built-in types are always there.
+    pub fn is_empty(&self) -> bool {
+        self.defs.is_empty()
+    }
+
+    /// A method.
+    pub fn method(&self, m: MethodRef) -> &Method {
+        &self.defs[m.ty].methods[m.method]
+    }
+
+    /// The method of that name.
+    pub fn find_method(&self, ty: TypeId, name: &str) -> Option<MethodRef> {
+        let (method, _) = self.defs[ty].methods.iter().find(|(_, m)| m.name == name)?;
+        Some(MethodRef { ty, method })
+    }
+
+    /// The first type of that name that is public, or else any of that name.
+    pub fn find(&self, name: &str) -> Option<TypeId> {
+        let mut named = self.defs.iter().filter(|(_, d)| d.name == name);
+        let first = named.next()?;
+        if first.1.public {
+            return Some(first.0);
+        }
+        Some(named.find(|(_, d)| d.public).map_or(first.0, |(id, _)| id))
+    }
+
+    /// The id of an exception's name, made at its first use.
+    pub fn signal(&mut self, name: &str) -> SignalId {
+        if let Some(id) = self.signal_ids.get(name) {
+            return *id;
+        }
+        let id = self.signals.push(name.to_owned());
+        self.signal_ids.insert(name.to_owned(), id);
+        id
+    }
+
+    /// The id of an exception's name, if some heading has it.
+    pub fn find_signal(&self, name: &str) -> Option<SignalId> {
+        self.signal_ids.get(name).copied()
+    }
+
+    /// The name of an exception.
+    pub fn signal_name(&self, id: SignalId) -> &str {
+        self.signals.get(id).map_or("?", |s| s)
+    }
+
+    /// The names of all exceptions.
+    pub fn signals(&self) -> impl Iterator<Item = (SignalId, &str)> {
+        self.signals.iter().map(|(id, name)| (id, name.as_str()))
+    }
+
+    /// Whether `sub` is `sup` or lies below it. Basic types are below `any` in the language, but
+    /// not here: a basic word carries no type, so the front end must not convert one to `any`.
+    ///
+    /// Cost: walks the declared supertypes.
+    pub fn is_subtype(&self, sub: TypeId, sup: TypeId) -> bool {
+        if sub == sup {
+            return true;
+        }
+        if sup == Types::ANY {
+            return !self.defs[sub].kind.is_basic();
+        }
+        self.defs[sub].supertypes.iter().any(|s| self.is_subtype(s.ty, sup))
+    }
+
+    /// Whether a method headed `sub` may stand where `sup` is declared: as many arguments, each
+    /// argument type a supertype, each result a subtype, exceptions a subset (theta.md 5).
+    pub fn conforms(&self, sub: &Signature, sup: &Signature) -> bool {
+        sub.params.len() == sup.params.len()
+            && sub.params.iter().zip(&sup.params).all(|(a, b)| self.is_subtype(b.ty, a.ty))
+            && sub.results.len() == sup.results.len()
+            && sub.results.iter().zip(&sup.results).all(|(a, b)| self.is_subtype(*a, *b))
+            && match (&sub.yields, &sup.yields) {
+                (None, None) => true,
+                (Some(a), Some(b)) => {
+                    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.is_subtype(*a, *b))
+                }
+                _ => false,
+            }
+            && sub.signals.iter().all(|s| {
+                sup.signal(s.name).is_some_and(|t| {
+                    s.values.len() == t.values.len()
+                        && s.values.iter().zip(&t.values).all(|(a, b)| self.is_subtype(*a, *b))
+                })
+            })
+    }
+
+    /// The heading as a program writes it: `fetch (user: string) returns (DataElem) signals (not_found)`.
+    pub fn heading(&self, name: &str, s: &Signature) -> String {
+        use std::fmt::Write;
+        let list = |ids: &[TypeId]| ids.iter().map(|t| self.name(*t)).collect::<Vec<_>>().join(", ");
+        let mut out = format!("{name} (");
+        for (i, p) in s.params.iter().enumerate() {
+            let comma = if i > 0 { ", " } else { "" };
+            let _ = write!(out, "{comma}{}: {}", p.name, self.name(p.ty));
+        }
+        out.push(')');
+        if let Some(yields) = &s.yields {
+            let _ = write!(out, " yields ({})", list(yields));
+        } else if !s.results.is_empty() {
+            let _ = write!(out, " returns ({})", list(&s.results));
+        }
+        if !s.signals.is_empty() {
+            let signals: Vec<String> = s
+                .signals
+                .iter()
+                .map(|g| match g.values.as_slice() {
+                    [] => self.signal_name(g.name).to_owned(),
+                    values => format!("{} ({})", self.signal_name(g.name), list(values)),
+                })
+                .collect();
+            let _ = write!(out, " signals ({})", signals.join(", "));
+        }
+        out
+    }
+}
+
+impl Default for Types {
+    fn default() -> Self {
+        Types::new()
+    }
+}
