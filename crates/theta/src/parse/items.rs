@@ -1,0 +1,454 @@
+//! Files, modules, types, classes, actors, routines.
+
+use std::sync::Arc;
+
+use super::Parser;
+use crate::ast::*;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::lexer::Tok;
+use crate::source::Span;
+
+impl Parser<'_> {
+    /// `file`
+    pub(super) fn file(&mut self) -> File {
+        let (mut imports, mut items) = (vec![], vec![]);
+        while !self.is(Tok::EndOfFile) {
+            let before = self.at;
+            if self.is(Tok::Import) {
+                imports.push(self.import());
+            } else {
+                items.extend(self.item());
+            }
+            if self.at == before {
+                self.skip_to_item();
+            }
+        }
+        File { id: self.file, imports, items }
+    }
+
+    fn import(&mut self) -> Import {
+        let start = self.bump().start;
+        let mut path = vec![self.expect_name()];
+        while self.take(Tok::Dot) {
+            path.push(self.expect_name());
+        }
+        let mut names = None;
+        if self.is_here(Tok::LParen) {
+            self.bump();
+            let mut list = vec![];
+            loop {
+                let there = self.expect_name();
+                let renamed = self.is_name(0, "as");
+                let here = if renamed {
+                    self.bump();
+                    self.expect_name()
+                } else {
+                    there.clone()
+                };
+                list.push((there, here));
+                if !self.take(Tok::Comma) {
+                    break;
+                }
+            }
+            self.expect(Tok::RParen);
+            names = Some(list);
+        }
+        Import { path, names, span: self.since(start) }
+    }
+
+    /// Leaves tokens until one that can start an item at the start of a line.
+    fn skip_to_item(&mut self) {
+        loop {
+            self.bump();
+            match self.tok() {
+                Tok::EndOfFile => return,
+                Tok::Import | Tok::Module if self.token().new_line => return,
+                Tok::Name if self.token().new_line && self.starts_item() => return,
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a name and `=`, `(` or `[` come next.
+    fn starts_item(&self) -> bool {
+        self.is(Tok::Name)
+            && matches!(self.ahead(1).tok, Tok::Eq | Tok::LParen | Tok::LBracket)
+            && !self.ahead(1).new_line
+    }
+
+    /// `item`
+    fn item(&mut self) -> Option<Item> {
+        let doc = self.doc_before();
+        if self.is(Tok::Module) {
+            return Some(Item::Module(self.module()));
+        }
+        if self.is_name(0, "native") && self.ahead(1).tok == Tok::Str {
+            self.bump();
+            let rust = self.string();
+            return Some(Item::NativeRoutine(NativeRoutine { rust, heading: self.heading() }));
+        }
+        let named = self.is(Tok::Name) || (self.tok().is_word() && self.ahead(1).tok == Tok::Eq);
+        if !named {
+            self.expected("a definition");
+            return None;
+        }
+        if self.ahead(1).tok != Tok::Eq {
+            if !matches!(self.ahead(1).tok, Tok::LParen | Tok::LBracket) {
+                self.bump();
+                self.expected("`=` or `(`");
+                return None;
+            }
+            let mut routine = self.routine();
+            if routine.heading.doc.is_empty() {
+                routine.heading.doc = doc;
+            }
+            return Some(Item::Routine(routine));
+        }
+        let start = self.token().start;
+        let name = self.expect_name_or(|_| true);
+        self.bump();
+        let immutable_type = self.is(Tok::Immutable);
+        let actor_type = self.is(Tok::Actor) && self.ahead(1).tok == Tok::Type;
+        Some(match self.tok() {
+            _ if immutable_type || actor_type => Item::Type(self.type_def(name, doc, start)),
+            Tok::Type => Item::Type(self.type_def(name, doc, start)),
+            Tok::Class => Item::Class(self.class_def(name, doc, start)),
+            Tok::Actor | Tok::Functional => Item::Actor(self.actor_def(name, doc, start)),
+            _ => Item::Equate(Equate { name, value: self.expression() }),
+        })
+    }
+
+    fn module(&mut self) -> Module {
+        let start = self.bump().start;
+        let name = self.expect_name();
+        let exports = if self.take(Tok::Exports) { self.names() } else { vec![] };
+        self.open(&name);
+        let items = self.nested(|p| p.module_items()).unwrap_or_default();
+        self.close();
+        Module { name, exports, items, span: self.since(start) }
+    }
+
+    fn module_items(&mut self) -> Vec<Item> {
+        let mut items = vec![];
+        while !self.is(Tok::EndOfFile) && !self.is(Tok::End) {
+            let before = self.at;
+            items.extend(self.item());
+            if self.at == before {
+                self.skip_member();
+            }
+        }
+        items
+    }
+
+    /// Leaves tokens until the next line that starts with a name, or an `end`.
+    fn skip_member(&mut self) {
+        loop {
+            self.bump();
+            match self.tok() {
+                Tok::EndOfFile | Tok::End => return,
+                Tok::Name if self.token().new_line => return,
+                tok if tok.is_word() && self.token().new_line => return,
+                _ => {}
+            }
+        }
+    }
+
+    /// The value of a string token that must be here, and its place.
+    fn string(&mut self) -> (String, Span) {
+        if !self.is(Tok::Str) {
+            self.expected("a string");
+            return (String::new(), self.here());
+        }
+        let token = self.bump();
+        (crate::lexer::unquote(self.text_of(token)).0, self.span_of(token))
+    }
+
+    /// `heading`
+    fn heading(&mut self) -> Heading {
+        let start = self.token().start;
+        let name = self.expect_name_or(|_| true);
+        let parms = self.parms();
+        let args = self.paren_decls();
+        let result = self.result();
+        let signals = self.signals();
+        let wheres = self.wheres();
+        let span = self.since(start);
+        Heading { name, parms, args, result, signals, wheres, span, doc: self.doc_after() }
+    }
+
+    /// `routine`, which is also `method`
+    fn routine(&mut self) -> Routine {
+        let heading = self.heading();
+        let (body, end) = self.routine_body(&heading.name);
+        Routine { heading, body, end }
+    }
+
+    fn routine_body(&mut self, name: &Ident) -> (Body, Span) {
+        self.open(name);
+        let body = self.body();
+        let end = self.close();
+        (body, end)
+    }
+
+    fn type_def(&mut self, name: Ident, doc: String, start: u32) -> TypeDef {
+        let immutable = self.take(Tok::Immutable);
+        let actor = self.take(Tok::Actor);
+        self.expect(Tok::Type);
+        let parms = self.parms();
+        let mut supers = vec![];
+        if self.take(Tok::Lt) {
+            loop {
+                let ty = self.type_expr();
+                let renames = self.renames();
+                supers.push((ty, renames));
+                if !self.take(Tok::Comma) {
+                    break;
+                }
+            }
+        }
+        let wheres = self.wheres();
+        self.open(&name);
+        let (mut methods, mut equates) = (vec![], vec![]);
+        while !self.is(Tok::EndOfFile) && !self.at_end() {
+            let before = self.at;
+            if self.is(Tok::Name) && self.ahead(1).tok == Tok::Eq {
+                equates.push(self.equate());
+            } else if self.is(Tok::Name) || (self.tok().is_word() && self.ahead(1).tok == Tok::LParen) {
+                methods.push(self.heading());
+            } else {
+                self.expected("a method heading or `end`");
+            }
+            if self.at == before {
+                self.skip_member();
+            }
+        }
+        self.close();
+        TypeDef { name, immutable, actor, parms, supers, wheres, methods, equates, doc, span: self.since(start) }
+    }
+
+    /// Whether `end` is next, and not a method that is called so.
+    fn at_end(&self) -> bool {
+        self.is(Tok::End) && self.ahead(1).tok != Tok::LParen
+    }
+
+    fn equate(&mut self) -> Equate {
+        let name = self.expect_name();
+        self.bump();
+        Equate { name, value: self.expression() }
+    }
+
+    /// `[ renames ]`
+    fn renames(&mut self) -> Vec<Rename> {
+        let mut renames = vec![];
+        if !self.is_here(Tok::LBrace) {
+            return renames;
+        }
+        self.bump();
+        loop {
+            let new = self.expect_name();
+            self.expect(Tok::For);
+            let old = self.expect_name();
+            renames.push(Rename { new, old });
+            if !self.take(Tok::Comma) {
+                break;
+            }
+        }
+        self.expect(Tok::RBrace);
+        renames
+    }
+
+    /// `[ "native" string ]`
+    fn native(&mut self) -> Option<(String, Span)> {
+        if !self.is_name(0, "native") || self.ahead(1).tok != Tok::Str {
+            return None;
+        }
+        self.bump();
+        Some(self.string())
+    }
+
+    fn implements(&mut self) -> Vec<TypeExpr> {
+        if self.take(Tok::Implements) { self.types() } else { vec![] }
+    }
+
+    fn class_def(&mut self, name: Ident, doc: String, start: u32) -> ClassDef {
+        self.bump();
+        let mut class = ClassDef {
+            native: self.native(),
+            parms: self.parms(),
+            implements: self.implements(),
+            inherits: None,
+            wheres: vec![],
+            provides: vec![],
+            hides: vec![],
+            ivars: vec![],
+            equates: vec![],
+            methods: vec![],
+            makers: vec![],
+            headings: vec![],
+            doc,
+            span: self.since(start),
+            name,
+        };
+        if self.take(Tok::Inherits) {
+            let ty = self.type_expr();
+            class.inherits = Some((ty, self.renames()));
+        }
+        class.wheres = self.wheres();
+        if self.take(Tok::Provides) {
+            class.provides = self.names();
+        }
+        if self.take(Tok::Hides) {
+            class.hides = self.names();
+        }
+        self.open(&class.name);
+        while !self.is(Tok::EndOfFile) && !self.at_end() {
+            let before = self.at;
+            self.class_member(&mut class);
+            if self.at == before {
+                self.skip_member();
+            }
+        }
+        self.close();
+        class.span = self.since(start);
+        class
+    }
+
+    fn class_member(&mut self, class: &mut ClassDef) {
+        match self.ahead(1).tok {
+            _ if !self.is(Tok::Name) && !(self.tok().is_word() && self.ahead(1).tok == Tok::LParen) => {
+                self.expected("an instance variable, a method or `end`");
+            }
+            Tok::Colon | Tok::Comma => self.ivars(&mut class.ivars),
+            Tok::Eq => class.equates.push(self.equate()),
+            Tok::LParen | Tok::LBracket if class.native.is_some() => class.headings.push(self.heading()),
+            Tok::LParen | Tok::LBracket => self.method_or_maker(class),
+            _ => {
+                self.bump();
+                self.expected("`:` or `(`");
+            }
+        }
+    }
+
+    fn ivars(&mut self, ivars: &mut Vec<Formal>) {
+        let names = self.names();
+        self.expect(Tok::Colon);
+        let ty = self.type_expr();
+        ivars.extend(names.into_iter().map(|name| Formal { name, ty: ty.clone() }));
+        self.take(Tok::Semi);
+    }
+
+    fn method_or_maker(&mut self, class: &mut ClassDef) {
+        let start = self.token().start;
+        let name = self.expect_name_or(|_| true);
+        let parms = self.parms();
+        let args = self.paren_decls();
+        let mut makes = None;
+        let mut result = Outcome { yields: false, types: vec![] };
+        if self.take(Tok::Makes) {
+            self.expect(Tok::LParen);
+            makes = Some(self.type_expr());
+            self.expect(Tok::RParen);
+        } else {
+            result = self.result();
+        }
+        let signals = self.signals();
+        let wheres = self.wheres();
+        let span = self.since(start);
+        let heading = Heading { name, parms, args, result, signals, wheres, span, doc: self.doc_after() };
+        let (body, end) = self.routine_body(&heading.name);
+        match makes {
+            Some(made) => class.makers.push(Maker { heading, class: made, body, end }),
+            None => class.methods.push(Routine { heading, body, end }),
+        }
+    }
+
+    fn actor_def(&mut self, name: Ident, doc: String, start: u32) -> ActorDef {
+        let functional = self.take(Tok::Functional);
+        self.expect(Tok::Actor);
+        let mut actor = ActorDef {
+            functional,
+            native: self.native(),
+            parms: self.parms(),
+            implements: self.implements(),
+            wheres: self.wheres(),
+            ivars: vec![],
+            equates: vec![],
+            methods: vec![],
+            creators: vec![],
+            disables: vec![],
+            headings: vec![],
+            doc,
+            span: self.since(start),
+            name,
+        };
+        self.open(&actor.name);
+        while !self.is(Tok::EndOfFile) && !self.at_end() {
+            let before = self.at;
+            self.actor_member(&mut actor);
+            if self.at == before {
+                self.skip_member();
+            }
+        }
+        self.close();
+        actor.span = self.since(start);
+        actor
+    }
+
+    fn actor_member(&mut self, actor: &mut ActorDef) {
+        match (self.tok(), self.ahead(1).tok) {
+            (Tok::New, _) => actor.creators.push(self.creator(actor.native.is_some())),
+            (Tok::Disable, _) => actor.disables.push(self.disable()),
+            (Tok::Name, Tok::Colon | Tok::Comma) => self.ivars(&mut actor.ivars),
+            (Tok::Name, Tok::Eq) => actor.equates.push(self.equate()),
+            (tok, Tok::LParen | Tok::LBracket) if tok == Tok::Name || tok.is_word() => {
+                if actor.native.is_some() {
+                    actor.headings.push(self.heading());
+                } else {
+                    actor.methods.push(self.routine());
+                }
+            }
+            (Tok::Name, _) => {
+                self.bump();
+                self.expected("`:` or `(`");
+            }
+            _ => self.expected("an instance variable, a method or `end`"),
+        }
+    }
+
+    fn creator(&mut self, native: bool) -> Creator {
+        let word = self.bump();
+        let span = self.span_of(word);
+        let args = self.paren_decls();
+        let body = if native {
+            vec![]
+        } else {
+            self.routine_body(&Ident { name: Arc::from("new"), span }).0
+        };
+        Creator { args, body, span }
+    }
+
+    fn disable(&mut self) -> Disable {
+        self.bump();
+        let method = self.expect_name();
+        let mut args = vec![];
+        if self.is_here(Tok::LParen) {
+            self.bump();
+            args = self.names();
+            self.expect(Tok::RParen);
+        }
+        self.expect(Tok::When);
+        Disable { method, args, condition: self.expression() }
+    }
+
+    /// The word of a construct after its `end`, as in `end for` (E0108).
+    pub(super) fn stray_closing_word(&mut self, opener: Tok) {
+        let next = self.token();
+        if next.tok != opener || next.new_line || self.starts_statement_of(opener) {
+            return;
+        }
+        let word = self.text_of(next);
+        let message = format!("`{word}` does not belong after `end`");
+        self.report(Diagnostic::error(Code::E0108, self.here(), message).help("write `end`"));
+        self.bump();
+    }
+}
