@@ -1,1 +1,38 @@
-//! Byte streams between processes: shared memory, unix sockets and TCP
+//! Byte streams between processes: shared memory, unix sockets and TCP.
+//!
+//! A [`Stream`] carries bytes in order, both ways, between a client process and a server process, and
+//! carries the same bytes whatever is under it. It knows nothing of what the bytes mean: frames, limits
+//! on frames and checking of their content belong to its user. Read [`Stream`] first, then [`Listener`]
+//! and [`Address`].
+//!
+//! What is deliberately absent: an async runtime, a protocol, encryption, and any periodic wake-up. A
+//! stream that nobody uses costs no time.
+//!
+//! ```text
+//! address    names of listeners, as URLs
+//! stream     Stream, its errors, its stopper; chooses one of the two below
+//! socket     a stream over a unix or TCP socket
+//! shm        a stream over two rings in memory shared by both processes
+//!   mapped     the shared memory itself: the only unsafe code
+//!   ring       positions and copies; checks whatever the peer wrote
+//!   wait       spin, then sleep; what ends a sleep
+//!   monitor    one thread that notices peers that died
+//!   handover   how the memory gets from the server to the client
+//! listener   Listener, its socket files, its stopper
+//! ```
+//!
+//! The peer is not trusted (`docs/spec/transport.md` says what it may try and what it gets): nothing
+//! that it writes is read twice, no allocation has a size that it chose, and its misbehaviour ends its
+//! own stream and no other.
+
+mod address;
+mod attention;
+mod listener;
+mod shm;
+mod socket;
+mod stream;
+
+pub use address::{Address, AddressError, default_directory};
+pub use listener::{AcceptError, ListenError, ListenOptions, Listener, Stopper};
+pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
+pub use stream::{ConnectError, ConnectOptions, ReadError, Stream, StreamStopper, WriteError};

@@ -1,0 +1,288 @@
+//! Where a server listens, as a URL: `shm:///path`, `unix:///path`, `tcp://host:port`.
+//!
+//! Paths are taken as they are written: there are no percent escapes. Read [`Address`].
+
+use std::fmt;
+use std::net::{IpAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// Where a server listens and a client connects.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// Shared memory, handed over by a unix socket at this path.
+    Shm(PathBuf),
+    /// A unix stream socket at this path.
+    Unix(PathBuf),
+    /// A TCP socket.
+    Tcp {
+        /// A name, an IPv4 address, or an IPv6 address without brackets.
+        host: String,
+        /// The port; a listener that asks for 0 is given a free one.
+        port: u16,
+    },
+}
+
+/// Why a text is no [`Address`], and what a right one looks like.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AddressError {
+    /// There is no `://` in the text.
+    #[error(
+        "`{text}` is no address: it needs a scheme, as in `shm:///path`, `unix:///path` or `tcp://host:port`"
+    )]
+    NoScheme {
+        /// The text as given.
+        text: String,
+    },
+    /// The scheme is none of the three.
+    #[error("`{scheme}` is no transport: an address is `shm:///path`, `unix:///path` or `tcp://host:port`")]
+    UnknownScheme {
+        /// What stood before `://`.
+        scheme: String,
+    },
+    /// The path of a shm or unix address does not start with a slash.
+    #[error("`{path}` is not an absolute path: write three slashes, as in `{scheme}:///run/bifrost/main`")]
+    RelativePath {
+        /// `shm` or `unix`.
+        scheme: &'static str,
+        /// What stood after `://`.
+        path: String,
+    },
+    /// The path of a shm or unix address names no file.
+    #[error("`{path}` names no file: write the path of a socket, as in `{scheme}:///run/bifrost/main`")]
+    NoFile {
+        /// `shm` or `unix`.
+        scheme: &'static str,
+        /// What stood after `://`.
+        path: String,
+    },
+    /// There is no port.
+    #[error("`{rest}` has no port: write `tcp://host:port`, as in `tcp://localhost:7447`")]
+    NoPort {
+        /// What stood after `tcp://`.
+        rest: String,
+    },
+    /// The port is no number from 0 to 65535.
+    #[error("`{port}` is no port: write a number from 0 to 65535, as in `tcp://localhost:7447`")]
+    BadPort {
+        /// What stood after the last colon.
+        port: String,
+    },
+    /// An IPv6 address without brackets.
+    #[error("`{host}` needs brackets if it is an IPv6 address, as in `tcp://[::1]:7447`")]
+    NoBrackets {
+        /// What stood before the last colon.
+        host: String,
+    },
+    /// The host is empty, or has characters that no host has.
+    #[error(
+        "`{host}` is no host: write a name, an IPv4 address or an IPv6 address in brackets, as in \
+         `tcp://localhost:7447` or `tcp://[::1]:7447`"
+    )]
+    BadHost {
+        /// What stood in the host's place.
+        host: String,
+    },
+}
+
+impl Address {
+    /// Whether only processes of this machine can reach it: true for shm and unix, and for TCP if the
+    /// host resolves to loopback addresses only. A host that does not resolve is not loopback.
+    ///
+    /// May ask the resolver, and so may wait, if the host is a name.
+    pub fn is_loopback(&self) -> bool {
+        match self {
+            Address::Shm(_) | Address::Unix(_) => true,
+            Address::Tcp { host, port } => match (host.as_str(), *port).to_socket_addrs() {
+                Ok(resolved) => {
+                    let mut count = 0;
+                    let all = resolved.inspect(|_| count += 1).all(|one| is_loopback_ip(one.ip()));
+                    all && count > 0
+                }
+                Err(_) => false,
+            },
+        }
+    }
+
+    /// The path of the socket file, if this address has one.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Address::Shm(path) | Address::Unix(path) => Some(path),
+            Address::Tcp { .. } => None,
+        }
+    }
+}
+
+fn is_loopback_ip(ip: IpAddr) -> bool {
+    // `::ffff:127.0.0.1` reaches the same socket as `127.0.0.1`.
+    ip.to_canonical().is_loopback()
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Shm(path) => write!(out, "shm://{}", path.display()),
+            Address::Unix(path) => write!(out, "unix://{}", path.display()),
+            Address::Tcp { host, port } if host.contains(':') => write!(out, "tcp://[{host}]:{port}"),
+            Address::Tcp { host, port } => write!(out, "tcp://{host}:{port}"),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Address, AddressError> {
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return Err(AddressError::NoScheme { text: text.to_owned() });
+        };
+        match scheme {
+            "shm" => Ok(Address::Shm(expect_path("shm", rest)?)),
+            "unix" => Ok(Address::Unix(expect_path("unix", rest)?)),
+            "tcp" => expect_host_and_port(rest),
+            _ => Err(AddressError::UnknownScheme { scheme: scheme.to_owned() }),
+        }
+    }
+}
+
+fn expect_path(scheme: &'static str, path: &str) -> Result<PathBuf, AddressError> {
+    if !path.starts_with('/') {
+        return Err(AddressError::RelativePath { scheme, path: path.to_owned() });
+    }
+    let names_file = !path.ends_with('/') && !path.contains('\0') && Path::new(path).file_name().is_some();
+    if !names_file {
+        return Err(AddressError::NoFile { scheme, path: path.to_owned() });
+    }
+    Ok(PathBuf::from(path))
+}
+
+fn expect_host_and_port(rest: &str) -> Result<Address, AddressError> {
+    let (host, port) = match rest.strip_prefix('[') {
+        Some(bracketed) => {
+            let Some((host, after)) = bracketed.split_once(']') else {
+                return Err(AddressError::BadHost { host: rest.to_owned() });
+            };
+            if host.parse::<std::net::Ipv6Addr>().is_err() {
+                return Err(AddressError::BadHost { host: format!("[{host}]") });
+            }
+            let Some(port) = after.strip_prefix(':') else {
+                return Err(AddressError::NoPort { rest: rest.to_owned() });
+            };
+            (host, port)
+        }
+        None => {
+            let Some((host, port)) = rest.rsplit_once(':') else {
+                return Err(AddressError::NoPort { rest: rest.to_owned() });
+            };
+            check_plain_host(host)?;
+            (host, port)
+        }
+    };
+    let all_digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    match port.parse() {
+        Ok(port) if all_digits => Ok(Address::Tcp { host: host.to_owned(), port }),
+        _ => Err(AddressError::BadPort { port: port.to_owned() }),
+    }
+}
+
+fn check_plain_host(host: &str) -> Result<(), AddressError> {
+    if host.contains(':') {
+        return Err(AddressError::NoBrackets { host: host.to_owned() });
+    }
+    let allowed = |one: char| one.is_alphanumeric() || matches!(one, '.' | '-' | '_');
+    if host.is_empty() || !host.chars().all(allowed) {
+        return Err(AddressError::BadHost { host: host.to_owned() });
+    }
+    Ok(())
+}
+
+/// The directory where servers of this user put their sockets unless told otherwise:
+/// `$XDG_RUNTIME_DIR/bifrost`, or `bifrost-<uid>` in the directory for temporary files.
+///
+/// It need not exist: the listener creates it, open to this user only.
+pub fn default_directory() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
+        Some(runtime) if runtime.is_absolute() => runtime.join("bifrost"),
+        _ => std::env::temp_dir().join(format!("bifrost-{}", rustix::process::getuid().as_raw())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(host: &str, port: u16) -> Address {
+        Address::Tcp { host: host.to_owned(), port }
+    }
+
+    #[test]
+    fn right_addresses_parse_and_print_as_themselves() {
+        let table = [
+            ("shm:///run/bifrost/main", Address::Shm("/run/bifrost/main".into())),
+            ("unix:///tmp/with space:and%20colon", Address::Unix("/tmp/with space:and%20colon".into())),
+            ("tcp://localhost:7447", tcp("localhost", 7447)),
+            ("tcp://127.0.0.1:0", tcp("127.0.0.1", 0)),
+            ("tcp://[::1]:65535", tcp("::1", 65535)),
+            ("tcp://my-host_1.example.org:80", tcp("my-host_1.example.org", 80)),
+        ];
+        for (text, address) in table {
+            assert_eq!(text.parse(), Ok(address.clone()), "{text}");
+            assert_eq!(address.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn wrong_addresses_say_what_a_right_one_looks_like() {
+        let table = [
+            ("", "needs a scheme"),
+            ("/run/bifrost", "needs a scheme"),
+            ("localhost:80", "needs a scheme"),
+            ("http://x:1", "`http` is no transport"),
+            ("SHM:///x", "`SHM` is no transport"),
+            ("://", "`` is no transport"),
+            ("shm://relative", "write three slashes, as in `shm:///"),
+            ("unix://", "write three slashes, as in `unix:///"),
+            ("shm:///", "names no file"),
+            ("unix:///dir/", "names no file"),
+            ("unix:///dir/..", "names no file"),
+            ("unix:///nul\0", "names no file"),
+            ("tcp://localhost", "has no port"),
+            ("tcp://[::1]", "has no port"),
+            ("tcp://[::1]80", "has no port"),
+            ("tcp://localhost:", "`` is no port"),
+            ("tcp://localhost:65536", "`65536` is no port"),
+            ("tcp://localhost:+80", "`+80` is no port"),
+            ("tcp://localhost:80/", "`80/` is no port"),
+            ("tcp://::1:80", "needs brackets"),
+            ("tcp://[::1:80", "is no host"),
+            ("tcp://[localhost]:80", "`[localhost]` is no host"),
+            ("tcp://:80", "`` is no host"),
+            ("tcp://user@host:80", "`user@host` is no host"),
+            ("tcp://a b:80", "`a b` is no host"),
+        ];
+        for (text, expected) in table {
+            let message = text.parse::<Address>().expect_err(text).to_string();
+            assert!(message.contains(expected), "{text}: {message}");
+            assert!(message.contains("tcp://") || message.contains(":///"), "{message}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_decided_by_every_resolved_address() {
+        let table = [
+            ("shm:///a", true),
+            ("unix:///a", true),
+            ("tcp://127.9.9.9:1", true),
+            ("tcp://[::1]:1", true),
+            ("tcp://[::ffff:127.0.0.1]:1", true),
+            ("tcp://0.0.0.0:1", false),
+            ("tcp://[::]:1", false),
+            ("tcp://192.0.2.1:1", false),
+        ];
+        for (text, expected) in table {
+            assert_eq!(text.parse::<Address>().unwrap().is_loopback(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! The private word of each stream that tells its user to stop or that the peer is gone.
+//!
+//! It lives in memory of this process only, so that no peer can clear it, and it is a futex word, so
+//! that a sleeper can wait for it and for the peer at once. Bits are only ever set.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::thread::futex;
+
+/// Somebody called `stop` on the stream.
+pub(crate) const STOPPED: u32 = 1;
+/// The peer closed the stream or died.
+pub(crate) const CLOSED: u32 = 2;
+
+#[derive(Debug, Default)]
+pub(crate) struct Attention {
+    word: AtomicU32,
+}
+
+impl Attention {
+    /// The bits set so far.
+    pub(crate) fn bits(&self) -> u32 {
+        // Acquire pairs with the read-modify-write in `raise`: who sees CLOSED and then loads the
+        // peer's positions sees all that the peer published.
+        self.word.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.bits() & STOPPED != 0
+    }
+
+    /// Sets the bits and wakes the sleeper, if there is one. A sleeper that is just about to sleep
+    /// does not: the kernel compares the word with 0 before it sleeps.
+    pub(crate) fn raise(&self, bits: u32) {
+        if self.word.fetch_or(bits, Ordering::AcqRel) & bits != bits {
+            // Cannot fail: the word is mapped and aligned.
+            let _ = futex::wake(&self.word, futex::Flags::PRIVATE, i32::MAX as u32);
+        }
+    }
+
+    /// The word itself, for a sleeper.
+    pub(crate) fn word(&self) -> &AtomicU32 {
+        &self.word
+    }
+}

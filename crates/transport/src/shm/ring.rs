@@ -1,0 +1,230 @@
+//! One end each of a single-producer, single-consumer ring of bytes: positions and copies, no waiting.
+//!
+//! Each end keeps its own position in private memory and only publishes it, and remembers the peer's
+//! position as last seen, so that the common case touches no line that the peer writes. Whatever is
+//! loaded from the peer is checked first: it must not go backwards, and at most one ring full of bytes
+//! may lie between the two positions. What fails the check is [`Corrupt`], and nothing is copied.
+//!
+//! Words that are half published are no problem: only the producer writes data, it keeps the bytes of a
+//! word that it does not mean to change, and the consumer picks only published bytes out of a word.
+
+use std::sync::atomic::{Ordering, fence};
+
+use rustix::thread::futex;
+
+use super::mapped::{Control, Ring};
+use std::sync::atomic::AtomicU32;
+
+/// The peer wrote a position that no honest peer writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Corrupt;
+
+/// The writing end of a ring.
+#[derive(Debug)]
+pub(crate) struct Producer {
+    produced: u64,
+    consumed_seen: u64,
+    capacity: u64,
+    /// Bytes after which `push` publishes although it could go on: lets the reader start early.
+    step: usize,
+}
+
+/// The reading end of a ring.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    consumed: u64,
+    consumed_published: u64,
+    produced_seen: u64,
+    capacity: u64,
+}
+
+impl Producer {
+    pub(crate) fn new(capacity: usize) -> Producer {
+        let step = (capacity / 4).min(32 << 10);
+        Producer { produced: 0, consumed_seen: 0, capacity: capacity as u64, step }
+    }
+
+    /// Puts in a prefix of `bytes` and publishes it; returns its length, 0 if the ring is full.
+    #[inline]
+    pub(crate) fn push(&mut self, ring: Ring<'_>, bytes: &[u8]) -> Result<usize, Corrupt> {
+        let wanted = bytes.len().min(self.step);
+        let mut free = (self.capacity - (self.produced - self.consumed_seen)) as usize;
+        if free < wanted {
+            // Acquire pairs with the release in `Consumer::publish`: the consumer has loaded these
+            // bytes before we write over them.
+            let consumed = ring.control.consumed.0.load(Ordering::Acquire);
+            let in_ring = self.produced.wrapping_sub(consumed);
+            if in_ring > self.produced - self.consumed_seen {
+                return Err(Corrupt);
+            }
+            self.consumed_seen = consumed;
+            free = (self.capacity - in_ring) as usize;
+        }
+        let count = wanted.min(free);
+        if count > 0 {
+            copy_in(ring, self.produced, &bytes[..count]);
+            self.produced += count as u64;
+            // Release pairs with the acquire in `Consumer::pull`.
+            ring.control.produced.0.store(self.produced, Ordering::Release);
+        }
+        Ok(count)
+    }
+
+    /// Whether the consumer has moved since the last `push`.
+    #[inline]
+    pub(crate) fn is_ready(&self, control: &Control) -> bool {
+        control.consumed.0.load(Ordering::Relaxed) != self.consumed_seen
+    }
+
+    /// Wakes the consumer if it sleeps. To be called between publishing and waiting.
+    #[inline]
+    pub(crate) fn wake_consumer(&self, control: &Control) {
+        wake(&control.consumer_sleeps.0);
+    }
+}
+
+impl Consumer {
+    pub(crate) fn new(capacity: usize) -> Consumer {
+        Consumer { consumed: 0, consumed_published: 0, produced_seen: 0, capacity: capacity as u64 }
+    }
+
+    /// Appends at most `limit` bytes to `into`; returns how many, 0 if the ring is empty.
+    #[inline]
+    pub(crate) fn pull(
+        &mut self,
+        ring: Ring<'_>,
+        into: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<usize, Corrupt> {
+        if self.produced_seen == self.consumed {
+            // Acquire pairs with the release in `Producer::push`.
+            let produced = ring.control.produced.0.load(Ordering::Acquire);
+            if produced.wrapping_sub(self.consumed) > self.capacity {
+                return Err(Corrupt);
+            }
+            self.produced_seen = produced;
+        }
+        let count = limit.min((self.produced_seen - self.consumed) as usize);
+        if count > 0 {
+            copy_out(ring, self.consumed, count, into);
+            self.consumed += count as u64;
+            // The producer is told of free space in large steps only: it can be short of space only if
+            // more than 7/8 of the ring wait here, so nothing stalls, and a short message costs
+            // neither a store to a shared line nor a fence.
+            if self.consumed - self.consumed_published >= self.capacity / 8 {
+                self.publish(ring.control);
+            }
+        }
+        Ok(count)
+    }
+
+    #[cold]
+    fn publish(&mut self, control: &Control) {
+        // Release pairs with the acquire in `Producer::push`.
+        control.consumed.0.store(self.consumed, Ordering::Release);
+        self.consumed_published = self.consumed;
+        wake(&control.producer_sleeps.0);
+    }
+
+    /// Whether the producer has moved since the last `pull` found nothing.
+    #[inline]
+    pub(crate) fn is_ready(&self, control: &Control) -> bool {
+        control.produced.0.load(Ordering::Relaxed) != self.produced_seen
+    }
+}
+
+/// Wakes the side that sleeps on this word, after the caller published what it waits for.
+#[inline]
+fn wake(sleeps: &AtomicU32) {
+    // Pairs with the fence in `wait::wait`: either we see the sleeper's 1 here, or the sleeper sees
+    // what we published and does not sleep.
+    fence(Ordering::SeqCst);
+    if sleeps.load(Ordering::Relaxed) != 0 {
+        wake_slowly(sleeps);
+    }
+}
+
+#[cold]
+fn wake_slowly(sleeps: &AtomicU32) {
+    // A sleeper that has not reached the kernel yet finds 0 there and returns at once.
+    if sleeps.swap(0, Ordering::Relaxed) != 0 {
+        // Cannot fail: the word is mapped and aligned.
+        let _ = futex::wake(sleeps, futex::Flags::empty(), 1);
+    }
+}
+
+/// Splits `position` into the index of its word and the byte within it.
+#[inline]
+fn locate(ring: Ring<'_>, position: u64) -> (usize, usize) {
+    ((position >> 3) as usize & (ring.words.len() - 1), position as usize & 7)
+}
+
+/// Writes bytes at `position`; the caller has made sure that they are free.
+#[inline]
+fn copy_in(ring: Ring<'_>, position: u64, mut bytes: &[u8]) {
+    let (mut index, offset) = locate(ring, position);
+    if offset != 0 {
+        let count = bytes.len().min(8 - offset);
+        merge(ring, index, offset, &bytes[..count]);
+        bytes = &bytes[count..];
+        index = (index + 1) & (ring.words.len() - 1);
+    }
+    let (whole, rest) = bytes.as_chunks::<8>();
+    let (first, second) = whole.split_at(whole.len().min(ring.words.len() - index));
+    for (run, start) in [(first, index), (second, 0)] {
+        for (word, chunk) in ring.words[start..].iter().zip(run) {
+            word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
+        }
+    }
+    if !rest.is_empty() {
+        merge(ring, (index + whole.len()) & (ring.words.len() - 1), 0, rest);
+    }
+}
+
+/// Replaces some bytes of one word. Only the producer writes data, so nothing is lost in between.
+#[inline]
+fn merge(ring: Ring<'_>, index: usize, offset: usize, bytes: &[u8]) {
+    let word = &ring.words[index];
+    let mut value = word.load(Ordering::Relaxed).to_ne_bytes();
+    value[offset..offset + bytes.len()].copy_from_slice(bytes);
+    word.store(u64::from_ne_bytes(value), Ordering::Relaxed);
+}
+
+/// Appends `count` bytes at `position`; loads each word once.
+#[inline]
+fn copy_out(ring: Ring<'_>, position: u64, mut count: usize, into: &mut Vec<u8>) {
+    into.reserve(count);
+    let (mut index, offset) = locate(ring, position);
+    if offset != 0 {
+        let taken = count.min(8 - offset);
+        let value = ring.words[index].load(Ordering::Relaxed).to_ne_bytes();
+        into.extend_from_slice(&value[offset..offset + taken]);
+        count -= taken;
+        index = (index + 1) & (ring.words.len() - 1);
+    }
+    let whole = count / 8;
+    let first = whole.min(ring.words.len() - index);
+    copy_words(&ring.words[index..index + first], into);
+    copy_words(&ring.words[..whole - first], into);
+    if !count.is_multiple_of(8) {
+        let index = (index + whole) & (ring.words.len() - 1);
+        let value = ring.words[index].load(Ordering::Relaxed).to_ne_bytes();
+        into.extend_from_slice(&value[..count % 8]);
+    }
+}
+
+/// Appends words by way of a small buffer, so that the vector's length is not touched for each one.
+#[inline]
+fn copy_words(words: &[std::sync::atomic::AtomicU64], into: &mut Vec<u8>) {
+    let (runs, rest) = words.as_chunks::<32>();
+    for run in runs {
+        let mut buffer = [0u8; 256];
+        for (word, bytes) in run.iter().zip(buffer.as_chunks_mut::<8>().0) {
+            *bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        into.extend_from_slice(&buffer);
+    }
+    for word in rest {
+        into.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+    }
+}

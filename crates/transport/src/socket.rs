@@ -1,0 +1,163 @@
+//! A stream over a unix or TCP socket.
+//!
+//! The socket is a blocking one: without a deadline a read or write is one system call. With a deadline
+//! it is tried without waiting first, then polled. A stop shuts the socket down, which ends both.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+use rustix::time::Timespec;
+
+use crate::attention::Attention;
+use crate::stream::{ReadError, WriteError};
+
+/// Bytes received at once at first; doubled up to the maximum whenever they were all used.
+const BUFFER_BYTES_MIN: usize = 8 << 10;
+const BUFFER_BYTES_MAX: usize = 128 << 10;
+
+/// One end of a stream over a socket.
+#[derive(Debug)]
+pub(crate) struct SocketStream {
+    socket: Arc<OwnedFd>,
+    attention: Arc<Attention>,
+    /// Received and not read yet: `buffer[start..end]`.
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+/// What to do when nothing is there.
+#[derive(Clone, Copy)]
+enum Patience {
+    None,
+    Until(Instant),
+    Forever,
+}
+
+impl SocketStream {
+    pub(crate) fn new(socket: Arc<OwnedFd>, attention: Arc<Attention>) -> SocketStream {
+        SocketStream { socket, attention, buffer: Vec::new(), start: 0, end: 0 }
+    }
+
+    pub(crate) fn read(
+        &mut self,
+        into: &mut Vec<u8>,
+        limit: usize,
+        deadline: Option<Instant>,
+    ) -> Result<usize, ReadError> {
+        let patience = deadline.map_or(Patience::Forever, Patience::Until);
+        self.read_patiently(into, limit, patience)?.ok_or(ReadError::TimedOut)
+    }
+
+    pub(crate) fn try_read(&mut self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
+        self.read_patiently(into, limit, Patience::None)
+    }
+
+    fn read_patiently(
+        &mut self,
+        into: &mut Vec<u8>,
+        limit: usize,
+        patience: Patience,
+    ) -> Result<Option<usize>, ReadError> {
+        if self.attention.is_stopped() {
+            return Err(ReadError::Stopped);
+        }
+        if self.start == self.end {
+            self.grow_if_used_up();
+            match self.receive(patience) {
+                // A stop shuts the socket down, which looks like an end or like an error.
+                _ if self.attention.is_stopped() => return Err(ReadError::Stopped),
+                Ok(Some(0)) | Err(Errno::CONNRESET | Errno::PIPE | Errno::TIMEDOUT) => return Ok(Some(0)),
+                Ok(Some(count)) => (self.start, self.end) = (0, count),
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(ReadError::Io(error.into())),
+            }
+        }
+        let count = limit.min(self.end - self.start);
+        into.extend_from_slice(&self.buffer[self.start..self.start + count]);
+        self.start += count;
+        Ok(Some(count))
+    }
+
+    fn grow_if_used_up(&mut self) {
+        if self.end == self.buffer.len() {
+            let wanted = (self.buffer.len() * 2).clamp(BUFFER_BYTES_MIN, BUFFER_BYTES_MAX);
+            self.buffer.resize(wanted, 0);
+        }
+    }
+
+    /// Receives into the empty buffer; `None` if the patience came to an end.
+    fn receive(&mut self, patience: Patience) -> Result<Option<usize>, Errno> {
+        loop {
+            let flags = match patience {
+                Patience::Forever => RecvFlags::empty(),
+                Patience::None | Patience::Until(_) => RecvFlags::DONTWAIT,
+            };
+            match rustix::net::recv(&self.socket, &mut self.buffer[..], flags) {
+                Ok((_, count)) => return Ok(Some(count)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => match patience {
+                    Patience::Until(deadline) if wait_readable(&self.socket, deadline)? => {}
+                    _ => return Ok(None),
+                },
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(crate) fn write(&mut self, mut bytes: &[u8], deadline: Option<Instant>) -> Result<(), WriteError> {
+        let flags =
+            SendFlags::NOSIGNAL | if deadline.is_some() { SendFlags::DONTWAIT } else { SendFlags::empty() };
+        while !bytes.is_empty() {
+            if self.attention.is_stopped() {
+                return Err(WriteError::Stopped);
+            }
+            let sent = match (rustix::net::send(&self.socket, bytes, flags), deadline) {
+                (Err(Errno::AGAIN), Some(deadline)) => {
+                    wait_writable(&self.socket, deadline).map(|ready| if ready { Some(0) } else { None })
+                }
+                (Err(Errno::INTR), _) => Ok(Some(0)),
+                (sent, _) => sent.map(Some),
+            };
+            match sent {
+                Ok(Some(count)) => bytes = &bytes[count..],
+                Ok(None) => return Err(WriteError::TimedOut),
+                Err(_) if self.attention.is_stopped() => return Err(WriteError::Stopped),
+                Err(Errno::PIPE | Errno::CONNRESET | Errno::TIMEDOUT) => return Err(WriteError::Closed),
+                Err(error) => return Err(WriteError::Io(error.into())),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Waits until the socket can be read without waiting, or is at its end; false if the deadline passed.
+pub(crate) fn wait_readable(socket: &OwnedFd, deadline: Instant) -> Result<bool, Errno> {
+    wait_for(socket, PollFlags::IN, deadline)
+}
+
+/// Waits until the socket can be written without waiting, or is broken; false if the deadline passed.
+fn wait_writable(socket: &OwnedFd, deadline: Instant) -> Result<bool, Errno> {
+    wait_for(socket, PollFlags::OUT, deadline)
+}
+
+fn wait_for(socket: &OwnedFd, flags: PollFlags, deadline: Instant) -> Result<bool, Errno> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        match poll(&mut [PollFd::new(socket, flags)], Some(&timeout)) {
+            Err(Errno::INTR) => {}
+            // A deadline that has passed still looks once, so what is there is found.
+            Ok(0) => return Ok(false),
+            Ok(_) => return Ok(true),
+            Err(error) => return Err(error),
+        }
+    }
+}

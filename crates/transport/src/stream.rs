@@ -1,0 +1,395 @@
+//! [`Stream`]: bytes in order, both ways, whatever is under it.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use thiserror::Error;
+
+use crate::address::Address;
+use crate::attention::{Attention, STOPPED};
+use crate::shm::{self, ShmStream};
+use crate::socket::SocketStream;
+
+/// How to connect.
+#[derive(Clone, Debug)]
+pub struct ConnectOptions {
+    /// How long all of `connect` may take. Default: 5 s.
+    pub timeout: Duration,
+    /// Shared memory: the longest spin before a sleep; zero for none. Default: [`spin_max_default`].
+    ///
+    /// [`spin_max_default`]: crate::spin_max_default
+    pub spin_max: Duration,
+}
+
+impl Default for ConnectOptions {
+    fn default() -> ConnectOptions {
+        ConnectOptions { timeout: Duration::from_secs(5), spin_max: shm::spin_max_default() }
+    }
+}
+
+/// Why there is no connection. Nothing is left behind.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// Nobody listens there.
+    #[error("nobody listens on {address}: is the server running?")]
+    Refused {
+        /// Where to.
+        address: Address,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The server did not answer in time. A shm address whose server listens with `unix://` ends so too.
+    #[error("{address} did not answer within {timeout_ms} ms")]
+    TimedOut {
+        /// Where to.
+        address: Address,
+        /// The timeout of the options.
+        timeout_ms: u128,
+    },
+    /// What answered is no shm listener of this version.
+    #[error("{address} cannot be used as shared memory: {source}")]
+    NotShm {
+        /// Where to.
+        address: Address,
+        /// What is wrong with the answer.
+        source: io::Error,
+    },
+    /// The server closed the connection before it handed over the shared memory.
+    #[error("{address} closed the connection at once: the server is ending or has no room")]
+    Closed {
+        /// Where to.
+        address: Address,
+    },
+    /// The path is longer than a socket's name may be.
+    #[error("the path of {address} is too long for a socket: at most 107 bytes")]
+    PathTooLong {
+        /// Where to.
+        address: Address,
+    },
+    /// Anything else that the system refuses.
+    #[error("cannot connect to {address}: {source}")]
+    Io {
+        /// Where to.
+        address: Address,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Why a read gave nothing. Nothing was appended.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The deadline passed. The stream can still be used.
+    #[error("the peer sent nothing before the deadline")]
+    TimedOut,
+    /// `stop` was called; every later read and write says the same.
+    #[error("the stream was stopped")]
+    Stopped,
+    /// The peer broke the ring's positions; every later read and write says the same.
+    #[error("the peer corrupted the shared ring")]
+    Corrupt,
+    /// The system refused.
+    #[error("cannot read from the peer: {0}")]
+    Io(#[source] io::Error),
+}
+
+/// Why not all bytes were written. Some of them may have been, so the stream is good for reading only.
+#[derive(Debug, Error)]
+pub enum WriteError {
+    /// The peer did not make room before the deadline.
+    #[error("the peer did not read before the deadline")]
+    TimedOut,
+    /// `stop` was called; every later read and write says the same.
+    #[error("the stream was stopped")]
+    Stopped,
+    /// The peer closed the stream or died. What it sent before can still be read.
+    #[error("the peer closed the stream")]
+    Closed,
+    /// The peer broke the ring's positions; every later read and write says the same.
+    #[error("the peer corrupted the shared ring")]
+    Corrupt,
+    /// The system refused.
+    #[error("cannot write to the peer: {0}")]
+    Io(#[source] io::Error),
+}
+
+/// A reliable stream of bytes to and from one peer.
+///
+/// Dropping it closes it: the peer reads what was written, then the end.
+#[derive(Debug)]
+pub struct Stream {
+    medium: Medium,
+    // After `medium`, which watches the socket for as long as it lives.
+    connection: Connection,
+    peer: String,
+}
+
+#[derive(Debug)]
+// One stream is one session: the size of the larger variant is no matter, a pointer on each read is.
+#[allow(clippy::large_enum_variant)]
+enum Medium {
+    Shm(ShmStream),
+    Socket(SocketStream),
+}
+
+/// The socket under every stream, and the word that stops it. Shut down when dropped, because a stopper
+/// may keep the socket itself open.
+#[derive(Debug)]
+struct Connection {
+    socket: Arc<OwnedFd>,
+    attention: Arc<Attention>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // Fails if the peer was first.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+    }
+}
+
+/// Ends the reads and writes of one stream, from any thread.
+#[derive(Clone, Debug)]
+pub struct StreamStopper {
+    socket: Arc<OwnedFd>,
+    attention: Arc<Attention>,
+}
+
+impl StreamStopper {
+    /// Ends a blocked read or write, and all later ones, with `Stopped`. The peer sees the stream's end.
+    pub fn stop(&self) {
+        self.attention.raise(STOPPED);
+        // After the bit, so that who is woken by the shutdown knows why.
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+    }
+}
+
+impl Stream {
+    /// A stream to the server that listens on `address`.
+    pub fn connect(address: &Address, options: &ConnectOptions) -> Result<Stream, ConnectError> {
+        let deadline = Instant::now() + options.timeout;
+        match address {
+            Address::Unix(_) => {
+                let socket = connect_unix(address, options, deadline)?;
+                Ok(Stream::over_socket(socket, "unix"))
+            }
+            Address::Shm(_) => {
+                let connection = Connection::new(connect_unix(address, options, deadline)?);
+                let Connection { socket, attention } = &connection;
+                let medium = ShmStream::connect(socket, attention, deadline, options.spin_max)
+                    .map_err(|error| handover_error(error, address, options))?;
+                Ok(Stream::over_shm(medium, connection))
+            }
+            Address::Tcp { host, port } => {
+                let stream = connect_tcp(host, *port, deadline)
+                    .map_err(|error| connect_error(error, address, options))?;
+                Stream::over_tcp(stream).map_err(|error| connect_error(error, address, options))
+            }
+        }
+    }
+
+    /// Two ends of one stream within this process, over a socket pair.
+    pub fn pair() -> io::Result<(Stream, Stream)> {
+        let (one, other) = socket_pair()?;
+        Ok((Stream::over_socket(one, "unix"), Stream::over_socket(other, "unix")))
+    }
+
+    /// Two ends of one stream within this process, over shared memory.
+    ///
+    /// # Panics
+    /// If `ring_bytes` is no power of two from [`RING_BYTES_MIN`] to [`RING_BYTES_MAX`].
+    ///
+    /// [`RING_BYTES_MIN`]: crate::RING_BYTES_MIN
+    /// [`RING_BYTES_MAX`]: crate::RING_BYTES_MAX
+    pub fn shm_pair(ring_bytes: usize, spin_max: Duration) -> io::Result<(Stream, Stream)> {
+        let (one, other) = socket_pair()?;
+        let server = Stream::serve_shm(one, ring_bytes, spin_max)?;
+        let connection = Connection::new(other);
+        let Connection { socket, attention } = &connection;
+        // The message was sent above, so this waits for nothing.
+        let medium = ShmStream::connect(socket, attention, Instant::now(), spin_max)?;
+        Ok((Stream::over_shm(medium, connection), server))
+    }
+
+    /// The server's end of a shm stream whose client has just connected to `socket`.
+    pub(crate) fn serve_shm(socket: OwnedFd, ring_bytes: usize, spin_max: Duration) -> io::Result<Stream> {
+        let connection = Connection::new(socket);
+        let medium = ShmStream::serve(&connection.socket, &connection.attention, ring_bytes, spin_max)?;
+        Ok(Stream::over_shm(medium, connection))
+    }
+
+    fn over_shm(medium: ShmStream, connection: Connection) -> Stream {
+        let peer = describe_process("shm", &connection.socket);
+        Stream { medium: Medium::Shm(medium), connection, peer }
+    }
+
+    /// A stream over a connected unix socket.
+    pub(crate) fn over_socket(socket: OwnedFd, scheme: &str) -> Stream {
+        let peer = describe_process(scheme, &socket);
+        Stream::over_described_socket(socket, peer)
+    }
+
+    /// A stream over a connected TCP socket.
+    pub(crate) fn over_tcp(stream: TcpStream) -> io::Result<Stream> {
+        stream.set_nodelay(true)?;
+        let peer = format!("tcp {}", stream.peer_addr()?);
+        Ok(Stream::over_described_socket(stream.into(), peer))
+    }
+
+    fn over_described_socket(socket: OwnedFd, peer: String) -> Stream {
+        let connection = Connection::new(socket);
+        let medium = SocketStream::new(connection.socket.clone(), connection.attention.clone());
+        Stream { medium: Medium::Socket(medium), connection, peer }
+    }
+
+    /// Appends at least 1 and at most `limit` bytes to `into`, whatever is there now, and returns how
+    /// many; waits if nothing is there. 0 means the end: the peer closed the stream or died, and all
+    /// that it had written was read.
+    ///
+    /// With a deadline in the past it does not wait. Allocates in `into` only, for bytes that are there.
+    ///
+    /// # Panics
+    /// If `limit` is 0, because the answer would look like the end.
+    #[inline]
+    pub fn read(
+        &mut self,
+        into: &mut Vec<u8>,
+        limit: usize,
+        deadline: Option<Instant>,
+    ) -> Result<usize, ReadError> {
+        assert!(limit > 0, "a read of at most 0 bytes cannot be told from the end");
+        match &mut self.medium {
+            Medium::Shm(stream) => stream.read(into, limit, deadline),
+            Medium::Socket(stream) => stream.read(into, limit, deadline),
+        }
+    }
+
+    /// As `read`, without waiting: `None` if nothing is there now.
+    ///
+    /// # Panics
+    /// If `limit` is 0.
+    #[inline]
+    pub fn try_read(&mut self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
+        assert!(limit > 0, "a read of at most 0 bytes cannot be told from the end");
+        match &mut self.medium {
+            Medium::Shm(stream) => stream.try_read(into, limit),
+            Medium::Socket(stream) => stream.try_read(into, limit),
+        }
+    }
+
+    /// Writes all bytes. The peer may start to read at once; a peer that sleeps may be left asleep until
+    /// `flush`, or until this end waits in a `read` or `write`. Waits while the peer has no room.
+    #[inline]
+    pub fn write(&mut self, bytes: &[u8], deadline: Option<Instant>) -> Result<(), WriteError> {
+        match &mut self.medium {
+            Medium::Shm(stream) => stream.write(bytes, deadline),
+            Medium::Socket(stream) => stream.write(bytes, deadline),
+        }
+    }
+
+    /// Makes sure that a peer which sleeps is woken to read all that was written. Never waits.
+    #[inline]
+    pub fn flush(&mut self) {
+        match &mut self.medium {
+            Medium::Shm(stream) => stream.flush(),
+            // Whatever was written was given to the kernel.
+            Medium::Socket(_) => {}
+        }
+    }
+
+    /// What ends a blocked read or write of this stream from another thread.
+    pub fn stopper(&self) -> StreamStopper {
+        let Connection { socket, attention } = &self.connection;
+        StreamStopper { socket: socket.clone(), attention: attention.clone() }
+    }
+
+    /// The peer, for logs: `shm pid 123`, `unix pid 123` or `tcp 127.0.0.1:3333`.
+    pub fn describe_peer(&self) -> String {
+        self.peer.clone()
+    }
+}
+
+impl Connection {
+    fn new(socket: OwnedFd) -> Connection {
+        Connection { socket: Arc::new(socket), attention: Arc::default() }
+    }
+}
+
+fn socket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+}
+
+fn describe_process(scheme: &str, socket: impl AsFd) -> String {
+    match sockopt::socket_peercred(socket) {
+        Ok(peer) => format!("{scheme} pid {}", peer.pid.as_raw_nonzero()),
+        Err(_) => format!("{scheme} pid unknown"),
+    }
+}
+
+fn connect_unix(
+    address: &Address,
+    options: &ConnectOptions,
+    deadline: Instant,
+) -> Result<OwnedFd, ConnectError> {
+    let path = address.path().expect("only addresses with a path come here");
+    let name = SocketAddrUnix::new(path).map_err(|error| match error {
+        Errno::NAMETOOLONG => ConnectError::PathTooLong { address: address.clone() },
+        _ => connect_error(error.into(), address, options),
+    })?;
+    let connect = || {
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        // A connect waits if the server's queue is full; for a unix socket this bounds it.
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(left))?;
+        rustix::io::retry_on_intr(|| rustix::net::connect(&socket, &name))?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
+        Ok::<_, Errno>(socket)
+    };
+    connect().map_err(|error| match error {
+        Errno::AGAIN => connect_error(io::ErrorKind::TimedOut.into(), address, options),
+        _ => connect_error(error.into(), address, options),
+    })
+}
+
+/// Tries each address of the host in turn until the deadline; the last error is the one reported.
+fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
+    let mut last_error = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for one in (host, port).to_socket_addrs()? {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match TcpStream::connect_timeout(&one, left) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last_error = error,
+        }
+    }
+    Err(last_error)
+}
+
+fn connect_error(source: io::Error, address: &Address, options: &ConnectOptions) -> ConnectError {
+    let address = address.clone();
+    match source.kind() {
+        io::ErrorKind::ConnectionRefused => ConnectError::Refused { address, source },
+        io::ErrorKind::NotFound if address.path().is_some() => ConnectError::Refused { address, source },
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            ConnectError::TimedOut { address, timeout_ms: options.timeout.as_millis() }
+        }
+        _ => ConnectError::Io { address, source },
+    }
+}
+
+fn handover_error(source: io::Error, address: &Address, options: &ConnectOptions) -> ConnectError {
+    match source.kind() {
+        io::ErrorKind::InvalidData => ConnectError::NotShm { address: address.clone(), source },
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => {
+            ConnectError::Closed { address: address.clone() }
+        }
+        _ => connect_error(source, address, options),
+    }
+}
