@@ -227,6 +227,11 @@ pub static METHODS: &[Builtin] = &[
     needs("list", "equal (x: Self) returns (bool)", "equal"),
     needs("list", "similar (x: Self) returns (bool)", "similar"),
     needs("list", "unparse () returns (string)", "unparse"),
+    native("directory", "lookup (name: string) returns (any) signals (not_found)"),
+    native("directory", "insert (name: string, v: any)"),
+    native("directory", "remove (name: string) signals (not_found)"),
+    native("directory", "names () yields (string)"),
+    native("directory", "equal (x: Self) returns (bool)"),
 ];
 
 /// A built-in routine, generic or not.
@@ -257,7 +262,7 @@ pub static ROUTINES: &[BuiltinRoutine] = &[
     routine("random", false, "random (n: int) returns (int) signals (bounds)"),
     routine("now_ms", false, "now_ms () returns (int)"),
     routine("print", false, "print (s: string)"),
-    routine("publish", false, "publish (name: string, object: any)"),
+    routine("root", false, "root () returns (directory)"),
 ];
 
 /// The family that a kind's rows are listed under.
@@ -273,6 +278,7 @@ pub fn family(kind: TypeKind) -> Option<&'static str> {
         TypeKind::Sequence(_) => "sequence",
         TypeKind::List(_) => "list",
         TypeKind::Cell(_) => "cell",
+        TypeKind::Directory => "directory",
         TypeKind::Any | TypeKind::Object | TypeKind::Class(_) => return None,
     })
 }

@@ -117,6 +117,16 @@ pub enum Stmt {
         /// Where the constructor comes from.
         site: Site,
     },
+    /// Makes a sequence of these elements (`..` in an argument list). The type is that of `dst`, a `sequence[T]`;
+    /// each element has type `T`.
+    NewSequence {
+        /// The variable for the sequence.
+        dst: Var,
+        /// The elements.
+        elements: Vec<Operand>,
+        /// Where it comes from.
+        site: Site,
+    },
     /// Reads an instance variable.
     Get {
         /// The variable to fill.

@@ -67,6 +67,8 @@ pub enum TypeKind {
     List(TypeId),
     /// `cell[T]`
     Cell(TypeId),
+    /// The directory of well-known objects (theta.md 9).
+    Directory,
     /// A user's type.
     Object,
     /// A class's own type, known only in its module: its methods include the private ones and its
@@ -203,6 +205,8 @@ impl Types {
     pub const STRING: TypeId = TypeId(5);
     /// The type above all others.
     pub const ANY: TypeId = TypeId(6);
+    /// Directories of well-known objects.
+    pub const DIRECTORY: TypeId = TypeId(7);
 
     /// The built-in types and no others.
     pub fn new() -> Types {
@@ -221,6 +225,7 @@ impl Types {
             ("char", TypeKind::Char),
             ("string", TypeKind::String),
             ("any", TypeKind::Any),
+            ("directory", TypeKind::Directory),
         ];
         // Two passes: headings of one built-in type name the others.
         for (name, kind) in kinds {
@@ -229,7 +234,7 @@ impl Types {
                 kind,
                 supertypes: Vec::new(),
                 methods: PrimaryMap::new(),
-                immutable: kind != TypeKind::Any,
+                immutable: !matches!(kind, TypeKind::Any | TypeKind::Directory),
                 public: true,
                 doc: String::new(),
             });

@@ -1,1 +1,19 @@
-//! What running code calls: mode tables, dispatch, built-in types
+//! What running code calls: mode tables, dispatch, helper calls, built-in types.
+//!
+//! Read [`abi`] first: it is the calling convention that compiled code, interpreter, built-in
+//! functions and stubs share. [`image`] links a program to tables that code can be called through.
+//! [`Cx`] is the context of one running piece of code: its heap, its limits, the exception under way.
+//!
+//! What is deliberately absent: neither engine is named here. The one that runs a method's code the first
+//! time is asked through [`image::Engine`].
+
+pub mod abi;
+pub mod cx;
+pub mod image;
+pub mod invoke;
+pub mod natives;
+pub mod object;
+
+pub use abi::{Code, Outcome, Ret};
+pub use cx::{Cx, Kill, Limits};
+pub use image::{ClassInfo, Engine, Image, Interpreter, LinkError, RoutineDesc, Table};

@@ -1,0 +1,537 @@
+//! One function.
+
+use super::flow::Assigned;
+use super::{
+    Counted, DEPTH_MAX, ERRORS_MAX, NamedType, Place, VALUES_MAX, VerifyError, VerifyErrorKind as Kind, WORDS_MAX,
+};
+use crate::program::{ClassId, Program};
+use crate::stmt::{Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var};
+use crate::types::{SignalId, Signature, TypeId, TypeKind, Types};
+
+pub(super) fn verify(program: &Program, func: &Func) -> Result<(), Vec<VerifyError>> {
+    let mut checker = Checker {
+        program,
+        func,
+        errors: Vec::new(),
+        assigned: Assigned::nothing(func.vars.len()),
+        loops: Vec::new(),
+        handlers: Vec::new(),
+        depth: 0,
+        site: Site::default(),
+        signals: program.types.signals().count(),
+    };
+    if checker.heading() {
+        for var in func.params() {
+            checker.assigned.set(var);
+        }
+        checker.block(&func.body);
+        if checker.assigned.reachable() && !func.signature.results.is_empty() {
+            checker.error(Kind::ReturnMissing);
+        }
+    }
+    if checker.errors.is_empty() { Ok(()) } else { Err(checker.errors) }
+}
+
+/// Whether a type id is one of the program's.
+pub(super) fn type_in_range(types: &Types, ty: TypeId) -> bool {
+    (ty.as_u32() as usize) < types.len()
+}
+
+/// The types of a heading that are out of range.
+pub(super) fn heading_types(signature: &Signature) -> impl Iterator<Item = TypeId> {
+    let params = signature.params.iter().map(|p| p.ty);
+    let values = signature.signals.iter().flat_map(|s| s.values.iter().copied());
+    params
+        .chain(signature.results.iter().copied())
+        .chain(signature.yields.iter().flatten().copied())
+        .chain(values)
+}
+
+/// What encloses a statement.
+enum Loop {
+    /// A loop's body, and what is assigned at all its `break`s.
+    Body(Assigned),
+    /// The condition of a `while`.
+    Condition,
+}
+
+struct Checker<'a> {
+    program: &'a Program,
+    func: &'a Func,
+    errors: Vec<VerifyError>,
+    assigned: Assigned,
+    loops: Vec<Loop>,
+    handlers: Vec<&'a [Arm]>,
+    depth: usize,
+    site: Site,
+    signals: usize,
+}
+
+impl<'a> Checker<'a> {
+    fn error(&mut self, kind: Kind) {
+        if self.errors.len() < ERRORS_MAX {
+            self.errors.push(VerifyError { site: self.site, kind });
+        }
+    }
+
+    fn named(&self, id: TypeId) -> NamedType {
+        NamedType { id, name: self.program.types.name(id).to_owned() }
+    }
+
+    fn signal_name(&self, signal: SignalId) -> String {
+        self.program.types.signal_name(signal).to_owned()
+    }
+
+    /// Rules 1 and 13 for the heading and the variables; false if the rest cannot be checked.
+    fn heading(&mut self) -> bool {
+        let (func, types) = (self.func, &self.program.types);
+        let signature = &func.signature;
+        let all = heading_types(signature).chain(func.vars.values().map(|v| v.ty));
+        for ty in all {
+            if !type_in_range(types, ty) {
+                self.error(Kind::NoSuchType(ty));
+            }
+        }
+        for s in &signature.signals {
+            self.signal_in_range(s.name);
+            self.values_fit(s.values.len());
+        }
+        if !self.errors.is_empty() {
+            return false;
+        }
+        if signature.yields.is_some() && !signature.results.is_empty() {
+            self.error(Kind::ReturnsAndYields);
+        }
+        self.values_fit(signature.results.len());
+        self.values_fit(signature.yields.as_ref().map_or(0, Vec::len));
+        let words = 1 + signature.params.len() + usize::from(signature.is_iterator());
+        // The parameters of a batch are what it found in its session's tables; nobody calls it.
+        if func.kind != FuncKind::Batch && words > WORDS_MAX {
+            self.error(Kind::TooManyWords { words });
+        }
+        if matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) && signature.is_iterator() {
+            self.error(Kind::IteratorInCall { callee: func.name.clone() });
+        }
+        let first = func.param_count() - signature.params.len();
+        let fits = func.vars.len() >= func.param_count()
+            && signature.params.iter().zip(func.vars.values().skip(first)).all(|(p, v)| p.ty == v.ty)
+            && (first == 0
+                || func.vars.values().next().is_some_and(|v| matches!(types.kind(v.ty), TypeKind::Class(_))));
+        if !fits {
+            self.error(Kind::WrongParams);
+        }
+        fits
+    }
+
+    fn values_fit(&mut self, values: usize) {
+        if values > VALUES_MAX {
+            self.error(Kind::TooManyValues { values });
+        }
+    }
+
+    fn signal_in_range(&mut self, signal: SignalId) -> bool {
+        let fits = (signal.as_u32() as usize) < self.signals;
+        if !fits {
+            self.error(Kind::NoSuchSignal(signal));
+        }
+        fits
+    }
+
+    fn block(&mut self, block: &'a Block) {
+        if self.depth >= DEPTH_MAX {
+            // Nothing below is looked at, so this error must not be lost.
+            if self.errors.len() >= ERRORS_MAX {
+                self.errors.pop();
+            }
+            self.error(Kind::TooDeep);
+            return;
+        }
+        self.depth += 1;
+        for stmt in &block.0 {
+            if self.errors.len() >= ERRORS_MAX {
+                break;
+            }
+            self.stmt(stmt);
+        }
+        self.depth -= 1;
+    }
+
+    fn stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Let { dst, src } => {
+                if let Some(ty) = self.operand(*src, Place::Source) {
+                    self.fill(*dst, ty, Place::Source);
+                }
+            }
+            Stmt::Call { callee, args, dsts, site } => {
+                self.site = *site;
+                self.call(*callee, args, dsts);
+            }
+            Stmt::New { dst, class, fields, site } => {
+                self.site = *site;
+                self.construct(*dst, *class, fields);
+            }
+            Stmt::Get { dst, object, class, field } => {
+                if let Some(ty) = self.select(*object, *class, *field) {
+                    self.fill(*dst, ty, Place::Source);
+                }
+            }
+            Stmt::Set { object, class, field, value } => {
+                let ty = self.select(*object, *class, *field);
+                self.expect(*value, ty, Place::Source);
+            }
+            Stmt::If { test, then, otherwise } => {
+                self.expect(*test, Some(Types::BOOL), Place::Test);
+                let before = self.assigned.clone();
+                self.block(then);
+                let after_then = std::mem::replace(&mut self.assigned, before);
+                self.block(otherwise);
+                self.assigned.join(&after_then);
+            }
+            Stmt::While { cond, test, body } => self.while_loop(cond, *test, body),
+            Stmt::ForEach { callee, args, vars, body, site } => {
+                self.site = *site;
+                self.for_each(*callee, args, vars, body);
+            }
+            Stmt::Break => self.leave_step(true),
+            Stmt::Continue => self.leave_step(false),
+            Stmt::Return(values) => {
+                let types = if self.func.signature.is_iterator() { &[][..] } else { &self.func.signature.results };
+                self.values(values, types, Counted::ReturnValues);
+                self.assigned.end();
+            }
+            Stmt::Yield(values) => match &self.func.signature.yields {
+                Some(types) => self.values(values, types, Counted::YieldValues),
+                None => self.error(Kind::YieldOutsideIterator),
+            },
+            Stmt::Signal { signal, values } => self.signal(*signal, values),
+            Stmt::Exit { signal, values } => self.exit(*signal, values),
+            Stmt::Except { body, arms } => self.except(body, arms),
+        }
+    }
+
+    /// The type of what is read, if that is known. Rules 1, 2, 4.
+    fn operand(&mut self, operand: Operand, place: Place) -> Option<TypeId> {
+        match operand {
+            Operand::Const(c) => Some(match c {
+                Const::Nil => Types::NULL,
+                Const::Bool(_) => Types::BOOL,
+                Const::Int(_) => Types::INT,
+                Const::Real(_) => Types::REAL,
+                Const::Char(_) => Types::CHAR,
+                Const::Str(literal) => {
+                    if self.program.literals.get(literal).is_none() {
+                        self.error(Kind::NoSuchLiteral(literal));
+                    }
+                    Types::STRING
+                }
+            }),
+            Operand::Var(var) => {
+                let Some(decl) = self.func.vars.get(var) else {
+                    self.error(Kind::NoSuchVar(var));
+                    return None;
+                };
+                if !self.assigned.has(var) {
+                    self.error(Kind::UnassignedVar { place, var, name: decl.name.clone() });
+                }
+                Some(decl.ty)
+            }
+        }
+    }
+
+    fn expect(&mut self, operand: Operand, expected: Option<TypeId>, place: Place) {
+        if let (Some(found), Some(expected)) = (self.operand(operand, place), expected) {
+            self.subtype(found, expected, place);
+        }
+    }
+
+    fn subtype(&mut self, found: TypeId, expected: TypeId, place: Place) {
+        if !self.program.types.is_subtype(found, expected) {
+            let kind = Kind::WrongType { place, expected: self.named(expected), found: self.named(found) };
+            self.error(kind);
+        }
+    }
+
+    /// A variable takes a value of type `ty`.
+    fn fill(&mut self, var: Var, ty: TypeId, place: Place) {
+        match self.func.vars.get(var) {
+            Some(decl) => {
+                self.subtype(ty, decl.ty, place);
+                self.assigned.set(var);
+            }
+            None => self.error(Kind::NoSuchVar(var)),
+        }
+    }
+
+    fn count(&mut self, what: Counted, expected: usize, found: usize) {
+        if expected != found {
+            self.error(Kind::WrongCount { what, expected, found });
+        }
+    }
+
+    fn values(&mut self, values: &[Operand], types: &[TypeId], what: Counted) {
+        self.count(what, types.len(), values.len());
+        for (i, v) in values.iter().enumerate() {
+            self.expect(*v, types.get(i).copied(), Place::Value(i));
+        }
+    }
+
+    /// The heading of what is called, after checking who may call it and the operands. Rules 3, 11.
+    fn callee(&mut self, callee: Callee, args: &[Operand]) -> Option<&'a Signature> {
+        let (program, func) = (self.program, self.func);
+        let Some(signature) = program.signature(callee, func) else {
+            self.error(Kind::NoSuchCallee(callee));
+            return None;
+        };
+        let in_batch = matches!(func.kind, FuncKind::Batch | FuncKind::Procedure);
+        let public = match callee {
+            Callee::Method(m) => program.types.def(m.ty).public && program.types.method(m).public,
+            Callee::Routine(r) => program.routines[r].public,
+            Callee::Procedure(i) => {
+                if !in_batch || func.procedures[i as usize].kind != FuncKind::Procedure {
+                    self.error(Kind::ProcedureOutsideBatch);
+                }
+                true
+            }
+            Callee::Itself => {
+                if func.kind != FuncKind::Procedure {
+                    self.error(Kind::ProcedureOutsideBatch);
+                }
+                true
+            }
+        };
+        if in_batch && !public {
+            self.error(Kind::NotPublic { callee: program.callee_name(callee, func) });
+        }
+        if let Some(ty) = heading_types(signature).find(|ty| !type_in_range(&program.types, *ty)) {
+            self.error(Kind::NoSuchType(ty));
+            return None;
+        }
+        let mut args = args;
+        if let Callee::Method(m) = callee {
+            if let Some((receiver, rest)) = args.split_first() {
+                self.expect(*receiver, Some(m.ty), Place::Receiver);
+                args = rest;
+                self.count(Counted::Arguments, signature.params.len(), args.len());
+            } else {
+                self.error(Kind::WrongCount {
+                    what: Counted::Arguments,
+                    expected: 1 + signature.params.len(),
+                    found: 0,
+                });
+            }
+        } else {
+            self.count(Counted::Arguments, signature.params.len(), args.len());
+        }
+        for (i, arg) in args.iter().enumerate() {
+            self.expect(*arg, signature.params.get(i).map(|p| p.ty), Place::Argument(i));
+        }
+        for s in &signature.signals {
+            self.reaches_handlers(s.name, &s.values);
+        }
+        self.reaches_handlers(SignalId::FAILURE, &[Types::STRING]);
+        Some(signature)
+    }
+
+    fn call(&mut self, callee: Callee, args: &[Operand], dsts: &[Var]) {
+        let Some(signature) = self.callee(callee, args) else { return };
+        if signature.is_iterator() {
+            let callee = self.program.callee_name(callee, self.func);
+            self.error(Kind::IteratorInCall { callee });
+            return;
+        }
+        if !dsts.is_empty() {
+            self.count(Counted::Results, signature.results.len(), dsts.len());
+        }
+        for (i, (dst, ty)) in dsts.iter().zip(&signature.results).enumerate() {
+            self.fill(*dst, *ty, Place::Result(i));
+        }
+    }
+
+    fn for_each(&mut self, callee: Callee, args: &[Operand], vars: &[Var], body: &'a Block) {
+        let Some(signature) = self.callee(callee, args) else { return };
+        let Some(yields) = &signature.yields else {
+            let callee = self.program.callee_name(callee, self.func);
+            self.error(Kind::NotAnIterator { callee });
+            return;
+        };
+        self.count(Counted::StepValues, yields.len(), vars.len());
+        let mut after = self.assigned.clone();
+        for (i, (var, ty)) in vars.iter().zip(yields).enumerate() {
+            self.fill(*var, *ty, Place::StepVar(i));
+        }
+        self.loops.push(Loop::Body(Assigned::unreachable()));
+        self.block(body);
+        self.loops.pop();
+        // The loop may have no step at all; what the steps assign comes on top of that.
+        std::mem::swap(&mut self.assigned, &mut after);
+    }
+
+    fn while_loop(&mut self, cond: &'a Block, test: Operand, body: &'a Block) {
+        self.loops.push(Loop::Condition);
+        self.block(cond);
+        self.loops.pop();
+        self.expect(test, Some(Types::BOOL), Place::Test);
+        let mut after = self.assigned.clone();
+        if test == Operand::Const(Const::Bool(true)) {
+            after.end();
+        }
+        self.loops.push(Loop::Body(Assigned::unreachable()));
+        self.block(body);
+        if let Some(Loop::Body(breaks)) = self.loops.pop() {
+            after.join(&breaks);
+        }
+        self.assigned = after;
+    }
+
+    fn leave_step(&mut self, for_good: bool) {
+        match self.loops.last_mut() {
+            Some(Loop::Body(breaks)) => {
+                if for_good {
+                    breaks.join(&self.assigned);
+                }
+            }
+            Some(Loop::Condition) => self.error(Kind::BreakInCondition),
+            None => self.error(Kind::BreakOutsideLoop),
+        }
+        self.assigned.end();
+    }
+
+    fn construct(&mut self, dst: Var, class: ClassId, fields: &[Operand]) {
+        if matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure) {
+            self.error(Kind::ClassInBatch);
+        }
+        let Some(def) = self.program.classes.get(class) else {
+            self.error(Kind::NoSuchClass(class));
+            return;
+        };
+        self.count(Counted::Fields, def.fields.len(), fields.len());
+        for (i, value) in fields.iter().enumerate() {
+            self.expect(*value, def.fields.get(i).map(|f| f.ty), Place::Field(i));
+        }
+        self.fill(dst, def.ty, Place::Object);
+    }
+
+    /// The type of an instance variable. Rule 10.
+    fn select(&mut self, object: Operand, class: ClassId, field: u32) -> Option<TypeId> {
+        if matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure) {
+            self.error(Kind::ClassInBatch);
+        }
+        let found = self.operand(object, Place::Object);
+        let Some(def) = self.program.classes.get(class) else {
+            self.error(Kind::NoSuchClass(class));
+            return None;
+        };
+        if let Some(found) = found
+            && !super::program::is_of_class(self.program, found, class)
+        {
+            let kind = Kind::NotOfClass { class: def.name.clone(), found: self.named(found) };
+            self.error(kind);
+        }
+        let ty = def.fields.get(field as usize).map(|f| f.ty);
+        if ty.is_none() {
+            self.error(Kind::NoSuchField { class: def.name.clone(), field });
+        }
+        ty
+    }
+
+    fn signal(&mut self, signal: SignalId, values: &[Operand]) {
+        if self.signal_in_range(signal) {
+            let failure = [Types::STRING];
+            let declared = match self.func.signature.signal(signal) {
+                Some(s) => Some(s.values.as_slice()),
+                None => (signal == SignalId::FAILURE).then_some(&failure[..]),
+            };
+            match declared {
+                Some(types) => self.values(values, types, Counted::ExceptionValues),
+                None => {
+                    let signal = self.signal_name(signal);
+                    self.error(Kind::SignalNotDeclared { signal });
+                }
+            }
+        }
+        self.assigned.end();
+    }
+
+    fn exit(&mut self, signal: SignalId, values: &[Operand]) {
+        self.values_fit(values.len());
+        let types: Vec<Option<TypeId>> =
+            values.iter().enumerate().map(|(i, v)| self.operand(*v, Place::Value(i))).collect();
+        if self.signal_in_range(signal) {
+            let types: Option<Vec<TypeId>> = types.into_iter().collect();
+            if !self.reaches_handlers(signal, types.as_deref().unwrap_or(&[])) {
+                let signal = self.signal_name(signal);
+                self.error(Kind::NoHandlerForExit { signal });
+            }
+        }
+        self.assigned.end();
+    }
+
+    /// Checks the innermost arm that takes an exception against its values; false if there is none. Rule 9.
+    fn reaches_handlers(&mut self, signal: SignalId, values: &[TypeId]) -> bool {
+        let arm = self.handlers.iter().rev().find_map(|arms| arms.iter().find(|arm| takes(arm, signal)));
+        let Some(arm) = arm else { return false };
+        if arm.vars.is_empty() || arm.takes == ArmMatch::Others {
+            return true;
+        }
+        if arm.vars.len() != values.len() {
+            let signal = self.signal_name(signal);
+            self.error(Kind::ArmCount { signal, expected: arm.vars.len(), found: values.len() });
+            return true;
+        }
+        for (index, (var, found)) in arm.vars.iter().zip(values).enumerate() {
+            // Variables out of range are reported where the arm is checked.
+            let Some(decl) = self.func.vars.get(*var) else { continue };
+            if !self.program.types.is_subtype(*found, decl.ty) {
+                let kind = Kind::ArmType {
+                    signal: self.signal_name(signal),
+                    index: index + 1,
+                    expected: self.named(decl.ty),
+                    found: self.named(*found),
+                };
+                self.error(kind);
+            }
+        }
+        true
+    }
+
+    fn except(&mut self, body: &'a Block, arms: &'a [Arm]) {
+        let before = self.assigned.clone();
+        self.handlers.push(arms);
+        self.block(body);
+        self.handlers.pop();
+        let mut after = self.assigned.clone();
+        for arm in arms {
+            self.assigned = before.clone();
+            self.values_fit(arm.vars.len());
+            match &arm.takes {
+                ArmMatch::Named(signals) => {
+                    for signal in signals {
+                        self.signal_in_range(*signal);
+                    }
+                    for var in &arm.vars {
+                        match self.func.vars.get(*var) {
+                            Some(_) => self.assigned.set(*var),
+                            None => self.error(Kind::NoSuchVar(*var)),
+                        }
+                    }
+                }
+                ArmMatch::Others => match arm.vars.as_slice() {
+                    [] => {}
+                    [var] => self.fill(*var, Types::STRING, Place::ArmVar(0)),
+                    _ => self.error(Kind::OthersTakesName),
+                },
+            }
+            self.block(&arm.body);
+            after.join(&self.assigned);
+        }
+        self.assigned = after;
+    }
+}
+
+fn takes(arm: &Arm, signal: SignalId) -> bool {
+    match &arm.takes {
+        ArmMatch::Named(signals) => signals.contains(&signal),
+        ArmMatch::Others => true,
+    }
+}

@@ -1,0 +1,264 @@
+//! The verifier: accepts only functions that cannot go wrong at run time other than by signals.
+//!
+//! Interpreter and compiler rely on every rule; a session relies on them against its clients, so no
+//! function, however made, may panic the verifier or overflow its stack. Errors are structured
+//! ([`VerifyErrorKind`]), because a session names the call and the argument to its client.
+//!
+//! # The rules
+//!
+//! 1. Every id (variable, type, class, field, method, routine, procedure, signal, literal) is in range,
+//!    the parameters are the first variables, with the types of the heading, and the first variable of a
+//!    method is a receiver of a class's own type. A heading has results or yields, never both.
+//! 2. What is read has a subtype of what is expected. A constant has its basic type or `string`.
+//!    Basic types have no other supertype, `any` included.
+//! 3. Calls pass as many operands as the heading has arguments (one more, the receiver, for a method)
+//!    and take as many results as it has, or none. A loop takes as many values as its iterator yields.
+//! 4. A variable is assigned on every path before it is read. A loop's body does not count after the
+//!    loop; a handler starts with what was assigned before the statement it belongs to.
+//! 5. `break` and `continue` have a loop around them, and do not leave the condition of a `while`.
+//! 6. `return` has the values that the heading says, none in an iterator, and a function with results
+//!    never reaches its end.
+//! 7. `yield` stands only in iterators; a `for each` calls an iterator, a call does not.
+//! 8. `signal` names an exception of the heading with fitting values, or `failure(string)`.
+//! 9. `exit` has an arm around it that takes it. An arm that takes the values of exceptions fits every
+//!    exception that can reach it; an arm for all others takes nothing, or the name as a `string`.
+//! 10. A constructor gives every instance variable of its class; instance variables are read and
+//!     written through the class's own type or that of a subclass.
+//! 11. Batches and batched procedures call only public methods of public types and public routines, and
+//!     neither make objects of classes nor reach into them. Only they call batched procedures, and only a
+//!     procedure calls itself. (A procedure was verified when it was made; its heading is trusted.)
+//! 12. Blocks nest at most [`DEPTH_MAX`] deep.
+//! 13. A call passes at most [`WORDS_MAX`] words, and has at most [`VALUES_MAX`] results, exception or step
+//!     values.
+//! 14. Of a program: a class has a body for each method of its own type, a body belongs to the class or to a
+//!     superclass, bodies conform to their headings, and methods conform to those that they stand for.
+//!
+//! Whether variables of immutable classes are written only by constructors is the front end's business, and
+//! so is who may name which class.
+
+use std::fmt;
+
+use crate::program::{ClassId, Program};
+use crate::stmt::{Callee, Func, FuncId, Site, Var};
+use crate::types::{SignalId, TypeId};
+
+mod flow;
+mod func;
+mod program;
+#[cfg(test)]
+mod tests;
+
+/// How deep blocks may nest.
+pub const DEPTH_MAX: usize = 256;
+
+/// Most words of a call: receiver or routine, arguments, and an iterator's loop body.
+pub const WORDS_MAX: usize = 24;
+
+/// Most results of a call, values of an exception, or values of a step.
+pub const VALUES_MAX: usize = 16;
+
+/// Most errors that are reported for one function.
+pub const ERRORS_MAX: usize = 20;
+
+/// A broken rule.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{kind}")]
+pub struct VerifyError {
+    /// Where: the site of the statement or, if it has none, of the last one before it that has.
+    pub site: Site,
+    /// What is wrong there.
+    pub kind: VerifyErrorKind,
+}
+
+/// A type with its name, so that errors can be printed without the program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NamedType {
+    /// The type.
+    pub id: TypeId,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for NamedType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// Which operand or variable of a statement. Numbers count from 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The receiver of a method.
+    Receiver,
+    /// An argument of a call, the receiver not counted.
+    Argument(usize),
+    /// A variable that takes a result.
+    Result(usize),
+    /// A variable of a loop.
+    StepVar(usize),
+    /// An instance variable of a constructor, in layout order.
+    Field(usize),
+    /// A value of `return`, `yield`, `signal` or `exit`.
+    Value(usize),
+    /// A variable of a handler.
+    ArmVar(usize),
+    /// The condition of an `if` or `while`.
+    Test,
+    /// The right side of an assignment, or the value stored in an instance variable.
+    Source,
+    /// The object whose instance variable is selected, or the variable that takes a new object.
+    Object,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Receiver => f.write_str("the receiver"),
+            Place::Argument(i) => write!(f, "argument {}", i + 1),
+            Place::Result(i) => write!(f, "result {}", i + 1),
+            Place::StepVar(i) => write!(f, "loop variable {}", i + 1),
+            Place::Field(i) => write!(f, "instance variable {}", i + 1),
+            Place::Value(i) => write!(f, "value {}", i + 1),
+            Place::ArmVar(i) => write!(f, "handler variable {}", i + 1),
+            Place::Test => f.write_str("the condition"),
+            Place::Source => f.write_str("the value"),
+            Place::Object => f.write_str("the object"),
+        }
+    }
+}
+
+/// What is counted in [`VerifyErrorKind::WrongCount`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Counted {
+    Arguments,
+    Results,
+    StepValues,
+    Fields,
+    ReturnValues,
+    YieldValues,
+    ExceptionValues,
+}
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Counted::Arguments => "arguments",
+            Counted::Results => "results",
+            Counted::StepValues => "loop variables",
+            Counted::Fields => "instance variables",
+            Counted::ReturnValues => "values returned",
+            Counted::YieldValues => "values yielded",
+            Counted::ExceptionValues => "exception values",
+        })
+    }
+}
+
+/// What is wrong.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
+pub enum VerifyErrorKind {
+    #[error("there is no variable {0}")]
+    NoSuchVar(Var),
+    #[error("there is no type {0}")]
+    NoSuchType(TypeId),
+    #[error("there is no class {0}")]
+    NoSuchClass(ClassId),
+    #[error("class {class} has no instance variable {field}")]
+    NoSuchField { class: String, field: u32 },
+    #[error("there is no method, routine or procedure {0:?}")]
+    NoSuchCallee(Callee),
+    #[error("there is no function {0}")]
+    NoSuchFunc(FuncId),
+    #[error("there is no exception {0}")]
+    NoSuchSignal(SignalId),
+    #[error("there is no literal {0}")]
+    NoSuchLiteral(crate::Literal),
+    #[error("the variables do not begin with the parameters of the heading")]
+    WrongParams,
+    #[error("the heading both returns and yields")]
+    ReturnsAndYields,
+    #[error("{place}: expected `{expected}`, found `{found}`")]
+    WrongType { place: Place, expected: NamedType, found: NamedType },
+    #[error("{expected} {what} expected, {found} given")]
+    WrongCount { what: Counted, expected: usize, found: usize },
+    #[error("{place}: `{name}` ({var}) may be used before it has a value")]
+    UnassignedVar { place: Place, var: Var, name: String },
+    #[error("`break` or `continue` outside a loop")]
+    BreakOutsideLoop,
+    #[error("`break` or `continue` would leave the condition of a loop")]
+    BreakInCondition,
+    #[error("`yield` outside an iterator")]
+    YieldOutsideIterator,
+    #[error("`{callee}` is an iterator and can only be called by a loop")]
+    IteratorInCall { callee: String },
+    #[error("`{callee}` is not an iterator")]
+    NotAnIterator { callee: String },
+    #[error("the end can be reached without returning a value")]
+    ReturnMissing,
+    #[error("the heading does not list `{signal}`")]
+    SignalNotDeclared { signal: String },
+    #[error("`exit {signal}` without a handler")]
+    NoHandlerForExit { signal: String },
+    #[error("a handler takes {expected} values, but `{signal}` has {found}")]
+    ArmCount { signal: String, expected: usize, found: usize },
+    #[error("a handler takes `{expected}`, but value {index} of `{signal}` is `{found}`")]
+    ArmType { signal: String, index: usize, expected: NamedType, found: NamedType },
+    #[error("a handler of all exceptions takes at most their name")]
+    OthersTakesName,
+    #[error("instance variables of `{class}` are out of reach of a `{found}`")]
+    NotOfClass { class: String, found: NamedType },
+    #[error("`{callee}` is not public")]
+    NotPublic { callee: String },
+    #[error("a batch cannot construct objects or reach into them")]
+    ClassInBatch,
+    #[error("only batches call batched procedures, and only a procedure calls itself")]
+    ProcedureOutsideBatch,
+    #[error("blocks are nested more than {DEPTH_MAX} deep")]
+    TooDeep,
+    #[error("{words} words in a call, and {WORDS_MAX} are the most")]
+    TooManyWords { words: usize },
+    #[error("{values} values, and {VALUES_MAX} are the most")]
+    TooManyValues { values: usize },
+    #[error("class `{class}`: {bodies} bodies for {methods} methods")]
+    WrongBodies { class: String, bodies: usize, methods: usize },
+    #[error("class `{class}`: the layout does not begin with that of the superclass, or the superclass is its own")]
+    WrongLayout { class: String },
+    #[error("`{name}`: the body does not conform to the heading")]
+    BodyDoesNotConform { name: String },
+    #[error("`{name}` does not conform to `{up}`, which it stands for")]
+    MethodDoesNotConform { name: String, up: String },
+    #[error("the supertypes of `{0}` lead back to it")]
+    CyclicType(String),
+}
+
+/// Checks a function against a program.
+///
+/// # Errors
+/// The first [`ERRORS_MAX`] broken rules, in the order of the statements; never empty.
+///
+/// Cost: one pass; branches copy a bit for each variable.
+pub fn verify_func(program: &Program, func: &Func) -> Result<(), Vec<VerifyError>> {
+    func::verify(program, func)
+}
+
+/// An error in one part of a program.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("in `{name}`: {error}")]
+pub struct ProgramError {
+    /// The function, if it is in one.
+    pub func: Option<FuncId>,
+    /// The name of the function, type, class or routine.
+    pub name: String,
+    /// What is wrong.
+    pub error: VerifyError,
+}
+
+/// Checks types, classes, routines and all functions of a program.
+///
+/// # Errors
+/// All broken rules, at most [`ERRORS_MAX`] for each function. With errors in the types, the functions are not
+/// checked.
+pub fn verify_program(program: &Program) -> Result<(), Vec<ProgramError>> {
+    program::verify(program)
+}

@@ -1,0 +1,191 @@
+//! Types, classes and routines of a program. Rules 1 and 14.
+
+use super::func::{heading_types, type_in_range};
+use super::{ProgramError, VerifyError, VerifyErrorKind as Kind};
+use crate::program::{Body, ClassId, Program};
+use crate::stmt::{Func, FuncId, FuncKind, Site};
+use crate::types::{Signature, TypeId, TypeKind, Types};
+
+/// Whether objects of static type `ty` have the instance variables of `class`: `ty` is its own type or that
+/// of a subclass.
+pub(super) fn is_of_class(program: &Program, ty: TypeId, class: ClassId) -> bool {
+    let TypeKind::Class(mut at) = program.types.kind(ty) else { return false };
+    // A chain of superclasses is no longer than there are classes, unless it is a cycle.
+    for _ in 0..=program.classes.len() {
+        if at == class {
+            return program.classes.get(at).is_some();
+        }
+        match program.classes.get(at).and_then(|c| c.superclass) {
+            Some(up) => at = up,
+            None => return false,
+        }
+    }
+    false
+}
+
+struct Errors(Vec<ProgramError>);
+
+impl Errors {
+    fn push(&mut self, name: &str, kind: Kind) {
+        let error = VerifyError { site: Site::default(), kind };
+        self.0.push(ProgramError { func: None, name: name.to_owned(), error });
+    }
+}
+
+pub(super) fn verify(program: &Program) -> Result<(), Vec<ProgramError>> {
+    let mut errors = Errors(Vec::new());
+    verify_types(program, &mut errors);
+    if errors.0.is_empty() {
+        verify_methods(program, &mut errors);
+        verify_classes(program, &mut errors);
+        verify_routines(program, &mut errors);
+    }
+    if errors.0.is_empty() {
+        for (id, func) in program.funcs.iter() {
+            if let Err(found) = super::verify_func(program, func) {
+                errors.0.extend(found.into_iter().map(|error| ProgramError {
+                    func: Some(id),
+                    name: func.name.clone(),
+                    error,
+                }));
+            }
+        }
+    }
+    if errors.0.is_empty() { Ok(()) } else { Err(errors.0) }
+}
+
+/// Ids in range, and no type above itself: the subtype relation can be asked from here on.
+fn verify_types(program: &Program, errors: &mut Errors) {
+    let types = &program.types;
+    let mut state = vec![0_u8; types.len()];
+    for (ty, def) in types.iter() {
+        let of_methods = def.methods.values().flat_map(|m| heading_types(&m.signature));
+        let of_supertypes = def.supertypes.iter().map(|s| s.ty);
+        let all = of_methods.chain(of_supertypes).chain(def.kind.element());
+        for named in all.filter(|t| !type_in_range(types, *t)) {
+            errors.push(&def.name, Kind::NoSuchType(named));
+        }
+        if let TypeKind::Class(class) = def.kind
+            && program.classes.get(class).is_none_or(|c| c.ty != ty)
+        {
+            errors.push(&def.name, Kind::NoSuchClass(class));
+        }
+    }
+    let of_routines = program.routines.values().map(|r| (&r.name, &r.signature));
+    for (name, signature) in of_routines {
+        for named in heading_types(signature).filter(|t| !type_in_range(types, *t)) {
+            errors.push(name, Kind::NoSuchType(named));
+        }
+    }
+    if errors.0.is_empty() {
+        for (ty, def) in types.iter() {
+            if cyclic(types, ty, &mut state, 0) {
+                errors.push(&def.name, Kind::CyclicType(def.name.clone()));
+            }
+        }
+    }
+}
+
+/// Whether a walk up from `ty` comes back to where it was, or is absurdly long.
+fn cyclic(types: &Types, ty: TypeId, state: &mut [u8], depth: usize) -> bool {
+    const UNDER_WAY: u8 = 1;
+    const DONE: u8 = 2;
+    let i = ty.as_u32() as usize;
+    match state[i] {
+        DONE => return false,
+        UNDER_WAY => return true,
+        _ if depth > 1000 => return true,
+        _ => state[i] = UNDER_WAY,
+    }
+    let found = types.def(ty).supertypes.iter().any(|s| cyclic(types, s.ty, state, depth + 1));
+    state[i] = DONE;
+    found
+}
+
+/// A call through any method that another stands for reaches the other's body, so headings must conform.
+fn verify_methods(program: &Program, errors: &mut Errors) {
+    for (_, def) in program.types.iter() {
+        for method in def.methods.values() {
+            for up in &method.stands_for {
+                let up_method = type_in_range(&program.types, up.ty)
+                    .then(|| program.types.def(up.ty).methods.get(up.method))
+                    .flatten();
+                if !up_method.is_some_and(|m| program.types.conforms(&method.signature, &m.signature)) {
+                    let up = up_method.map_or_else(
+                        || format!("{up:?}"),
+                        |m| format!("{}.{}", program.types.name(up.ty), m.name),
+                    );
+                    let name = format!("{}.{}", def.name, method.name);
+                    errors.push(&def.name, Kind::MethodDoesNotConform { name, up });
+                }
+            }
+        }
+    }
+}
+
+fn verify_classes(program: &Program, errors: &mut Errors) {
+    for (id, class) in program.classes.iter() {
+        let name = &class.name;
+        let own = type_in_range(&program.types, class.ty) && program.types.kind(class.ty) == TypeKind::Class(id);
+        if !own {
+            errors.push(name, Kind::NoSuchType(class.ty));
+            continue;
+        }
+        for field in class.fields.iter().filter(|f| !type_in_range(&program.types, f.ty)) {
+            errors.push(name, Kind::NoSuchType(field.ty));
+        }
+        if let Some(up) = class.superclass {
+            let fits = program.classes.get(up).is_some_and(|up| {
+                class.fields.len() >= up.fields.len()
+                    && class.fields.iter().zip(&up.fields).all(|(a, b)| a.ty == b.ty)
+            });
+            if !fits || is_of_class(program, program.classes.get(up).map_or(class.ty, |c| c.ty), id) {
+                errors.push(name, Kind::WrongLayout { class: name.clone() });
+            }
+        }
+        let methods = &program.types.def(class.ty).methods;
+        if class.bodies.len() != methods.len() {
+            let (bodies, methods) = (class.bodies.len(), methods.len());
+            errors.push(name, Kind::WrongBodies { class: name.clone(), bodies, methods });
+        }
+        for (method, body) in methods.values().zip(&class.bodies) {
+            let fits = |func: &Func| {
+                func.kind == FuncKind::Method
+                    && func.vars.values().next().is_some_and(|receiver| match program.types.kind(receiver.ty) {
+                        TypeKind::Class(of) => is_of_class(program, class.ty, of),
+                        _ => false,
+                    })
+            };
+            let label = format!("{name}.{}", method.name);
+            verify_body(program, &label, &method.signature, *body, fits, errors);
+        }
+    }
+}
+
+fn verify_routines(program: &Program, errors: &mut Errors) {
+    for routine in program.routines.values() {
+        if let Body::Func(body) = routine.body {
+            let fits = |func: &Func| func.kind == FuncKind::Routine;
+            verify_body(program, &routine.name, &routine.signature, body, fits, errors);
+        }
+    }
+}
+
+fn verify_body(
+    program: &Program,
+    name: &str,
+    heading: &Signature,
+    body: FuncId,
+    fits: impl Fn(&Func) -> bool,
+    errors: &mut Errors,
+) {
+    let Some(func) = program.funcs.get(body) else {
+        errors.push(name, Kind::NoSuchFunc(body));
+        return;
+    };
+    let in_range = heading_types(&func.signature).all(|t| type_in_range(&program.types, t))
+        && func.vars.values().all(|v| type_in_range(&program.types, v.ty));
+    if !in_range || !fits(func) || !program.types.conforms(&func.signature, heading) {
+        errors.push(name, Kind::BodyDoesNotConform { name: name.to_owned() });
+    }
+}

@@ -1,0 +1,193 @@
+//! The calling convention.
+//!
+//! Every function that a program can call, whoever made it, is entered as
+//!
+//! ```text
+//! extern "C" fn(cx: *mut Cx, first: Word, arguments: Word...) -> Ret
+//! ```
+//!
+//! `first` is the receiver of a method and the [`RoutineDesc`](crate::image::RoutineDesc) of a routine, so that one stub
+//! for each arity knows whom it stands for. All operands are untagged words. An iterator has one more
+//! argument, the address of a [`Closure`] for the loop's body. At most [`ARGS_MAX`] words follow `cx`.
+//!
+//! Every call ends with an [`Outcome`]. The first result travels in [`Ret::value`], further ones in `Cx::results`;
+//! an exception in `Cx::signal_*`. The context is a raw pointer and not a `&mut Cx` because another thread
+//! writes its poll word while code runs.
+//!
+//! Sources: status-returning calls as in Concert and in 003 section 4; iterators as procedures with a closure of
+//! the loop's body as in 000 section 6.4.6.
+
+use crate::cx::Cx;
+pub use bifrost_heap::Word;
+
+/// Most words that follow the context, receiver and closure included.
+pub const ARGS_MAX: usize = 24;
+
+/// Most values of an exception, and most results of a call.
+pub const VALUES_MAX: usize = 16;
+
+/// Most values of a step of an iterator.
+pub const YIELDS_MAX: usize = 8;
+
+/// How a call ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Outcome {
+    /// With its results.
+    Returned = 0,
+    /// With an exception: `Cx::signal_id` and its values.
+    Signalled = 1,
+    /// Not yet: the reply to a request is missing. No code makes this outcome yet; all code passes it on.
+    Pending = 2,
+    /// Only of a closure, and of the iterator that it was handed to: the body left the loop (by break, return, signal or
+    /// exit), so the iterator must unwind without running handlers.
+    Left = 3,
+    /// The batch was ended from outside (time, fuel, shutdown): everything unwinds, no handler sees it.
+    Killed = 4,
+}
+
+/// What a call gives back; travels in two registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub struct Ret {
+    /// An [`Outcome`] as a word.
+    pub outcome: u64,
+    /// The first result of a call that returned, otherwise unspecified.
+    pub value: Word,
+}
+
+impl Ret {
+    /// Returned without a result.
+    pub const NOTHING: Ret = Ret { outcome: Outcome::Returned as u64, value: 0 };
+    /// Signalled; the exception is in the context.
+    pub const SIGNALLED: Ret = Ret { outcome: Outcome::Signalled as u64, value: 0 };
+    /// The loop's body left the loop.
+    pub const LEFT: Ret = Ret { outcome: Outcome::Left as u64, value: 0 };
+    /// Ended from outside.
+    pub const KILLED: Ret = Ret { outcome: Outcome::Killed as u64, value: 0 };
+
+    /// Returned with one result.
+    #[inline]
+    pub const fn of(value: Word) -> Ret {
+        Ret { outcome: Outcome::Returned as u64, value }
+    }
+
+    /// Returned with a truth value.
+    #[inline]
+    pub const fn bool(value: bool) -> Ret {
+        Ret::of(value as Word)
+    }
+
+    /// Returned with an integer.
+    #[inline]
+    pub const fn int(value: i64) -> Ret {
+        Ret::of(value as Word)
+    }
+
+    /// Whether the call returned.
+    #[inline]
+    pub fn returned(self) -> bool {
+        self.outcome == Outcome::Returned as u64
+    }
+}
+
+/// The entry of a function of any arity.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(transparent)]
+pub struct Code(pub *const u8);
+
+// SAFETY: code does not change once it can be reached, and may be entered by any thread.
+unsafe impl Send for Code {}
+// SAFETY: as above.
+unsafe impl Sync for Code {}
+
+/// A loop's body as an iterator sees it. Entered as
+/// `extern "C" fn(cx, environment, step values...) -> Ret` with outcome `Returned` (next step), `Left`, or `Killed`.
+/// A signal of the body is not `Signalled` but `Left`: it passes by the iterator's own handlers, and the end of the
+/// loop raises it again.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Closure {
+    /// The entry.
+    pub code: Code,
+    /// The first argument: whatever the loop's function keeps there.
+    pub environment: Word,
+}
+
+/// Functions of each arity, for calls from Rust. `N` counts the words after the context.
+macro_rules! arities {
+    ($($n:literal => ($($a:ident),*)),* $(,)?) => {
+        /// Enters a function with these words.
+        ///
+        /// # Safety
+        /// `code` is the entry of a function of this calling convention that takes exactly `args.len()` words of the
+        /// types that the caller passes, and `cx` is the current context.
+        ///
+        /// # Panics
+        /// With more than [`ARGS_MAX`] words; linking refuses functions that take more.
+        #[inline]
+        pub unsafe fn enter(code: Code, cx: *mut Cx, args: &[Word]) -> Ret {
+            match *args {
+                $([$($a),*] => {
+                    type F = extern "C" fn(*mut Cx $(, arities!(@word $a))*) -> Ret;
+                    // SAFETY: promised by the caller.
+                    let f: F = unsafe { std::mem::transmute::<*const u8, F>(code.0) };
+                    f(cx $(, $a)*)
+                })*
+                _ => panic!("a call with {} words", args.len()),
+            }
+        }
+    };
+    (@word $a:ident) => { Word };
+}
+
+arities! {
+    0 => (),
+    1 => (a),
+    2 => (a, b),
+    3 => (a, b, c),
+    4 => (a, b, c, d),
+    5 => (a, b, c, d, e),
+    6 => (a, b, c, d, e, f),
+    7 => (a, b, c, d, e, f, g),
+    8 => (a, b, c, d, e, f, g, h),
+    9 => (a, b, c, d, e, f, g, h, i),
+    10 => (a, b, c, d, e, f, g, h, i, j),
+    11 => (a, b, c, d, e, f, g, h, i, j, k),
+    12 => (a, b, c, d, e, f, g, h, i, j, k, l),
+    13 => (a, b, c, d, e, f, g, h, i, j, k, l, m),
+    14 => (a, b, c, d, e, f, g, h, i, j, k, l, m, n),
+    15 => (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o),
+    16 => (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p),
+    17 => (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q),
+    18 => (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r),
+    19 => (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s),
+    20 => (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t),
+    21 => (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u),
+    22 => (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v),
+    23 => (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w),
+    24 => (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x),
+}
+
+impl Closure {
+    /// Runs the loop's body for one step.
+    ///
+    /// # Safety
+    /// `cx` is the current context and `values` are what the iterator yields.
+    #[inline]
+    pub unsafe fn step(&self, cx: *mut Cx, values: &[Word]) -> Ret {
+        // SAFETY: promised by the caller; the arities are those of the iterator's heading.
+        unsafe {
+            match *values {
+                [v] => enter(self.code, cx, &[self.environment, v]),
+                [v, w] => enter(self.code, cx, &[self.environment, v, w]),
+                _ => {
+                    let mut args = smallvec::SmallVec::<[Word; 8]>::new();
+                    args.push(self.environment);
+                    args.extend_from_slice(values);
+                    enter(self.code, cx, &args)
+                }
+            }
+        }
+    }
+}

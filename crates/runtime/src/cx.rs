@@ -1,0 +1,457 @@
+//! The context of running code.
+
+use std::collections::BTreeMap;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bifrost_heap::{Heap, HeapFull, OBJECT_WORDS, SIZE_MASK, Window};
+use bifrost_ir::SignalId;
+
+use crate::abi::{Ret, VALUES_MAX, Word};
+use crate::image::{Image, Table};
+
+/// Why a batch was ended from outside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Kill {
+    /// It ran longer than its limit.
+    Time = 1,
+    /// It used up its steps.
+    Fuel = 2,
+    /// The server is shutting down, or the client is gone.
+    Stop = 3,
+}
+
+/// What running code may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the whole heap.
+    pub heap_bytes: usize,
+    /// Bytes that one batch may allocate.
+    pub batch_heap_bytes: usize,
+    /// Bytes of stack.
+    pub stack_bytes: usize,
+    /// Steps of a batch's own loops and calls.
+    pub fuel: i64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { heap_bytes: 1 << 30, batch_heap_bytes: 64 << 20, stack_bytes: 24 << 20, fuel: 10_000_000 }
+    }
+}
+
+/// What other threads may do to a context: ask it to stop at its next poll.
+#[derive(Debug)]
+pub struct Poll {
+    /// A [`Kill`], or 0.
+    kill: AtomicU64,
+    /// Counts runs; odd while one is under way.
+    epoch: AtomicU64,
+    /// The poll word of the context while that lives.
+    word: Mutex<Option<PollWord>>,
+}
+
+/// The address of a context's poll word.
+#[derive(Debug)]
+struct PollWord(NonNull<AtomicUsize>);
+
+// SAFETY: the word is atomic, and `Cx::drop` takes the address away under the lock before the word goes.
+unsafe impl Send for PollWord {}
+
+impl Poll {
+    /// Ends what runs now at its next poll, if it is still what ran at `epoch`.
+    pub fn kill(&self, epoch: u64, why: Kill) {
+        let word = self.word.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(word) = &*word
+            && self.epoch.load(Ordering::Acquire) == epoch
+            && epoch % 2 == 1
+        {
+            self.kill.store(why as u64, Ordering::Relaxed);
+            // SAFETY: the context lives while its address is here, see `PollWord`.
+            // Release: pairs with the Acquire in `Cx::attend`, which must see the reason.
+            unsafe { word.0.as_ref() }.store(usize::MAX, Ordering::Release);
+        }
+    }
+
+    /// A number that is odd while something runs, and new for each run.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Whether the context is gone.
+    pub fn retired(&self) -> bool {
+        self.word.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_none()
+    }
+}
+
+/// The context of running code: one heap, its objects, the limits, and the exception under way.
+///
+/// Compiled code reaches the first fields by their offsets ([`offset`]).
+#[repr(C)]
+#[derive(Debug)]
+pub struct Cx {
+    /// The poll word: the address below which the stack may not grow. `usize::MAX` asks for attention, so that one
+    /// comparison of the stack pointer with this word is stack check, preemption and cancellation at once
+    /// (design.md, Polls).
+    poll_word: AtomicUsize,
+    /// Where the next object goes.
+    window: Window,
+    /// The exception under way: its name.
+    pub signal_id: u64,
+    /// Its values.
+    pub signal_values: [Word; VALUES_MAX],
+    /// The results of the last call, from the second on at index 1.
+    pub results: [Word; VALUES_MAX],
+    /// References to the program's string literals made so far, 0 for those not made yet.
+    literals: *mut Word,
+    /// Steps left for the running batch.
+    pub fuel: i64,
+    /// Nesting of batched procedures.
+    pub procedure_depth: u32,
+
+    poll: Arc<Poll>,
+    literal_words: Vec<Word>,
+    stack_limit: usize,
+    image: Arc<Image>,
+    heap: Heap,
+    limits: Limits,
+    batch_heap_start: usize,
+    /// What `print` writes goes here when nobody else wants it.
+    output: Output,
+    root: BTreeMap<String, Word>,
+    root_object: Word,
+    random: u64,
+    now_ms: fn() -> i64,
+}
+
+/// Where `print` writes.
+#[derive(Debug)]
+pub enum Output {
+    /// To the process's standard output.
+    Stdout,
+    /// To a buffer that the embedder takes.
+    Buffer(String),
+}
+
+// SAFETY: a context is used by one thread at a time; its pointers point into memory that it owns.
+unsafe impl Send for Cx {}
+
+/// Offsets of the fields that compiled code uses.
+pub mod offset {
+    use super::Cx;
+    use std::mem::offset_of;
+
+    /// The poll word.
+    pub const POLL_WORD: i32 = offset_of!(Cx, poll_word) as i32;
+    /// `Window::next`
+    pub const ALLOC_NEXT: i32 = offset_of!(Cx, window.next) as i32;
+    /// `Window::end`
+    pub const ALLOC_END: i32 = offset_of!(Cx, window.end) as i32;
+    /// `Cx::signal_id`
+    pub const SIGNAL_ID: i32 = offset_of!(Cx, signal_id) as i32;
+    /// `Cx::signal_values`
+    pub const SIGNAL_VALUES: i32 = offset_of!(Cx, signal_values) as i32;
+    /// `Cx::results`
+    pub const RESULTS: i32 = offset_of!(Cx, results) as i32;
+    /// The pointer to the literals.
+    pub const LITERALS: i32 = offset_of!(Cx, literals) as i32;
+}
+
+/// The address of something on the current stack; good enough to compare with the limit.
+#[inline(always)]
+pub fn stack_pointer() -> usize {
+    let here = 0u8;
+    std::hint::black_box(&here) as *const u8 as usize
+}
+
+impl Cx {
+    /// A context with an empty heap for a linked program.
+    /// `seed` is that of `random`; `now_ms` is the clock.
+    pub fn new(image: Arc<Image>, limits: Limits, seed: u64, now_ms: fn() -> i64) -> Box<Cx> {
+        let poll = Arc::new(Poll {
+            kill: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
+            word: Mutex::new(None),
+        });
+        let mut literal_words = vec![0; image.program().literals.len().max(1)];
+        let mut cx = Box::new(Cx {
+            poll_word: AtomicUsize::new(0),
+            window: Window::empty(),
+            signal_id: 0,
+            signal_values: [0; VALUES_MAX],
+            results: [0; VALUES_MAX],
+            literals: literal_words.as_mut_ptr(),
+            fuel: limits.fuel,
+            procedure_depth: 0,
+            poll,
+            literal_words,
+            stack_limit: 0,
+            heap: Heap::new(limits.heap_bytes),
+            image,
+            limits,
+            batch_heap_start: 0,
+            output: Output::Stdout,
+            root: BTreeMap::new(),
+            root_object: 0,
+            random: seed | 1,
+            now_ms,
+        });
+        *cx.poll.word.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
+            Some(PollWord(NonNull::from(&cx.poll_word)));
+        let table = cx.image.table_of(bifrost_ir::Types::DIRECTORY);
+        if let Ok(object) = cx.alloc(table, 0) {
+            cx.root_object = object.as_ptr() as Word;
+        }
+        cx
+    }
+
+    /// What may interrupt this context from other threads.
+    pub fn poll(&self) -> &Arc<Poll> {
+        &self.poll
+    }
+
+    /// The program that runs.
+    pub fn image(&self) -> &Arc<Image> {
+        &self.image
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Bytes of the heap that were taken from the system.
+    pub fn heap_bytes(&self) -> usize {
+        self.heap.used_bytes()
+    }
+
+    /// Where `print` writes.
+    pub fn set_output(&mut self, output: Output) {
+        self.output = output;
+    }
+
+    /// What was printed since the last call, if output is buffered.
+    pub fn take_output(&mut self) -> String {
+        match &mut self.output {
+            Output::Stdout => String::new(),
+            Output::Buffer(text) => std::mem::take(text),
+        }
+    }
+
+    /// Writes a line.
+    pub fn print(&mut self, line: &str) {
+        match &mut self.output {
+            Output::Stdout => {
+                use std::io::Write;
+                // A closed pipe is no reason to end a program that prints.
+                let _ = writeln!(std::io::stdout().lock(), "{line}");
+            }
+            Output::Buffer(text) => {
+                text.push_str(line);
+                text.push('\n');
+            }
+        }
+    }
+
+    /// Begins a run: sets the stack limit from where the stack is now, fills the fuel, and clears what interrupted
+    /// the run before. Pair it with [`Cx::leave`].
+    pub fn begin(&mut self) {
+        self.stack_limit = stack_pointer().saturating_sub(self.limits.stack_bytes);
+        self.poll.kill.store(0, Ordering::Relaxed);
+        self.poll_word.store(self.stack_limit, Ordering::Relaxed);
+        self.fuel = self.limits.fuel;
+        self.procedure_depth = 0;
+        self.batch_heap_start = self.heap.used_bytes();
+        // Release: pairs with the Acquire in `Poll::kill`; a killer that sees the new epoch comes after the stores above.
+        self.poll.epoch.fetch_add(1, Ordering::Release);
+    }
+
+    /// Ends a run.
+    pub fn leave(&mut self) {
+        self.poll.epoch.fetch_add(1, Ordering::Release);
+    }
+
+    /// Whether the poll word asks for attention, now that the stack is here.
+    #[inline(always)]
+    pub fn must_attend(&self) -> bool {
+        stack_pointer() < self.poll_word.load(Ordering::Relaxed)
+    }
+
+    /// What to do when [`Cx::must_attend`]: `Returned` to go on, or the outcome to end with.
+    #[cold]
+    pub fn attend(&mut self) -> Ret {
+        // Acquire: pairs with the Release in `Poll::kill`.
+        self.poll_word.load(Ordering::Acquire);
+        if self.poll.kill.load(Ordering::Relaxed) != 0 {
+            return Ret::KILLED;
+        }
+        if stack_pointer() < self.stack_limit {
+            return self.failure("stack overflow");
+        }
+        self.poll_word.store(self.stack_limit, Ordering::Relaxed);
+        Ret::NOTHING
+    }
+
+    /// Ends the running batch from inside.
+    pub fn kill(&mut self, why: Kill) -> Ret {
+        self.poll.kill.store(why as u64, Ordering::Relaxed);
+        Ret::KILLED
+    }
+
+    /// Why the run was ended, after an outcome `Killed`.
+    pub fn killed(&self) -> Kill {
+        match self.poll.kill.load(Ordering::Relaxed) {
+            1 => Kill::Time,
+            2 => Kill::Fuel,
+            _ => Kill::Stop,
+        }
+    }
+
+    /// Signals an exception without values.
+    #[cold]
+    pub fn signal(&mut self, name: SignalId) -> Ret {
+        self.signal_id = u64::from(name.as_u32());
+        Ret::SIGNALLED
+    }
+
+    /// Signals a well-known exception of built-in types by its name.
+    #[cold]
+    pub fn signal_named(&mut self, name: &str) -> Ret {
+        match self.image.program().types.find_signal(name) {
+            Some(id) => self.signal(id),
+            None => self.failure(&format!("unhandled exception: {name}")),
+        }
+    }
+
+    /// Signals `failure(text)`.
+    #[cold]
+    pub fn failure(&mut self, text: &str) -> Ret {
+        self.signal_id = u64::from(SignalId::FAILURE.as_u32());
+        // The text may not fit a full heap; an empty one always exists.
+        self.signal_values[0] = match self.new_string(text) {
+            Ok(word) => word,
+            Err(_) => self.image.empty_string(),
+        };
+        Ret::SIGNALLED
+    }
+
+    /// The exception under way.
+    pub fn signalled(&self) -> SignalId {
+        SignalId::from_u32(self.signal_id as u32)
+    }
+
+    /// An exception reached the end of a function that does not pass it on: what becomes of it
+    /// (theta.md 7). `failure` stays as it is.
+    #[cold]
+    pub fn unhandled(&mut self) -> Ret {
+        let id = self.signalled();
+        if id == SignalId::FAILURE {
+            return Ret::SIGNALLED;
+        }
+        let name = self.image.program().types.signal_name(id).to_owned();
+        self.failure(&format!("unhandled exception: {name}"))
+    }
+
+    /// A new object with `fields` zeroed fields.
+    ///
+    /// # Errors
+    /// [`HeapFull`] at the heap's or the batch's limit.
+    #[inline]
+    pub fn alloc(&mut self, table: &'static Table, fields: usize) -> Result<NonNull<Word>, HeapFull> {
+        let words = OBJECT_WORDS + fields;
+        let object = match self.window.take(words) {
+            Some(object) => object,
+            None => self.alloc_slow(words)?,
+        };
+        // SAFETY: the object has at least two words.
+        unsafe {
+            object.write(table as *const Table as Word);
+            object.add(1).write(words as u64 & SIZE_MASK);
+        }
+        Ok(object)
+    }
+
+    #[cold]
+    fn alloc_slow(&mut self, words: usize) -> Result<NonNull<Word>, HeapFull> {
+        let batch = self.heap.used_bytes() - self.batch_heap_start;
+        let bytes = words.saturating_mul(size_of::<Word>());
+        if words as u64 > SIZE_MASK || batch.saturating_add(bytes) > self.limits.batch_heap_bytes {
+            return Err(HeapFull { limit: self.limits.batch_heap_bytes });
+        }
+        self.heap.refill(&mut self.window, words)?;
+        self.window.take(words).ok_or(HeapFull { limit: self.limits.heap_bytes })
+    }
+
+    /// Signals that there is no memory left.
+    #[cold]
+    pub fn out_of_memory(&mut self, full: HeapFull) -> Ret {
+        self.failure(&format!("out of memory: {full}"))
+    }
+
+    /// The reference of a string literal, made at its first use.
+    ///
+    /// # Errors
+    /// [`HeapFull`]
+    pub fn literal(&mut self, literal: bifrost_ir::Literal) -> Result<Word, HeapFull> {
+        let index = literal.as_u32() as usize;
+        if self.literal_words[index] == 0 {
+            let image = self.image.clone();
+            self.literal_words[index] = self.new_string(&image.program().literals[literal])?;
+        }
+        Ok(self.literal_words[index])
+    }
+
+    /// The directory of well-known objects.
+    pub fn root_object(&self) -> Word {
+        self.root_object
+    }
+
+    /// A well-known object.
+    pub fn lookup(&self, name: &str) -> Option<Word> {
+        self.root.get(name).copied()
+    }
+
+    /// Gives an object a name.
+    pub fn insert(&mut self, name: &str, object: Word) {
+        self.root.insert(name.to_owned(), object);
+    }
+
+    /// Takes a name away; false if there was none.
+    pub fn remove(&mut self, name: &str) -> bool {
+        self.root.remove(name).is_some()
+    }
+
+    /// The names of all well-known objects, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.root.keys().map(String::as_str)
+    }
+
+    /// The name after `name` (or the first), for iteration that survives changes.
+    pub fn name_after(&self, name: Option<&str>) -> Option<&str> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let from = name.map_or(Unbounded, Excluded);
+        self.root.range::<str, _>((from, Unbounded)).next().map(|(k, _)| k.as_str())
+    }
+
+    /// A number in `0..n`, `n > 0`, from the seed given at the start (xorshift64*).
+    pub fn random(&mut self, n: u64) -> u64 {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        let bits = self.random.wrapping_mul(0x2545_F491_4F6C_DD1D);
+        ((u128::from(bits) * u128::from(n)) >> 64) as u64
+    }
+
+    /// The clock, in milliseconds.
+    pub fn now_ms(&self) -> i64 {
+        (self.now_ms)()
+    }
+}
+
+impl Drop for Cx {
+    fn drop(&mut self) {
+        *self.poll.word.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+    }
+}

@@ -1,0 +1,516 @@
+//! A program linked for running: classes' tables, routines' descriptors, and the entry of every function.
+//!
+//! A table starts with a [`ClassInfo`] and the mode, and then has one entry for each slot of
+//! [`Dispatch`]. The entry of a method that never ran is a stub that has it compiled, puts the code in
+//! its place in all tables that inherit it, and goes on into it.
+//!
+//! Images live as long as the process: code has their addresses inside, and objects point at their tables.
+//! [`Image::link`] therefore leaks what it makes, once for each program a process loads.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bifrost_ir::dispatch::Dispatch;
+use bifrost_ir::{Body, ClassId, FuncId, MethodId, MethodRef, Program, RoutineId, Signature, TypeId, TypeKind, Types};
+use cranelift_entity::EntityRef;
+
+use crate::abi::{ARGS_MAX, Code, Ret, VALUES_MAX, Word, YIELDS_MAX};
+use crate::cx::Cx;
+use crate::natives;
+
+/// What the runtime asks of the engines.
+pub trait Engine: Send + Sync {
+    /// An entry of the arity (words after the context) that, when a receiver's table is entered through it at `slot`,
+    /// gets the method's code from [`Image::method_code`] and goes on into it with the same words.
+    fn method_stub(&self, slot: u32, arity: usize) -> Code;
+
+    /// The same for routines, whose first word is their [`RoutineDesc`] and whose code comes from [`Image::routine_code`].
+    fn routine_stub(&self, arity: usize) -> Code;
+
+    /// The code of a function.
+    fn compile(&self, image: &Image, func: FuncId) -> Code;
+}
+
+/// What the runtime asks of the interpreter: functions run without machine code.
+pub trait Interpreter: Send + Sync {
+    /// Runs a function with the words that its code would be entered with.
+    ///
+    /// # Safety
+    /// `cx` is the current context, and `args` are what [`crate::abi::enter`] would pass.
+    unsafe fn call(&self, cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret;
+}
+
+/// What all objects of a class have in common.
+#[derive(Debug)]
+pub struct ClassInfo {
+    /// For messages.
+    pub name: String,
+    /// The class's own type, or the built-in type.
+    pub ty: TypeId,
+    /// The class, unless the type is built in.
+    pub class: Option<ClassId>,
+    /// The type that clients know the object by: the first implemented type, or the built-in type.
+    pub seen_as: TypeId,
+    /// The element type of an array, sequence, list or cell.
+    pub element: Option<TypeId>,
+    /// A bit for each type that the object has.
+    conforms: Vec<u64>,
+    /// For each slot the method of `ty` that fills it.
+    pub methods: Vec<Option<MethodId>>,
+}
+
+impl ClassInfo {
+    /// Whether the objects have this type.
+    #[inline]
+    pub fn has_type(&self, ty: TypeId) -> bool {
+        let i = ty.index();
+        self.conforms.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1)
+    }
+}
+
+/// A mode table. Objects point at it; compiled code loads an entry at [`Table::entry_offset`].
+#[derive(Debug)]
+#[repr(C)]
+pub struct Table {
+    info: &'static ClassInfo,
+    /// Reserved for the object's mode; 0 is the ordinary one, in which entries are bodies.
+    mode: u64,
+    entries: [AtomicPtr<u8>; 0],
+}
+
+impl Table {
+    /// The byte offset of a slot's entry.
+    pub const fn entry_offset(slot: u32) -> i32 {
+        16 + 8 * slot as i32
+    }
+
+    /// What the objects have in common.
+    #[inline]
+    pub fn info(&self) -> &'static ClassInfo {
+        self.info
+    }
+
+    /// The code at a slot.
+    ///
+    /// # Safety
+    /// The slot is one that the class fills, as every slot of a method of a type that the object has is.
+    #[inline]
+    pub unsafe fn entry(&self, slot: u32) -> Code {
+        // SAFETY: tables are made with as many entries as `Dispatch` has slots.
+        let entry = unsafe { &*self.entries.as_ptr().add(slot as usize) };
+        // Acquire: pairs with the Release in `set`; the code's bytes are written before its address.
+        Code(entry.load(Ordering::Acquire))
+    }
+
+    fn set(&self, slot: u32, code: Code) {
+        // SAFETY: as in `entry`; callers go through the class's own list of slots.
+        let entry = unsafe { &*self.entries.as_ptr().add(slot as usize) };
+        entry.store(code.0.cast_mut(), Ordering::Release);
+    }
+
+    /// The table of an object.
+    ///
+    /// # Safety
+    /// `object` is a reference, not the word of a basic value.
+    #[inline]
+    pub unsafe fn of(object: Word) -> &'static Table {
+        // SAFETY: the first word of every object is the address of a table, and tables are never freed.
+        unsafe { *(object as *const &'static Table) }
+    }
+}
+
+/// What a call of a routine passes as first word.
+#[derive(Debug)]
+#[repr(C)]
+pub struct RoutineDesc {
+    /// The code to enter, at offset 0.
+    code: AtomicPtr<u8>,
+    /// The routine.
+    pub routine: RoutineId,
+    /// The table of its result's class, for the creators of built-in objects.
+    pub table: Option<&'static Table>,
+    /// Its name.
+    pub name: String,
+}
+
+impl RoutineDesc {
+    /// The code.
+    #[inline]
+    pub fn code(&self) -> Code {
+        // Acquire: as in `Table::entry`.
+        Code(self.code.load(Ordering::Acquire))
+    }
+
+    /// The descriptor that a native routine was entered with.
+    ///
+    /// # Safety
+    /// `word` is the first word of a call of a routine.
+    #[inline]
+    pub unsafe fn of(word: Word) -> &'static RoutineDesc {
+        // SAFETY: promised by the caller; descriptors are never freed.
+        unsafe { &*(word as *const RoutineDesc) }
+    }
+}
+
+/// Why a program cannot be linked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum LinkError {
+    #[error("`{name}` takes {words} words, and {ARGS_MAX} are the most a call can pass")]
+    TooManyArguments { name: String, words: usize },
+    #[error("`{name}` has {values} results or exception values, and {VALUES_MAX} are the most")]
+    TooManyResults { name: String, values: usize },
+    #[error("`{name}` yields {values} values at a step, and {YIELDS_MAX} are the most")]
+    TooManyYields { name: String, values: usize },
+    #[error("`{name}` is declared native, but no native of that name is registered")]
+    NoNative { name: String },
+}
+
+/// How many words a call passes after the context: receiver or descriptor, arguments, closure.
+pub fn arity(signature: &Signature) -> usize {
+    1 + signature.params.len() + usize::from(signature.is_iterator())
+}
+
+/// A linked program.
+pub struct Image {
+    program: Program,
+    dispatch: Dispatch,
+    engine: Option<Arc<dyn Engine>>,
+    /// By type: the table of a built-in type's objects, or of the class whose own type it is.
+    tables: Vec<Option<&'static Table>>,
+    routines: Vec<&'static RoutineDesc>,
+    /// The code of each function, once compiled.
+    codes: Vec<OnceLock<Code>>,
+    /// Natives of basic types' methods, by type and method.
+    basics: HashMap<MethodRef, Code>,
+    storage: &'static Table,
+    empty_string: Word,
+    signals: WellKnownSignals,
+    interpreter: OnceLock<Arc<dyn Interpreter>>,
+}
+
+/// The exceptions that the runtime itself raises often.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs, reason = "the exceptions of those names")]
+pub struct WellKnownSignals {
+    pub overflow: bifrost_ir::SignalId,
+    pub zero: bifrost_ir::SignalId,
+    pub bounds: bifrost_ir::SignalId,
+    pub not_possible: bifrost_ir::SignalId,
+    pub empty: bifrost_ir::SignalId,
+    pub illegal_char: bifrost_ir::SignalId,
+    pub not_found: bifrost_ir::SignalId,
+}
+
+impl std::fmt::Debug for Image {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Image({} types, {} functions)", self.program.types.len(), self.program.funcs.len())
+    }
+}
+
+impl Image {
+    /// Links a verified program. Without an engine only the interpreter can run its functions.
+    ///
+    /// # Errors
+    /// [`LinkError`]; nothing is kept.
+    pub fn link(mut program: Program, engine: Option<Arc<dyn Engine>>) -> Result<Arc<Image>, LinkError> {
+        let signals = well_known_signals(&mut program.types);
+        check_sizes(&program)?;
+        let dispatch = Dispatch::new(&program);
+        let natives = natives::registry();
+        let find = |key: &str| {
+            natives.get(key).copied().ok_or_else(|| LinkError::NoNative { name: key.to_owned() })
+        };
+
+        let mut tables: Vec<Option<&'static Table>> = vec![None; program.types.len()];
+        let mut basics = HashMap::new();
+        for (ty, def) in program.types.iter() {
+            let built_in = bifrost_ir::builtin::family(def.kind).is_some();
+            if !built_in && !matches!(def.kind, TypeKind::Class(_)) {
+                continue;
+            }
+            let mut natives_of = Vec::new();
+            for (method, m) in def.methods.iter() {
+                if let Some(row) = m.builtin
+                    && !(def.kind.is_basic() && row.op.is_some())
+                {
+                    natives_of.push((method, find(&row.key())?));
+                }
+            }
+            if def.kind.is_basic() {
+                basics.extend(natives_of.into_iter().map(|(method, code)| (MethodRef { ty, method }, code)));
+                continue;
+            }
+            let info: &'static ClassInfo = Box::leak(Box::new(class_info(&program, &dispatch, ty)));
+            let table = make_table(info, dispatch.table_len());
+            for (slot, method) in info.methods.iter().enumerate() {
+                let Some(method) = method else { continue };
+                let code = natives_of.iter().find(|(m, _)| m == method).map(|(_, code)| *code);
+                let code = code.or_else(|| {
+                    let signature = &def.methods[*method].signature;
+                    engine.as_ref().map(|e| e.method_stub(slot as u32, arity(signature)))
+                });
+                if let Some(code) = code {
+                    table.set(slot as u32, code);
+                }
+            }
+            tables[ty.index()] = Some(table);
+        }
+
+        let mut routines = Vec::new();
+        for (routine, def) in program.routines.iter() {
+            let code = match def.body {
+                Body::Native => find(&def.native)?,
+                Body::Func(_) => match &engine {
+                    Some(engine) => engine.routine_stub(arity(&def.signature)),
+                    None => Code(std::ptr::null()),
+                },
+            };
+            let table = def.signature.results.first().and_then(|ty| tables[ty.index()]);
+            routines.push(&*Box::leak(Box::new(RoutineDesc {
+                code: AtomicPtr::new(code.0.cast_mut()),
+                routine,
+                table,
+                name: def.name.clone(),
+            })));
+        }
+
+        let storage_info: &'static ClassInfo = Box::leak(Box::new(ClassInfo {
+            name: "storage".to_owned(),
+            ty: Types::ANY,
+            class: None,
+            seen_as: Types::ANY,
+            element: None,
+            conforms: Vec::new(),
+            methods: Vec::new(),
+        }));
+        let strings = tables[Types::STRING.index()].expect("strings have a table");
+        let empty: &'static [Word; 4] = Box::leak(Box::new([strings as *const Table as Word, 4, 0, 0]));
+        let codes = program.funcs.iter().map(|_| OnceLock::new()).collect();
+        Ok(Arc::new(Image {
+            program,
+            dispatch,
+            engine,
+            tables,
+            routines,
+            codes,
+            basics,
+            storage: make_table(storage_info, 0),
+            empty_string: empty.as_ptr() as Word,
+            signals,
+            interpreter: OnceLock::new(),
+        }))
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The slots of all methods.
+    pub fn dispatch(&self) -> &Dispatch {
+        &self.dispatch
+    }
+
+    /// Whether functions run as machine code; otherwise only the interpreter runs them.
+    pub fn has_engine(&self) -> bool {
+        self.engine.is_some()
+    }
+
+    /// Sets the interpreter, once, right after linking.
+    pub fn set_interpreter(&self, interpreter: Arc<dyn Interpreter>) {
+        // A second one would be the same kind; the first stays.
+        let _ = self.interpreter.set(interpreter);
+    }
+
+    /// The interpreter, for functions that have no machine code.
+    pub fn interpreter(&self) -> Option<&Arc<dyn Interpreter>> {
+        self.interpreter.get()
+    }
+
+    /// The ids of often raised exceptions.
+    pub fn signals(&self) -> &WellKnownSignals {
+        &self.signals
+    }
+
+    /// The table of a built-in type's objects, or of the class whose own type this is.
+    ///
+    /// # Panics
+    /// For basic types and for types that are not implemented by themselves: asking is a mistake of ours.
+    pub fn table_of(&self, ty: TypeId) -> &'static Table {
+        self.tables[ty.index()].expect("a type with objects of its own")
+    }
+
+    /// The table of a type that has objects of its own.
+    pub fn find_table(&self, ty: TypeId) -> Option<&'static Table> {
+        self.tables.get(ty.index()).copied().flatten()
+    }
+
+    /// The table of the storage behind arrays; has no methods.
+    pub fn storage_table(&self) -> &'static Table {
+        self.storage
+    }
+
+    /// The reference of the string without characters.
+    pub fn empty_string(&self) -> Word {
+        self.empty_string
+    }
+
+    /// The descriptor of a routine.
+    pub fn routine(&self, routine: RoutineId) -> &'static RoutineDesc {
+        self.routines[routine.index()]
+    }
+
+    /// The native function of a basic type's method that is not an operation.
+    pub fn basic_native(&self, m: MethodRef) -> Option<Code> {
+        self.basics.get(&m).copied()
+    }
+
+    /// The function that a class's table has at a slot; `None` for natives.
+    pub fn method_func(&self, info: &ClassInfo, slot: u32) -> Option<FuncId> {
+        let method = info.methods.get(slot as usize).copied().flatten()?;
+        Some(self.program.classes[info.class?].bodies[method.index()])
+    }
+
+    /// The code of a function, compiled now if it never was.
+    ///
+    /// # Panics
+    /// Without an engine: only stubs and compiled code get here.
+    pub fn code(&self, func: FuncId) -> Code {
+        let engine = self.engine.as_ref().expect("an image that runs code has an engine");
+        *self.codes[func.index()].get_or_init(|| engine.compile(self, func))
+    }
+
+    /// The code of a method, for a stub that was entered through `table`; from now on the table has it.
+    pub fn method_code(&self, table: &Table, slot: u32) -> Code {
+        let info = table.info();
+        let func = self.method_func(info, slot).expect("stubs stand only for functions");
+        let code = self.code(func);
+        // A function may fill several slots of one class, and be inherited by others: each puts it in place at its
+        // first call.
+        table.set(slot, code);
+        code
+    }
+
+    /// The code of a routine, for a stub that was entered with `desc`; from now on the descriptor has it.
+    pub fn routine_code(&self, desc: &RoutineDesc) -> Code {
+        let Body::Func(func) = self.program.routines[desc.routine].body else {
+            unreachable!("stubs stand only for functions")
+        };
+        let code = self.code(func);
+        // Release: pairs with the Acquire in `RoutineDesc::code`.
+        desc.code.store(code.0.cast_mut(), Ordering::Release);
+        code
+    }
+}
+
+/// Helper calls of stubs. See [`Engine::method_stub`] and [`Engine::routine_stub`].
+pub mod helper {
+    use super::{Code, Cx, RoutineDesc, Table, Word};
+
+    /// The code to go on into: `receiver` was called through `slot`.
+    ///
+    /// # Safety
+    /// `cx` is the current context, `receiver` an object whose class fills the slot with a function.
+    pub unsafe extern "C" fn method_code(cx: *mut Cx, receiver: Word, slot: u64) -> *const u8 {
+        // SAFETY: promised by the stub.
+        let (image, table) = unsafe { ((*cx).image().clone(), Table::of(receiver)) };
+        let Code(code) = image.method_code(table, slot as u32);
+        code
+    }
+
+    /// The code to go on into: the routine of this descriptor was called.
+    ///
+    /// # Safety
+    /// `cx` is the current context, `desc` the descriptor of a routine that is a function.
+    pub unsafe extern "C" fn routine_code(cx: *mut Cx, desc: Word) -> *const u8 {
+        // SAFETY: promised by the stub.
+        let (image, desc) = unsafe { ((*cx).image().clone(), RoutineDesc::of(desc)) };
+        let Code(code) = image.routine_code(desc);
+        code
+    }
+}
+
+fn well_known_signals(types: &mut Types) -> WellKnownSignals {
+    WellKnownSignals {
+        overflow: types.signal("overflow"),
+        zero: types.signal("zero"),
+        bounds: types.signal("bounds"),
+        not_possible: types.signal("not_possible"),
+        empty: types.signal("empty"),
+        illegal_char: types.signal("illegal_char"),
+        not_found: types.signal("not_found"),
+    }
+}
+
+fn check_sizes(program: &Program) -> Result<(), LinkError> {
+    let check = |name: String, signature: &Signature| {
+        let yields = signature.yields.as_ref().map_or(0, Vec::len);
+        if yields > YIELDS_MAX {
+            return Err(LinkError::TooManyYields { name, values: yields });
+        }
+        let words = arity(signature);
+        if words > ARGS_MAX {
+            return Err(LinkError::TooManyArguments { name, words });
+        }
+        let values = signature.signals.iter().map(|s| s.values.len()).max().unwrap_or(0);
+        let values = values.max(signature.results.len());
+        if values > VALUES_MAX {
+            return Err(LinkError::TooManyResults { name, values });
+        }
+        Ok(())
+    };
+    for (_, def) in program.types.iter() {
+        for m in def.methods.values() {
+            check(format!("{}.{}", def.name, m.name), &m.signature)?;
+        }
+    }
+    for routine in program.routines.values() {
+        check(routine.name.clone(), &routine.signature)?;
+    }
+    Ok(())
+}
+
+fn class_info(program: &Program, dispatch: &Dispatch, ty: TypeId) -> ClassInfo {
+    let def = program.types.def(ty);
+    let mut conforms = vec![0_u64; program.types.len().div_ceil(64)];
+    for (sup, _) in program.types.iter() {
+        if program.types.is_subtype(ty, sup) {
+            conforms[sup.index() / 64] |= 1 << (sup.index() % 64);
+        }
+    }
+    ClassInfo {
+        name: def.name.clone(),
+        ty,
+        class: match def.kind {
+            TypeKind::Class(class) => Some(class),
+            _ => None,
+        },
+        seen_as: match def.kind {
+            TypeKind::Class(_) => def.supertypes.first().map_or(Types::ANY, |s| s.ty),
+            _ => ty,
+        },
+        element: def.kind.element(),
+        conforms,
+        methods: dispatch.type_table(program, ty).into_iter().map(|m| m.map(MethodId::from_u32)).collect(),
+    }
+}
+
+/// What an entry without a method is: calling it is a mistake of ours, and ends the batch with a failure instead
+/// of the process.
+extern "C" fn no_method(cx: *mut Cx) -> Ret {
+    // SAFETY: every function is entered with the current context.
+    unsafe { (*cx).failure("internal error: a method without body was called") }
+}
+
+fn make_table(info: &'static ClassInfo, slots: u32) -> &'static Table {
+    let words = 2 + slots as usize;
+    let memory: &'static mut [Word] = Box::leak(vec![0; words].into_boxed_slice());
+    for entry in &mut memory[2..] {
+        *entry = no_method as *const () as Word;
+    }
+    memory[0] = info as *const ClassInfo as Word;
+    // SAFETY: the memory is laid out as `Table`: the info's address, the mode 0, then `slots` entries; it is never freed.
+    unsafe { &*memory.as_ptr().cast::<Table>() }
+}

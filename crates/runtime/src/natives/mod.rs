@@ -1,0 +1,88 @@
+//! The functions of built-in types and routines (theta.md 8), with the exceptions and bounds stated there.
+//!
+//! Every function here is `extern "C"` and entered from compiled code, so none may panic: arithmetic is
+//! checked or wrapping, indices are compared first.
+
+mod array;
+mod basic;
+mod generic;
+mod list;
+mod routines;
+mod sequence;
+mod small;
+mod string;
+
+use std::collections::HashMap;
+
+use crate::abi::Code;
+
+/// The registered functions by key: `string.concat`, `array_new`.
+pub fn registry() -> HashMap<&'static str, Code> {
+    let mut all = HashMap::new();
+    for list in [
+        basic::NATIVES,
+        string::NATIVES,
+        small::NATIVES,
+        array::NATIVES,
+        sequence::NATIVES,
+        list::NATIVES,
+        routines::NATIVES,
+    ] {
+        all.extend(list.iter().map(|n| (n.key, n.code)));
+    }
+    all
+}
+
+/// A row of the registry.
+pub(crate) struct Native {
+    key: &'static str,
+    code: Code,
+}
+
+/// Lists functions under their keys: `natives!["int.power" => power as fn(cx, words...)]`.
+macro_rules! natives {
+    ($($key:literal => $function:ident / $words:tt),* $(,)?) => {
+        pub(crate) static NATIVES: &[crate::natives::Native] = &[
+            $(crate::natives::Native { key: $key, code: {
+                let function: natives!(@type $words) = $function;
+                crate::abi::Code(function as *const u8)
+            } }),*
+        ];
+    };
+    (@type 1) => { extern "C" fn(&mut Cx, Word) -> Ret };
+    (@type 2) => { extern "C" fn(&mut Cx, Word, Word) -> Ret };
+    (@type 3) => { extern "C" fn(&mut Cx, Word, Word, Word) -> Ret };
+    (@type 4) => { extern "C" fn(&mut Cx, Word, Word, Word, Word) -> Ret };
+    (@type 5) => { extern "C" fn(&mut Cx, Word, Word, Word, Word, Word) -> Ret };
+}
+pub(crate) use natives;
+
+/// Ends a native with what a fallible step signalled, or with its value.
+macro_rules! heap {
+    ($cx:ident, $e:expr) => {
+        match $e {
+            Ok(value) => value,
+            Err(full) => return $cx.out_of_memory(full),
+        }
+    };
+}
+pub(crate) use heap;
+
+/// One step of a loop: hands values to the body, and leaves the iterator unless the body wants the next step.
+macro_rules! step {
+    ($cx:ident, $closure:ident, $($value:expr),+) => {{
+        if $cx.must_attend() {
+            let attended = $cx.attend();
+            if !attended.returned() {
+                return attended;
+            }
+        }
+        // SAFETY: the last word of an iterator's call is the address of its loop's closure, which lives until the
+        // iterator returns; the values are what its heading yields.
+        let stepped = unsafe { (*($closure as *const crate::abi::Closure)).step($cx, &[$($value),+]) };
+        if !stepped.returned() {
+            return stepped;
+        }
+    }};
+}
+pub(crate) use step;

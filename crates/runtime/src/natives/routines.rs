@@ -1,0 +1,109 @@
+//! Built-in routines. The first word is the routine's descriptor, which knows the table of the result's class.
+
+use super::{heap, natives, sequence};
+use crate::abi::{Ret, Word};
+use crate::cx::Cx;
+use crate::image::{RoutineDesc, Table};
+use crate::object::{array, cell, list, text};
+
+natives! {
+    "array_new" => array_new / 1,
+    "array_create" => array_create / 3,
+    "array_fill" => array_fill / 4,
+    "sequence_of" => sequence_of / 2,
+    "list_empty" => list_empty / 1,
+    "list_of" => list_of / 2,
+    "cell_new" => cell_new / 1,
+    "same_object" => same_object / 3,
+    "random" => random / 2,
+    "now_ms" => now_ms / 1,
+    "print" => print / 2,
+    "root" => root / 1,
+}
+
+/// The table of what a creator makes.
+fn table(cx: &Cx, desc: Word) -> &'static Table {
+    // SAFETY: routines are entered with their descriptor.
+    unsafe { RoutineDesc::of(desc) }.table.unwrap_or_else(|| cx.image().storage_table())
+}
+
+extern "C" fn array_new(cx: &mut Cx, desc: Word) -> Ret {
+    let table = table(cx, desc);
+    let mut fields = [0; array::FIELDS];
+    fields[array::LOW] = 1;
+    Ret::of(heap!(cx, cx.new_object(table, &fields)))
+}
+
+extern "C" fn array_create(cx: &mut Cx, desc: Word, low: Word, elements: Word) -> Ret {
+    let table = table(cx, desc);
+    // SAFETY: the argument is a sequence by the heading.
+    let elements = unsafe { sequence::elements(elements) };
+    Ret::of(heap!(cx, cx.new_array(table, low as i64, elements)))
+}
+
+extern "C" fn array_fill(cx: &mut Cx, desc: Word, low: Word, count: Word, v: Word) -> Ret {
+    if (count as i64) < 0 {
+        return cx.signal(cx.image().signals().bounds);
+    }
+    let table = table(cx, desc);
+    let storage = if count == 0 {
+        0
+    } else {
+        let storage_table = cx.image().storage_table();
+        let storage = heap!(cx, cx.alloc(storage_table, count as usize)).as_ptr();
+        // SAFETY: the storage was just made with that many fields.
+        unsafe { std::slice::from_raw_parts_mut(storage.add(bifrost_heap::OBJECT_WORDS), count as usize) }.fill(v);
+        storage as Word
+    };
+    Ret::of(heap!(cx, cx.new_object(table, &[low, count, 0, storage])))
+}
+
+extern "C" fn sequence_of(_cx: &mut Cx, _desc: Word, elements: Word) -> Ret {
+    Ret::of(elements)
+}
+
+extern "C" fn list_empty(cx: &mut Cx, desc: Word) -> Ret {
+    let table = table(cx, desc);
+    Ret::of(heap!(cx, cx.new_object(table, &[0; list::FIELDS])))
+}
+
+extern "C" fn list_of(cx: &mut Cx, desc: Word, elements: Word) -> Ret {
+    let table = table(cx, desc);
+    let mut at = heap!(cx, cx.new_object(table, &[0; list::FIELDS]));
+    // SAFETY: the argument is a sequence by the heading.
+    let elements = unsafe { sequence::elements(elements) };
+    for (length, v) in (1..).zip(elements.iter().rev()) {
+        at = heap!(cx, cx.new_object(table, &[*v, at, length]));
+    }
+    Ret::of(at)
+}
+
+extern "C" fn cell_new(cx: &mut Cx, desc: Word) -> Ret {
+    let table = table(cx, desc);
+    Ret::of(heap!(cx, cx.new_object(table, &[0; cell::FIELDS])))
+}
+
+extern "C" fn same_object(_cx: &mut Cx, _desc: Word, a: Word, b: Word) -> Ret {
+    Ret::bool(a == b)
+}
+
+extern "C" fn random(cx: &mut Cx, _desc: Word, n: Word) -> Ret {
+    if (n as i64) < 1 {
+        return cx.signal(cx.image().signals().bounds);
+    }
+    Ret::of(cx.random(n))
+}
+
+extern "C" fn now_ms(cx: &mut Cx, _desc: Word) -> Ret {
+    Ret::int(cx.now_ms())
+}
+
+extern "C" fn print(cx: &mut Cx, _desc: Word, line: Word) -> Ret {
+    // SAFETY: the argument is a string by the heading.
+    cx.print(unsafe { text(line) });
+    Ret::NOTHING
+}
+
+extern "C" fn root(cx: &mut Cx, _desc: Word) -> Ret {
+    Ret::of(cx.root_object())
+}

@@ -1,0 +1,197 @@
+//! How built-in objects are laid out, and how Rust code makes and reads them.
+//!
+//! Field numbers count from the first word after the header. Compiled code uses the same numbers.
+//! The reading functions are `unsafe` because a word does not say what it refers to: their callers know it from
+//! the static type that the verifier or the session's check has established.
+
+use bifrost_heap::{HeapFull, OBJECT_WORDS};
+
+use crate::abi::Word;
+use crate::cx::Cx;
+use crate::image::Table;
+
+/// Fields of a string: its length in bytes, in characters, and then its UTF-8 bytes.
+pub mod string {
+    /// Bytes.
+    pub const BYTES: usize = 0;
+    /// Characters.
+    pub const CHARS: usize = 1;
+    /// The first word of the text.
+    pub const TEXT: usize = 2;
+}
+
+/// Fields of an array. Elements are at `storage[HEAD + i - LOW]`.
+pub mod array {
+    /// The low bound.
+    pub const LOW: usize = 0;
+    /// How many elements.
+    pub const LENGTH: usize = 1;
+    /// Where in the storage the first element is.
+    pub const HEAD: usize = 2;
+    /// The storage, whose fields are the elements; 0 before the first.
+    pub const STORAGE: usize = 3;
+    /// How many fields an array has.
+    pub const FIELDS: usize = 4;
+}
+
+/// Fields of a sequence: its length, and then the elements.
+pub mod sequence {
+    /// How many elements.
+    pub const LENGTH: usize = 0;
+    /// The first element.
+    pub const ELEMENTS: usize = 1;
+}
+
+/// Fields of a list.
+pub mod list {
+    /// The first element; unused in the empty list.
+    pub const FIRST: usize = 0;
+    /// The rest; 0 in the empty list.
+    pub const NEXT: usize = 1;
+    /// How many elements.
+    pub const LENGTH: usize = 2;
+    /// How many fields a list has.
+    pub const FIELDS: usize = 3;
+}
+
+/// Fields of a cell.
+pub mod cell {
+    /// 1 after the first put.
+    pub const FULL: usize = 0;
+    /// The value.
+    pub const VALUE: usize = 1;
+    /// How many fields a cell has.
+    pub const FIELDS: usize = 2;
+}
+
+/// A field of an object.
+///
+/// # Safety
+/// `object` is a reference to an object with more than `field` fields.
+#[inline]
+pub unsafe fn get(object: Word, field: usize) -> Word {
+    // SAFETY: promised by the caller.
+    unsafe { *(object as *const Word).add(OBJECT_WORDS + field) }
+}
+
+/// Changes a field of an object.
+///
+/// # Safety
+/// `object` is a reference to an object with more than `field` fields, and `value` has the field's type.
+#[inline]
+pub unsafe fn set(object: Word, field: usize, value: Word) {
+    // SAFETY: promised by the caller.
+    unsafe { *(object as *mut Word).add(OBJECT_WORDS + field) = value }
+}
+
+/// How many fields an object has.
+///
+/// # Safety
+/// `object` is a reference.
+#[inline]
+pub unsafe fn fields(object: Word) -> usize {
+    // SAFETY: every object has a header.
+    let header = unsafe { *(object as *const Word).add(1) };
+    (header & bifrost_heap::SIZE_MASK) as usize - OBJECT_WORDS
+}
+
+/// The fields from `from` on, `count` of them.
+///
+/// # Safety
+/// `object` is a reference to an object with at least `from + count` fields, which do not change while the slice lives.
+#[inline]
+pub unsafe fn slice<'a>(object: Word, from: usize, count: usize) -> &'a [Word] {
+    // SAFETY: promised by the caller.
+    unsafe { std::slice::from_raw_parts((object as *const Word).add(OBJECT_WORDS + from), count) }
+}
+
+/// The text of a string.
+///
+/// # Safety
+/// `word` is a reference to a string. Strings never change; the text lives as long as the heap.
+#[inline]
+pub unsafe fn text<'a>(word: Word) -> &'a str {
+    // SAFETY: strings are made from Rust strings by `Cx::new_string` only, with their length in the field.
+    unsafe {
+        let start = (word as *const Word).add(OBJECT_WORDS + string::TEXT).cast::<u8>();
+        std::str::from_utf8_unchecked(std::slice::from_raw_parts(start, get(word, string::BYTES) as usize))
+    }
+}
+
+impl Cx {
+    /// A new string.
+    ///
+    /// # Errors
+    /// [`HeapFull`]
+    pub fn new_string(&mut self, text: &str) -> Result<Word, HeapFull> {
+        self.new_string_of(&[text])
+    }
+
+    /// A new string, the concatenation of the parts.
+    ///
+    /// # Errors
+    /// [`HeapFull`]
+    pub fn new_string_of(&mut self, parts: &[&str]) -> Result<Word, HeapFull> {
+        let bytes: usize = parts.iter().map(|p| p.len()).sum();
+        if bytes == 0 {
+            return Ok(self.image().empty_string());
+        }
+        let table = self.image().table_of(bifrost_ir::Types::STRING);
+        let object = self.alloc(table, string::TEXT + bytes.div_ceil(8))?.as_ptr();
+        // SAFETY: the object was just made with room for the two lengths and `bytes` bytes.
+        unsafe {
+            object.add(OBJECT_WORDS + string::BYTES).write(bytes as Word);
+            let chars: usize = parts.iter().map(|p| if p.is_ascii() { p.len() } else { p.chars().count() }).sum();
+            object.add(OBJECT_WORDS + string::CHARS).write(chars as Word);
+            let mut to = object.add(OBJECT_WORDS + string::TEXT).cast::<u8>();
+            for part in parts {
+                to.copy_from_nonoverlapping(part.as_ptr(), part.len());
+                to = to.add(part.len());
+            }
+        }
+        Ok(object as Word)
+    }
+
+    /// A new object of this table with these fields.
+    ///
+    /// # Errors
+    /// [`HeapFull`]
+    #[inline]
+    pub fn new_object(&mut self, table: &'static Table, values: &[Word]) -> Result<Word, HeapFull> {
+        let object = self.alloc(table, values.len())?.as_ptr();
+        // SAFETY: the object was just made with that many fields.
+        unsafe { object.add(OBJECT_WORDS).copy_from_nonoverlapping(values.as_ptr(), values.len()) };
+        Ok(object as Word)
+    }
+
+    /// A new object of this table whose first field is the number of elements, followed by the elements.
+    ///
+    /// # Errors
+    /// [`HeapFull`]
+    pub fn new_sequence(&mut self, table: &'static Table, parts: &[&[Word]]) -> Result<Word, HeapFull> {
+        let length: usize = parts.iter().map(|p| p.len()).sum();
+        let object = self.alloc(table, sequence::ELEMENTS + length)?.as_ptr();
+        // SAFETY: the object was just made with room for the length and that many elements.
+        unsafe {
+            object.add(OBJECT_WORDS + sequence::LENGTH).write(length as Word);
+            let mut to = object.add(OBJECT_WORDS + sequence::ELEMENTS);
+            for part in parts {
+                to.copy_from_nonoverlapping(part.as_ptr(), part.len());
+                to = to.add(part.len());
+            }
+        }
+        Ok(object as Word)
+    }
+
+    /// A new array of this table with these elements.
+    ///
+    /// # Errors
+    /// [`HeapFull`]
+    pub fn new_array(&mut self, table: &'static Table, low: i64, elements: &[Word]) -> Result<Word, HeapFull> {
+        let storage = match elements {
+            [] => 0,
+            _ => self.new_object(self.image().storage_table(), elements)?,
+        };
+        self.new_object(table, &[low as Word, elements.len() as Word, 0, storage])
+    }
+}
