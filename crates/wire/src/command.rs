@@ -1,0 +1,424 @@
+//! What a client says.
+
+use crate::Digest;
+use crate::error::{DecodeError, ErrorNumber};
+use crate::ids::{MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
+use crate::op;
+use crate::value::{Arg, Args, Value, tag};
+use crate::word::{Read, Reader, Stop, word_at};
+
+/// A command, borrowed from the bytes it came in.
+///
+/// Commands that make results take the next future numbers of the batch, from -1 downwards: `Lookup`,
+/// `Constant`, `Cell` take one; calls take one for each result, and at least one; the call of a
+/// `Foreach` takes one for each value its iterator yields, and at least one; `Procedure` takes one for each parameter,
+/// `When` one for each value, `Others` one if it wants the name. Other commands take none.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Command<'a> {
+    /// Opens a session; always the first command, and only then.
+    Hello(Hello<'a>),
+    /// Calls a method.
+    Call {
+        /// Which.
+        method: MethodNumber,
+        /// Of what.
+        receiver: Ref,
+        /// With what.
+        args: Args<'a>,
+    },
+    /// Calls a routine.
+    CallRoutine {
+        /// Which.
+        routine: RoutineNumber,
+        /// With what.
+        args: Args<'a>,
+    },
+    /// Calls a batched procedure.
+    CallProcedure {
+        /// Which; inside its own definition it is the recursive call.
+        procedure: ProcedureNumber,
+        /// With what.
+        args: Args<'a>,
+    },
+    /// Finds a well-known object.
+    Lookup {
+        /// Its name.
+        name: &'a str,
+        /// The type it is expected to have, if any is.
+        expected: Option<TypeNumber>,
+    },
+    /// Makes a future of a value.
+    Constant(Value<'a>),
+    /// Makes an empty cell.
+    Cell {
+        /// The type of what it holds.
+        element: TypeNumber,
+    },
+    /// Gives handles back. No handle may be given back while an answer is due that might name it again.
+    Free(Refs<'a>),
+    /// Ends the batch.
+    Flush {
+        /// The futures whose handles or values the client wants.
+        wanted: Ranges<'a>,
+        /// Whether the reply reports only exceptions of calls that are wanted.
+        quiet: bool,
+    },
+    /// Asks for the interface description.
+    Describe,
+    /// Asks for all exceptions since the history was last cleared.
+    History,
+    /// Clears the exception history.
+    ClearHistory,
+    /// Ends the session.
+    Bye,
+    /// Begins a loop's condition.
+    While,
+    /// Begins a loop's body.
+    Do {
+        /// The condition.
+        test: Ref,
+    },
+    /// Ends a loop.
+    EndWhile,
+    /// Begins a choice's condition.
+    If,
+    /// Begins a choice's first block.
+    Then {
+        /// The condition.
+        test: Ref,
+    },
+    /// Begins a choice's second block.
+    Else,
+    /// Ends a choice.
+    EndIf,
+    /// Begins a loop over the iterator that the next command calls.
+    Foreach,
+    /// Ends a loop over an iterator.
+    EndForeach,
+    /// Leaves the innermost loop.
+    Break,
+    /// Goes on with the next step of the innermost loop.
+    Continue,
+    /// Begins a block whose exceptions are handled.
+    Except,
+    /// Begins the handler of one exception.
+    When {
+        /// Its name.
+        name: &'a str,
+        /// The types of its values, each of which takes a number; empty when they are not wanted.
+        values: TypeNumbers<'a>,
+    },
+    /// Begins the handler of all other exceptions.
+    Others {
+        /// Whether the exception's name is wanted, as a future of type string.
+        named: bool,
+    },
+    /// Ends a block whose exceptions are handled.
+    EndExcept,
+    /// Begins the definition of a batched procedure.
+    Procedure {
+        /// Its name.
+        name: &'a str,
+        /// The types of its parameters, each of which takes a number.
+        params: TypeNumbers<'a>,
+        /// The type of its result, if it has one.
+        result: Option<TypeNumber>,
+    },
+    /// Ends a run of the procedure being defined.
+    Return(Option<Arg<'a>>),
+    /// Ends the definition of a batched procedure.
+    EndProcedure,
+}
+
+/// How a session is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hello<'a> {
+    /// The version of the wire form that the client speaks.
+    pub version: u32,
+    /// The digest of the interface that the client was made for; zeros for none.
+    pub digest: Digest,
+    /// What the client shows to be let in; empty for nothing.
+    pub token: &'a str,
+    /// What the client calls itself, for logs.
+    pub client: &'a str,
+}
+
+/// What [`decode`] found at the front of the bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Decoded<'a> {
+    /// A whole command, and how many bytes it has.
+    Command(Command<'a>, usize),
+    /// The start of one that has at least this many bytes in all (always more than there are).
+    NeedMore(usize),
+}
+
+/// Reads the command at the front of `bytes`. Commands longer than `bytes_max` are refused by
+/// their lengths, before their bytes have come.
+///
+/// Cost: no allocation; a call without string arguments is read in a few nanoseconds.
+///
+/// # Errors
+/// The bytes are no command: the stream cannot be read further and the session ends.
+#[inline]
+pub fn decode(bytes: &[u8], bytes_max: usize) -> Result<Decoded<'_>, DecodeError> {
+    let mut reader = Reader::new(bytes, bytes_max);
+    match command(&mut reader) {
+        Ok(command) => Ok(Decoded::Command(command, reader.at())),
+        Err(Stop::Need(length)) => Ok(Decoded::NeedMore(length)),
+        Err(Stop::Bad(error)) => Err(error),
+    }
+}
+
+/// The second half of a first word.
+fn number(word: u64) -> u32 {
+    (word >> 32) as u32
+}
+
+/// The third and fourth byte of a first word.
+fn flags(word: u64) -> u32 {
+    (word >> 8) as u32 & 0xff_ffff
+}
+
+fn optional_type(number: u32) -> Option<TypeNumber> {
+    TypeNumber(number).known()
+}
+
+#[inline]
+fn command<'a>(reader: &mut Reader<'a>) -> Read<Command<'a>> {
+    let word = reader.word()?;
+    match word as u8 {
+        op::CALL => {
+            let receiver = Ref(reader.word()? as i64);
+            let args = Args::read(reader, word)?;
+            Ok(Command::Call { method: MethodNumber(number(word)), receiver, args })
+        }
+        op::CALL_ROUTINE => {
+            let args = Args::read(reader, word)?;
+            Ok(Command::CallRoutine { routine: RoutineNumber(number(word)), args })
+        }
+        op::CALL_PROCEDURE => {
+            let args = Args::read(reader, word)?;
+            Ok(Command::CallProcedure { procedure: ProcedureNumber(number(word)), args })
+        }
+        op::HELLO => hello(reader, word),
+        _ => other(reader, word),
+    }
+}
+
+fn hello<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
+    reader.check(word == op::MAGIC, "the magic word of hello")?;
+    let version = reader.word()?;
+    reader.check(version >> 32 == 0, "a version")?;
+    let mut digest = [0; 32];
+    digest.copy_from_slice(reader.words(4)?);
+    let token = reader.string()?;
+    let client = reader.string()?;
+    Ok(Command::Hello(Hello { version: version as u32, digest, token, client }))
+}
+
+/// The commands that are not calls.
+fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
+    let number = number(word);
+    let flags = flags(word);
+    let code = word as u8;
+    // What each may have besides its code: nothing, a number, or flags.
+    let plain = |command: Command<'a>| {
+        if word == u64::from(code) {
+            Ok(command)
+        } else {
+            Err(Stop::Bad(DecodeError {
+                number: ErrorNumber::BadWord,
+                offset: 0,
+                what: "zeros after the code",
+            }))
+        }
+    };
+    let numbered = |reader: &Reader<'a>| reader.check(flags == 0, "zeros between code and number");
+    match code {
+        op::LOOKUP => {
+            numbered(reader)?;
+            Ok(Command::Lookup { name: reader.string()?, expected: optional_type(number) })
+        }
+        op::CONSTANT => {
+            reader.check(number == 0 && flags <= 0xff, "zeros after the tag")?;
+            reader.check(flags != u32::from(tag::REF), "the tag of a value")?;
+            Ok(Command::Constant(Value::read(reader, flags as u8)?))
+        }
+        op::CELL => {
+            numbered(reader)?;
+            Ok(Command::Cell { element: TypeNumber(number) })
+        }
+        op::FREE => {
+            numbered(reader)?;
+            Ok(Command::Free(Refs(reader.words(u64::from(number))?)))
+        }
+        op::FLUSH => {
+            reader.check(flags <= 1, "a flag")?;
+            let wanted = Ranges(reader.words(u64::from(number))?);
+            reader.check(wanted.are_ordered(), "ranges in order")?;
+            Ok(Command::Flush { wanted, quiet: flags == 1 })
+        }
+        op::DESCRIBE => plain(Command::Describe),
+        op::HISTORY => {
+            reader.check(number == 0 && flags <= 1, "a flag")?;
+            Ok(if flags == 1 { Command::ClearHistory } else { Command::History })
+        }
+        op::BYE => plain(Command::Bye),
+        op::WHILE => plain(Command::While),
+        op::DO => {
+            plain(Command::While)?;
+            Ok(Command::Do { test: Ref(reader.word()? as i64) })
+        }
+        op::END_WHILE => plain(Command::EndWhile),
+        op::IF => plain(Command::If),
+        op::THEN => {
+            plain(Command::If)?;
+            Ok(Command::Then { test: Ref(reader.word()? as i64) })
+        }
+        op::ELSE => plain(Command::Else),
+        op::END_IF => plain(Command::EndIf),
+        op::FOREACH => plain(Command::Foreach),
+        op::END_FOREACH => plain(Command::EndForeach),
+        op::BREAK => plain(Command::Break),
+        op::CONTINUE => plain(Command::Continue),
+        op::EXCEPT => plain(Command::Except),
+        op::WHEN => {
+            reader.check(number == 0 && flags <= 0xff, "a count")?;
+            let name = reader.string()?;
+            Ok(Command::When { name, values: TypeNumbers::read(reader, flags)? })
+        }
+        op::OTHERS => {
+            reader.check(number == 0 && flags <= 1, "a flag")?;
+            Ok(Command::Others { named: flags == 1 })
+        }
+        op::END_EXCEPT => plain(Command::EndExcept),
+        op::PROCEDURE => {
+            reader.check(flags <= 0xff, "a count")?;
+            let name = reader.string()?;
+            let params = TypeNumbers::read(reader, flags)?;
+            Ok(Command::Procedure { name, params, result: optional_type(number) })
+        }
+        op::RETURN => {
+            reader.check(number == 0, "zeros after the tag")?;
+            let (count, tag) = (flags & 0xff, (flags >> 8) as u8);
+            let value = match (count, flags >> 16, tag) {
+                (0, 0, 0) => None,
+                (1, 0, tag::REF) => Some(Arg::Ref(Ref(reader.word()? as i64))),
+                (1, 0, tag) => Some(Arg::Value(Value::read(reader, tag)?)),
+                _ => return reader.bad(ErrorNumber::BadWord, "a count and a tag"),
+            };
+            Ok(Command::Return(value))
+        }
+        op::END_PROCEDURE => plain(Command::EndProcedure),
+        _ => reader.bad(ErrorNumber::BadWord, "the code of a command"),
+    }
+}
+
+/// Handles, still in the bytes they came in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Refs<'a>(&'a [u8]);
+
+impl<'a> Refs<'a> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len() / 8
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The handles in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Ref> + use<'a> {
+        self.0.chunks_exact(8).map(|w| Ref(word_at(w, 0) as i64))
+    }
+}
+
+impl std::fmt::Debug for Refs<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// Ranges of futures, still in the bytes they came in: none is empty, they ascend, and none touches the next.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Ranges<'a>(&'a [u8]);
+
+impl<'a> Ranges<'a> {
+    /// The ranges in order: each the position of its first future and how many there are.
+    pub fn ranges(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + use<'a> {
+        self.0.chunks_exact(8).map(|w| {
+            let word = word_at(w, 0);
+            (word as u32, (word >> 32) as u32)
+        })
+    }
+
+    /// The positions of all futures, ascending.
+    ///
+    /// Cost: a client can name 2^32 of them in one word, so compare [`Ranges::count`] with the batch's futures first.
+    pub fn positions(&self) -> impl Iterator<Item = u32> + use<'a> {
+        // No overflow: `are_ordered` has seen that every range ends within u32.
+        self.ranges().flat_map(|(first, count)| first..=first + (count - 1))
+    }
+
+    /// How many futures the ranges name.
+    pub fn count(&self) -> u64 {
+        self.ranges().map(|(_, count)| u64::from(count)).sum()
+    }
+
+    /// The greatest position, 0 if there is none.
+    pub fn last(&self) -> u32 {
+        self.ranges().last().map_or(0, |(first, count)| first + (count - 1))
+    }
+
+    fn are_ordered(&self) -> bool {
+        let mut next = 1u64;
+        self.ranges().all(|(first, count)| {
+            let good = u64::from(first) >= next && count > 0 && first.checked_add(count - 1).is_some();
+            // One more than touching, so that a set of futures has one encoding.
+            next = u64::from(first) + u64::from(count) + 1;
+            good
+        })
+    }
+}
+
+impl std::fmt::Debug for Ranges<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.ranges()).finish()
+    }
+}
+
+/// Types, still in the bytes they came in: one word each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TypeNumbers<'a>(&'a [u8]);
+
+impl<'a> TypeNumbers<'a> {
+    fn read(reader: &mut Reader<'a>, count: u32) -> Read<TypeNumbers<'a>> {
+        let types = reader.words(u64::from(count))?;
+        reader
+            .check(types.chunks_exact(8).all(|w| word_at(w, 0) < u64::from(u32::MAX)), "numbers of types")?;
+        Ok(TypeNumbers(types))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len() / 8
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The types in order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = TypeNumber> + use<'a> {
+        self.0.chunks_exact(8).map(|w| TypeNumber(word_at(w, 0) as u32))
+    }
+}
+
+impl std::fmt::Debug for TypeNumbers<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

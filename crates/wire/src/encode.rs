@@ -1,0 +1,510 @@
+//! Appending commands and replies to a buffer.
+//!
+//! Each function appends one command whole. Nothing is checked here that types do not say: what is
+//! too long or too much is found by the receiver, and, before that, by the veneer that knows the
+//! server's limits.
+
+use crate::command::{Command, Hello};
+use crate::error::ErrorNumber;
+use crate::ids::{MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
+use crate::limit::Limit;
+use crate::op;
+use crate::reply::{ExceptionKind, Outcome, Reply, Welcome};
+use crate::value::{Arg, Value, tag, tag_words};
+use crate::word::padded;
+use crate::{Digest, VERSION};
+
+/// Appends a word.
+#[inline]
+pub fn word(out: &mut Vec<u8>, word: u64) {
+    out.extend_from_slice(&word.to_le_bytes());
+}
+
+/// Appends a byte string: its length, its bytes, zeros up to a whole word.
+#[inline]
+pub fn bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    word(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+    out.resize(out.len() + (padded(bytes.len()) - bytes.len()), 0);
+}
+
+/// The first word of a command: code, 24 bits of counts, tags or flags, and a number.
+#[inline]
+pub const fn head(code: u8, flags: u32, number: u32) -> u64 {
+    code as u64 | (flags as u64) << 8 | (number as u64) << 32
+}
+
+/// Appends a command that is nothing but its code: the markers, `describe`, `bye`.
+#[inline]
+pub fn plain(out: &mut Vec<u8>, code: u8) {
+    word(out, u64::from(code));
+}
+
+/// Appends `hello`.
+pub fn hello(out: &mut Vec<u8>, hello: &Hello<'_>) {
+    word(out, op::MAGIC);
+    word(out, u64::from(hello.version));
+    out.extend_from_slice(&hello.digest);
+    bytes(out, hello.token.as_bytes());
+    bytes(out, hello.client.as_bytes());
+}
+
+/// Appends a method's call. At most 255 arguments; further ones are dropped, which the receiver
+/// finds as a wrong count.
+#[inline]
+pub fn call(out: &mut Vec<u8>, method: MethodNumber, receiver: Ref, args: &[Arg<'_>]) {
+    let args = &args[..args.len().min(255)];
+    let mut first = [0; 16];
+    first[..8].copy_from_slice(&call_head(op::CALL, method.0, args).to_le_bytes());
+    first[8..].copy_from_slice(&receiver.0.to_le_bytes());
+    out.extend_from_slice(&first);
+    arguments(out, args);
+}
+
+/// Appends a routine's call; as [`call`].
+pub fn call_routine(out: &mut Vec<u8>, routine: RoutineNumber, args: &[Arg<'_>]) {
+    let args = &args[..args.len().min(255)];
+    word(out, call_head(op::CALL_ROUTINE, routine.0, args));
+    arguments(out, args);
+}
+
+/// Appends a batched procedure's call; as [`call`].
+pub fn call_procedure(out: &mut Vec<u8>, procedure: ProcedureNumber, args: &[Arg<'_>]) {
+    let args = &args[..args.len().min(255)];
+    word(out, call_head(op::CALL_PROCEDURE, procedure.0, args));
+    arguments(out, args);
+}
+
+#[inline]
+fn call_head(code: u8, number: u32, args: &[Arg<'_>]) -> u64 {
+    let mut tags = 0;
+    for (i, arg) in args.iter().take(4).enumerate() {
+        tags |= u32::from(arg.tag()) << (4 * i);
+    }
+    head(code, args.len() as u32 | tags << 8, number)
+}
+
+#[inline]
+fn arguments(out: &mut Vec<u8>, args: &[Arg<'_>]) {
+    if args.len() > 4 {
+        let rest = &args[4..];
+        for sixteen in 0..tag_words(args.len()) {
+            let tags = rest.iter().skip(16 * sixteen).take(16).enumerate();
+            word(out, tags.fold(0, |word, (i, arg)| word | u64::from(arg.tag()) << (4 * i)));
+        }
+    }
+    for arg in args {
+        argument(out, arg);
+    }
+}
+
+#[inline]
+fn argument(out: &mut Vec<u8>, arg: &Arg<'_>) {
+    match arg {
+        Arg::Value(Value::Str(s)) => bytes(out, s.as_bytes()),
+        _ => word(out, arg.word()),
+    }
+}
+
+/// Appends `lookup`.
+pub fn lookup(out: &mut Vec<u8>, name: &str, expected: Option<TypeNumber>) {
+    word(out, head(op::LOOKUP, 0, expected.unwrap_or(TypeNumber::NONE).0));
+    bytes(out, name.as_bytes());
+}
+
+/// Appends `constant`.
+pub fn constant(out: &mut Vec<u8>, value: &Value<'_>) {
+    word(out, head(op::CONSTANT, u32::from(value.tag()), 0));
+    argument(out, &Arg::Value(*value));
+}
+
+/// Appends `cell`.
+pub fn cell(out: &mut Vec<u8>, element: TypeNumber) {
+    word(out, head(op::CELL, 0, element.0));
+}
+
+/// Appends `free`.
+pub fn free(out: &mut Vec<u8>, handles: &[Ref]) {
+    word(out, head(op::FREE, 0, handles.len() as u32));
+    for handle in handles {
+        word(out, handle.0 as u64);
+    }
+}
+
+/// Appends `flush`. The positions ascend; equal ones count once.
+pub fn flush(out: &mut Vec<u8>, wanted: impl IntoIterator<Item = u32>, quiet: bool) {
+    let start = out.len();
+    word(out, 0);
+    let mut ranges = 0u32;
+    let mut open: Option<(u32, u32)> = None;
+    for position in wanted {
+        open = match open {
+            Some((first, count)) if position - first < count => Some((first, count)),
+            Some((first, count)) if position - first == count => Some((first, count + 1)),
+            closed => {
+                if let Some((first, count)) = closed {
+                    word(out, u64::from(first) | u64::from(count) << 32);
+                    ranges += 1;
+                }
+                Some((position, 1))
+            }
+        };
+    }
+    if let Some((first, count)) = open {
+        word(out, u64::from(first) | u64::from(count) << 32);
+        ranges += 1;
+    }
+    out[start..start + 8].copy_from_slice(&head(op::FLUSH, u32::from(quiet), ranges).to_le_bytes());
+}
+
+/// Appends `history`, which asks for the exception history or clears it.
+pub fn history(out: &mut Vec<u8>, clear: bool) {
+    word(out, head(op::HISTORY, u32::from(clear), 0));
+}
+
+/// Appends `do`, with the loop's condition.
+pub fn loop_body(out: &mut Vec<u8>, test: Ref) {
+    word(out, u64::from(op::DO));
+    word(out, test.0 as u64);
+}
+
+/// Appends `then`, with the choice's condition.
+pub fn then(out: &mut Vec<u8>, test: Ref) {
+    word(out, u64::from(op::THEN));
+    word(out, test.0 as u64);
+}
+
+/// Appends `when`. At most 255 values.
+pub fn when(out: &mut Vec<u8>, name: &str, values: impl ExactSizeIterator<Item = TypeNumber>) {
+    word(out, head(op::WHEN, values.len().min(255) as u32, 0));
+    bytes(out, name.as_bytes());
+    types(out, values);
+}
+
+/// Appends `others`.
+pub fn others(out: &mut Vec<u8>, named: bool) {
+    word(out, head(op::OTHERS, u32::from(named), 0));
+}
+
+/// Appends `procedure`. At most 255 parameters.
+pub fn procedure(
+    out: &mut Vec<u8>,
+    name: &str,
+    params: impl ExactSizeIterator<Item = TypeNumber>,
+    result: Option<TypeNumber>,
+) {
+    let result = result.unwrap_or(TypeNumber::NONE);
+    word(out, head(op::PROCEDURE, params.len().min(255) as u32, result.0));
+    bytes(out, name.as_bytes());
+    types(out, params);
+}
+
+fn types(out: &mut Vec<u8>, types: impl Iterator<Item = TypeNumber>) {
+    for ty in types.take(255) {
+        word(out, u64::from(ty.0));
+    }
+}
+
+/// Appends `return`.
+pub fn return_(out: &mut Vec<u8>, value: Option<&Arg<'_>>) {
+    match value {
+        None => plain(out, op::RETURN),
+        Some(arg) => {
+            word(out, head(op::RETURN, 1 | u32::from(arg.tag()) << 8, 0));
+            argument(out, arg);
+        }
+    }
+}
+
+/// Appends any command. Costs an allocation where it has a list; the functions above do not.
+pub fn command(out: &mut Vec<u8>, command: &Command<'_>) {
+    match *command {
+        Command::Hello(ref h) => hello(out, h),
+        Command::Call { method, receiver, args } => {
+            call(out, method, receiver, &args.iter().collect::<Vec<_>>())
+        }
+        Command::CallRoutine { routine, args } => {
+            call_routine(out, routine, &args.iter().collect::<Vec<_>>())
+        }
+        Command::CallProcedure { procedure, args } => {
+            call_procedure(out, procedure, &args.iter().collect::<Vec<_>>());
+        }
+        Command::Lookup { name, expected } => lookup(out, name, expected),
+        Command::Constant(ref value) => constant(out, value),
+        Command::Cell { element } => cell(out, element),
+        Command::Free(handles) => free(out, &handles.iter().collect::<Vec<_>>()),
+        Command::Flush { wanted, quiet } => {
+            word(out, head(op::FLUSH, u32::from(quiet), wanted.ranges().len() as u32));
+            wanted.ranges().for_each(|(first, count)| word(out, u64::from(first) | u64::from(count) << 32));
+        }
+        Command::Describe => plain(out, op::DESCRIBE),
+        Command::History => history(out, false),
+        Command::ClearHistory => history(out, true),
+        Command::Bye => plain(out, op::BYE),
+        Command::While => plain(out, op::WHILE),
+        Command::Do { test } => loop_body(out, test),
+        Command::EndWhile => plain(out, op::END_WHILE),
+        Command::If => plain(out, op::IF),
+        Command::Then { test } => then(out, test),
+        Command::Else => plain(out, op::ELSE),
+        Command::EndIf => plain(out, op::END_IF),
+        Command::Foreach => plain(out, op::FOREACH),
+        Command::EndForeach => plain(out, op::END_FOREACH),
+        Command::Break => plain(out, op::BREAK),
+        Command::Continue => plain(out, op::CONTINUE),
+        Command::Except => plain(out, op::EXCEPT),
+        Command::When { name, values } => when(out, name, values.iter()),
+        Command::Others { named } => others(out, named),
+        Command::EndExcept => plain(out, op::END_EXCEPT),
+        Command::Procedure { name, params, result } => procedure(out, name, params.iter(), result),
+        Command::Return(ref value) => return_(out, value.as_ref()),
+        Command::EndProcedure => plain(out, op::END_PROCEDURE),
+    }
+}
+
+/// Starts a reply: its first word, and a place for the length of what follows.
+fn begin(out: &mut Vec<u8>, first: u64) -> usize {
+    word(out, first);
+    word(out, 0);
+    out.len()
+}
+
+/// Ends a reply: writes its length into the place.
+fn end(out: &mut [u8], body: usize) {
+    let length = (out.len() - body) as u64;
+    out[body - 8..body].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Appends `welcome`.
+pub fn welcome(out: &mut Vec<u8>, digest: &Digest, limits: &[(Limit, u64)], session: u64, server: &str) {
+    let body = begin(out, head(op::WELCOME, 0, VERSION));
+    word(out, session);
+    out.extend_from_slice(digest);
+    bytes(out, server.as_bytes());
+    word(out, limits.len() as u64);
+    for (limit, value) in limits {
+        word(out, *limit as u64);
+        word(out, *value);
+    }
+    end(out, body);
+}
+
+/// Appends `interface`.
+pub fn interface(out: &mut Vec<u8>, json: &[u8]) {
+    let body = begin(out, head(op::INTERFACE, 0, 0));
+    bytes(out, json);
+    end(out, body);
+}
+
+/// Appends `farewell`.
+pub fn farewell(out: &mut Vec<u8>) {
+    let body = begin(out, head(op::FAREWELL, 0, 0));
+    end(out, body);
+}
+
+/// Appends `error`, which ends the session. `position` is the number of the offending command in the
+/// session, from 1; 0 when no command is to blame.
+pub fn error(out: &mut Vec<u8>, number: ErrorNumber, position: u64, text: &str) {
+    let body = begin(out, head(op::ERROR, 0, number as u32));
+    word(out, position);
+    bytes(out, text.as_bytes());
+    end(out, body);
+}
+
+fn outcome_head(tag: u8, number: u32) -> u64 {
+    head(tag, 0, number)
+}
+
+fn outcome(out: &mut Vec<u8>, outcome: &Outcome<'_>) {
+    match outcome {
+        Outcome::Handle { handle, ty } => {
+            word(out, outcome_head(tag::REF, ty.0));
+            word(out, handle.0 as u64);
+        }
+        Outcome::Value(value) => {
+            word(out, outcome_head(value.tag(), 0));
+            argument(out, &Arg::Value(*value));
+        }
+        Outcome::Exception(index) => word(out, outcome_head(tag::EXCEPTION, *index)),
+        Outcome::Absent => word(out, outcome_head(tag::ABSENT, 0)),
+    }
+}
+
+/// Writes a `flushed` reply: first the outcomes, in the order of the wanted futures, then the exceptions,
+/// then [`Flushed::finish`]. Dropping it unfinished leaves half a reply in the buffer.
+#[must_use = "the reply is whole only after `finish`"]
+pub struct Flushed<'o> {
+    out: &'o mut Vec<u8>,
+    start: usize,
+    outcomes: u32,
+    exceptions: u32,
+}
+
+impl<'o> Flushed<'o> {
+    /// Starts the reply.
+    pub fn begin(out: &'o mut Vec<u8>) -> Flushed<'o> {
+        let start = out.len();
+        begin(out, 0);
+        for _ in 0..3 {
+            word(out, 0);
+        }
+        Flushed { out, start, outcomes: 0, exceptions: 0 }
+    }
+
+    /// Appends the outcome of the next wanted future.
+    pub fn outcome(&mut self, value: &Outcome<'_>) {
+        self.outcomes += 1;
+        outcome(self.out, value);
+    }
+
+    /// Appends an exception. Its position in the list, from 0, is what outcomes name.
+    pub fn exception(&mut self, call: u32, iterations: &[u32], kind: &ExceptionKind<'_>) {
+        self.exceptions += 1;
+        exception(self.out, call, iterations, kind);
+    }
+
+    /// Appends an exception with values. Its values are at most 255.
+    pub fn signal(&mut self, call: u32, iterations: &[u32], name: &str, values: &[Outcome<'_>]) {
+        self.exceptions += 1;
+        signal(self.out, call, iterations, name, values);
+    }
+
+    /// How many bytes the reply has so far.
+    pub fn bytes(&self) -> usize {
+        self.out.len() - self.start
+    }
+
+    /// Ends the reply. `omitted` is how many exceptions are not listed because of a limit.
+    pub fn finish(self, counters: Counters, omitted: u32) {
+        let first = head(op::FLUSHED, 0, self.outcomes).to_le_bytes();
+        let at = self.start;
+        self.out[at..at + 8].copy_from_slice(&first);
+        let counts = u64::from(self.exceptions) | u64::from(omitted) << 32;
+        for (i, value) in [counts, counters.calls, counters.fuel].into_iter().enumerate() {
+            let at = self.start + 16 + 8 * i;
+            self.out[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        end(self.out, self.start + 16);
+    }
+}
+
+/// What a batch cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// The calls that were run, those made by loops counted each time.
+    pub calls: u64,
+    /// The steps that were taken from the batch's fuel.
+    pub fuel: u64,
+}
+
+/// The most loops around a call whose rounds an exception tells.
+const ITERATIONS_MAX: usize = 255;
+
+fn exception_head(out: &mut Vec<u8>, kind: u8, values: usize, call: u32, iterations: &[u32]) {
+    let rounds = &iterations[..iterations.len().min(ITERATIONS_MAX)];
+    word(out, head(kind, values as u32 | (rounds.len() as u32) << 8, call));
+    for round in rounds {
+        word(out, u64::from(*round));
+    }
+}
+
+fn signal(out: &mut Vec<u8>, call: u32, iterations: &[u32], name: &str, values: &[Outcome<'_>]) {
+    let values = &values[..values.len().min(255)];
+    exception_head(out, crate::reply::kind::SIGNAL, values.len(), call, iterations);
+    bytes(out, name.as_bytes());
+    for value in values {
+        outcome(out, value);
+    }
+}
+
+fn exception(out: &mut Vec<u8>, call: u32, iterations: &[u32], kind: &ExceptionKind<'_>) {
+    use crate::reply::kind;
+    match kind {
+        ExceptionKind::Signal { name, values } => {
+            signal(out, call, iterations, name, &values.iter().collect::<Vec<_>>());
+        }
+        ExceptionKind::Unhandled { argument, cause } => {
+            exception_head(out, kind::UNHANDLED, 0, call, iterations);
+            word(out, u64::from(*argument) | u64::from(*cause) << 32);
+        }
+        ExceptionKind::Refused { number, text } => {
+            exception_head(out, kind::REFUSED, 0, call, iterations);
+            word(out, u64::from(*number));
+            bytes(out, text.as_bytes());
+        }
+    }
+}
+
+/// Writes an `exceptions` reply.
+#[must_use = "the reply is whole only after `finish`"]
+pub struct Exceptions<'o> {
+    out: &'o mut Vec<u8>,
+    start: usize,
+    count: u32,
+}
+
+impl<'o> Exceptions<'o> {
+    /// Starts the reply.
+    pub fn begin(out: &'o mut Vec<u8>) -> Exceptions<'o> {
+        let start = out.len();
+        begin(out, 0);
+        word(out, 0);
+        Exceptions { out, start, count: 0 }
+    }
+
+    /// Appends an exception of a batch; batches of a session count from 1.
+    pub fn exception(&mut self, batch: u64, call: u32, iterations: &[u32], kind: &ExceptionKind<'_>) {
+        self.count += 1;
+        word(self.out, batch);
+        exception(self.out, call, iterations, kind);
+    }
+
+    /// Appends an exception with values.
+    pub fn signal(&mut self, batch: u64, call: u32, iterations: &[u32], name: &str, values: &[Outcome<'_>]) {
+        self.count += 1;
+        word(self.out, batch);
+        signal(self.out, call, iterations, name, values);
+    }
+
+    /// Ends the reply. `omitted` is how many exceptions are not listed because of a limit.
+    pub fn finish(self, omitted: u64) {
+        let first = head(op::EXCEPTIONS, 0, self.count).to_le_bytes();
+        self.out[self.start..self.start + 8].copy_from_slice(&first);
+        self.out[self.start + 16..self.start + 24].copy_from_slice(&omitted.to_le_bytes());
+        end(self.out, self.start + 16);
+    }
+}
+
+/// Appends any reply.
+pub fn reply(out: &mut Vec<u8>, reply: &Reply<'_>) {
+    match reply {
+        Reply::Welcome(Welcome { version: _, digest, limits, session, server }) => {
+            let limits: Vec<_> =
+                limits.iter().filter_map(|(n, v)| Limit::from_number(n).map(|l| (l, v))).collect();
+            welcome(out, digest, &limits, *session, server);
+        }
+        Reply::Flushed(f) => {
+            let mut writer = Flushed::begin(out);
+            f.outcomes().for_each(|o| writer.outcome(&o));
+            for e in f.exceptions() {
+                writer.exception(e.call, &e.iterations().collect::<Vec<_>>(), &e.kind);
+            }
+            writer.finish(f.counters, f.omitted);
+        }
+        Reply::Interface(json) => interface(out, json),
+        Reply::Exceptions(list) => {
+            let mut writer = Exceptions::begin(out);
+            for (batch, e) in list.iter() {
+                writer.exception(batch, e.call, &e.iterations().collect::<Vec<_>>(), &e.kind);
+            }
+            writer.finish(list.omitted);
+        }
+        Reply::Farewell => farewell(out),
+        Reply::Error { number, position, text } => {
+            let body = begin(out, head(op::ERROR, 0, *number));
+            word(out, *position);
+            bytes(out, text.as_bytes());
+            end(out, body);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The one table of error numbers, and what decoding can find wrong.
+
+use serde::{Deserialize, Serialize};
+
+/// What an error ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// One call, or one control structure, which is not run; what depends on it becomes `unhandled_exc`.
+    Call,
+    /// The rest of the batch, which is not run.
+    Batch,
+    /// The session.
+    Session,
+}
+
+impl Scope {
+    /// As the documents and other languages' constants have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Scope::Call => "call",
+            Scope::Batch => "batch",
+            Scope::Session => "session",
+        }
+    }
+}
+
+/// A row of the table of errors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ErrorRow {
+    /// The number.
+    pub number: ErrorNumber,
+    /// Its name.
+    pub name: &'static str,
+    /// What it ends.
+    pub scope: Scope,
+    /// What it says.
+    pub text: &'static str,
+}
+
+macro_rules! errors {
+    ($($name:ident = $number:literal, $scope:ident, $text:literal;)*) => {
+        /// What can be wrong with what a client says. Exceptions that a method signals are none of these.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+        #[repr(u32)]
+        pub enum ErrorNumber {
+            $(#[doc = concat!(stringify!($scope), ": ", $text, ".")] $name = $number,)*
+        }
+
+        /// All rows, in the order of their numbers.
+        pub static TABLE: &[ErrorRow] = &[$(ErrorRow {
+            number: ErrorNumber::$name, name: stringify!($name), scope: Scope::$scope, text: $text,
+        }),*];
+
+        impl ErrorNumber {
+            /// The error of a number.
+            pub fn from_number(number: u32) -> Option<ErrorNumber> {
+                match number { $($number => Some(ErrorNumber::$name),)* _ => None }
+            }
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self { $(ErrorNumber::$name => stringify!($name),)* }
+            }
+
+            /// What it ends.
+            pub fn scope(self) -> Scope {
+                match self { $(ErrorNumber::$name => Scope::$scope,)* }
+            }
+
+            /// What it says, without the values of the case at hand.
+            pub fn text(self) -> &'static str {
+                match self { $(ErrorNumber::$name => $text,)* }
+            }
+        }
+    };
+}
+
+errors! {
+    NoSuchHandle = 1, Call, "the handle was never given to this session, or was given back";
+    BadFuture = 2, Call, "the future is not defined at this place of the batch";
+    NoSuchMethod = 3, Call, "no method has this number, or the receiver's type does not have it";
+    NoSuchRoutine = 4, Call, "no routine has this number";
+    NoSuchProcedure = 5, Call, "no batched procedure of this session has this number";
+    NoSuchType = 6, Call, "no type has this number";
+    NoSuchName = 7, Call, "no well-known object has this name";
+    WrongType = 8, Call, "a reference or value does not have the type that is expected here";
+    WrongCount = 9, Call, "the call has too few or too many arguments";
+    NotAnIterator = 10, Call, "a FOREACH needs one call of an iterator";
+    NotAProcedure = 11, Call, "an iterator can be called only as a FOREACH's iterator";
+    MarkerMismatch = 12, Call, "a marker does not belong to the innermost open structure, or not at this place";
+    MissingEnd = 13, Batch, "the batch ended inside a structure";
+    OpenStructure = 14, Batch, "this cannot be said inside an open structure";
+    TooDeep = 15, Call, "structures are nested too deeply";
+    TooManyCommands = 16, Batch, "the batch has too many commands";
+    TooManyFutures = 17, Batch, "the batch has too many futures";
+    BatchTooLong = 18, Batch, "the batch has too many bytes";
+    TooManyHandles = 19, Batch, "the session holds too many handles";
+    ReplyTooLong = 20, Batch, "the results are longer than a reply may be";
+    OutOfFuel = 21, Batch, "the batch ran too many steps";
+    TimeLimit = 22, Batch, "the batch ran too long";
+    HeapLimit = 23, Batch, "the session's objects need too much memory";
+    StackOverflow = 24, Batch, "calls are nested too deeply";
+    Cancelled = 25, Batch, "the run was cancelled";
+    BadWord = 32, Session, "the bytes are no command";
+    BadText = 33, Session, "a string is no well-formed UTF-8";
+    FrameTooLong = 34, Session, "a command is longer than the server accepts";
+    OutOfOrder = 35, Session, "the command does not belong at this place of the session";
+    VersionMismatch = 36, Session, "the server does not speak this version";
+    SchemaMismatch = 37, Session, "the interface is not the one the client was made for";
+    BadToken = 38, Session, "the token is not valid";
+    TooManyErrors = 39, Session, "the session made too many errors";
+    TooManySessions = 40, Session, "the server has no place for another session";
+    Expired = 41, Session, "the session was idle or slow for too long";
+    ShuttingDown = 42, Session, "the server is going down";
+    Internal = 43, Session, "the server failed; the session cannot go on";
+    BadLine = 48, Call, "the line is not a command of the text form";
+}
+
+impl std::fmt::Display for ErrorNumber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why bytes are no command, or no reply. The stream cannot be read any further.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}: {what} (at byte {offset} of the command)", number.name())]
+pub struct DecodeError {
+    /// [`ErrorNumber::BadWord`], [`ErrorNumber::BadText`] or [`ErrorNumber::FrameTooLong`].
+    pub number: ErrorNumber,
+    /// Where, in bytes from the command's first.
+    pub offset: usize,
+    /// What was expected.
+    pub what: &'static str,
+}

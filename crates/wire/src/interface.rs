@@ -1,0 +1,388 @@
+//! The interface description: what a server has, and the numbers by which commands name it.
+//!
+//! `describe` answers with it as JSON, `bifrost veneer` makes stubs from it. Types, methods and routines are
+//! numbered by position: the n-th type; the n-th method, counted through all types in order; the n-th
+//! routine. Well-known objects are not in it: they are data, not interface.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Digest;
+use crate::ids::{MethodNumber, RoutineNumber, TypeNumber};
+
+/// What a server has.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Interface {
+    /// All types that clients may see; a type's number is its position.
+    pub types: Vec<Type>,
+    /// All routines that clients may call; a routine's number is its position.
+    pub routines: Vec<Routine>,
+}
+
+/// What kind of type it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// Only `nil`.
+    Null,
+    /// Truth values.
+    Bool,
+    /// 64-bit integers.
+    Int,
+    /// 64-bit floating point.
+    Real,
+    /// Unicode scalar values.
+    Char,
+    /// Texts.
+    String,
+    /// The type above all others.
+    Any,
+    /// `array[T]`
+    Array,
+    /// `sequence[T]`
+    Sequence,
+    /// `list[T]`
+    List,
+    /// `cell[T]`
+    Cell,
+    /// A user's type.
+    Object,
+}
+
+impl Kind {
+    /// Whether values of it cross as themselves and not as handles.
+    pub fn is_value(self) -> bool {
+        matches!(self, Kind::Null | Kind::Bool | Kind::Int | Kind::Real | Kind::Char | Kind::String)
+    }
+}
+
+/// A type.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Type {
+    /// Its name as Theta writes it: `array[int]`.
+    pub name: String,
+    /// What kind it is.
+    pub kind: Kind,
+    /// The element type of an array, sequence, list or cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub element: Option<TypeNumber>,
+    /// Whether its objects never change.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub immutable: bool,
+    /// The declared supertypes; `any` is not listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub supertypes: Vec<TypeNumber>,
+    /// All methods, inherited ones included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub methods: Vec<Method>,
+    /// The comment after its heading.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub doc: String,
+}
+
+/// A method, or an iterator of a type.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Method {
+    /// Its name.
+    pub name: String,
+    /// Its heading.
+    #[serde(flatten)]
+    pub heading: Heading,
+    /// The comment after its heading.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub doc: String,
+}
+
+/// A routine has the same parts as a method.
+pub type Routine = Method;
+
+/// What a call takes and gives.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Heading {
+    /// The arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub params: Vec<Param>,
+    /// The results of a procedure.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub results: Vec<TypeNumber>,
+    /// What an iterator yields at each step; absent for a procedure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub yields: Option<Vec<TypeNumber>>,
+    /// The exceptions; `failure(string)` is always possible and not listed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub signals: Vec<Signal>,
+}
+
+impl Heading {
+    /// How many future numbers a call of it takes.
+    pub fn numbers(&self) -> u32 {
+        self.yields.as_ref().unwrap_or(&self.results).len().max(1) as u32
+    }
+
+    /// The types of the futures that a call of it makes: its results, or what it yields.
+    pub fn futures(&self) -> &[TypeNumber] {
+        self.yields.as_ref().unwrap_or(&self.results)
+    }
+}
+
+/// A named argument.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub ty: TypeNumber,
+}
+
+/// An exception of a heading.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Signal {
+    /// Its name.
+    pub name: String,
+    /// The types of its values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<TypeNumber>,
+}
+
+fn is_false(b: &bool) -> bool {
+    !b
+}
+
+/// Why a description cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum InterfaceError {
+    /// It is no JSON, or not of this form.
+    #[error("the interface description cannot be read: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A number in it names nothing.
+    #[error("the interface description names type {number}, but has {count} types")]
+    NoSuchType {
+        /// The number.
+        number: u32,
+        /// How many types there are.
+        count: usize,
+    },
+    /// The supertypes form a circle.
+    #[error("type `{name}` is its own supertype")]
+    Cycle {
+        /// A type of the circle.
+        name: String,
+    },
+}
+
+impl Interface {
+    /// Reads a description and checks that all its numbers name something.
+    ///
+    /// # Errors
+    /// See [`InterfaceError`].
+    pub fn from_json(json: &[u8]) -> Result<Interface, InterfaceError> {
+        let interface: Interface = serde_json::from_slice(json)?;
+        interface.check()?;
+        Ok(interface)
+    }
+
+    /// The canonical JSON: one line, fields in the order of the structs, empty ones left out.
+    pub fn to_json(&self) -> Vec<u8> {
+        // Plain structs of strings and numbers: there is nothing that could fail.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// What tells one interface from another: BLAKE3 of the canonical JSON without the comments, so
+    /// that a better comment does not make old stubs strangers.
+    pub fn digest(&self) -> Digest {
+        let mut bare = self.clone();
+        for ty in &mut bare.types {
+            ty.doc.clear();
+            ty.methods.iter_mut().for_each(|m| m.doc.clear());
+        }
+        bare.routines.iter_mut().for_each(|r| r.doc.clear());
+        *blake3::hash(&bare.to_json()).as_bytes()
+    }
+
+    fn check(&self) -> Result<(), InterfaceError> {
+        let count = self.types.len();
+        let headings = self.types.iter().flat_map(|t| &t.methods).chain(&self.routines).map(|m| &m.heading);
+        let mut numbers: Vec<TypeNumber> = Vec::new();
+        for heading in headings {
+            numbers.extend(heading.params.iter().map(|p| p.ty));
+            numbers.extend(heading.futures());
+            numbers.extend(heading.signals.iter().flat_map(|s| &s.values));
+        }
+        numbers.extend(self.types.iter().flat_map(|t| t.supertypes.iter().chain(&t.element)));
+        if let Some(bad) = numbers.iter().find(|n| n.index() >= count) {
+            return Err(InterfaceError::NoSuchType { number: bad.0, count });
+        }
+        self.check_supertypes()
+    }
+
+    /// Finds a circle of supertypes by taking away, again and again, types whose supertypes are all gone.
+    fn check_supertypes(&self) -> Result<(), InterfaceError> {
+        let mut left: Vec<usize> = (0..self.types.len()).collect();
+        let mut gone = vec![false; self.types.len()];
+        loop {
+            let before = left.len();
+            left.retain(|t| {
+                let free = self.types[*t].supertypes.iter().all(|s| gone[s.index()]);
+                gone[*t] |= free;
+                !free
+            });
+            match left.first() {
+                None => return Ok(()),
+                Some(t) if left.len() == before => {
+                    return Err(InterfaceError::Cycle { name: self.types[*t].name.clone() });
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// A type, if the number names one.
+    pub fn ty(&self, number: TypeNumber) -> Option<&Type> {
+        self.types.get(number.index())
+    }
+
+    /// The name of a type, `?` if the number names none.
+    pub fn type_name(&self, number: TypeNumber) -> &str {
+        self.ty(number).map_or("?", |t| &t.name)
+    }
+
+    /// The number of the first type of that name.
+    pub fn find_type(&self, name: &str) -> Option<TypeNumber> {
+        self.types.iter().position(|t| t.name == name).map(|n| TypeNumber(n as u32))
+    }
+
+    /// The number of the first type of that kind and element.
+    pub fn find_kind(&self, kind: Kind, element: Option<TypeNumber>) -> Option<TypeNumber> {
+        let found = self.types.iter().position(|t| t.kind == kind && t.element == element);
+        found.map(|n| TypeNumber(n as u32))
+    }
+
+    /// The number of the first routine of that name.
+    pub fn find_routine(&self, name: &str) -> Option<RoutineNumber> {
+        self.routines.iter().position(|r| r.name == name).map(|n| RoutineNumber(n as u32))
+    }
+
+    /// The number of a type's first method: how many methods the types before it have.
+    ///
+    /// Cost: walks the types; see [`Numbering`] for many look-ups.
+    pub fn first_method(&self, ty: TypeNumber) -> MethodNumber {
+        MethodNumber(self.types.iter().take(ty.index()).map(|t| t.methods.len() as u32).sum())
+    }
+
+    /// Whether `sub` is `sup` or lies below it. As in Theta, everything is below `any`; but values do
+    /// not cross where `any` is expected.
+    pub fn is_subtype(&self, sub: TypeNumber, sup: TypeNumber) -> bool {
+        sub == sup
+            || self.ty(sup).is_some_and(|t| t.kind == Kind::Any)
+            || self.ty(sub).is_some_and(|t| t.supertypes.iter().any(|s| self.is_subtype(*s, sup)))
+    }
+
+    /// The heading as Theta writes it: `fetch (user: string) returns (DataElem) signals (not_found)`.
+    pub fn heading(&self, method: &Method) -> String {
+        let list = |ids: &[TypeNumber]| ids.iter().map(|t| self.type_name(*t)).collect::<Vec<_>>().join(", ");
+        let params: Vec<String> =
+            method.heading.params.iter().map(|p| format!("{}: {}", p.name, self.type_name(p.ty))).collect();
+        let mut out = format!("{} ({})", method.name, params.join(", "));
+        if let Some(yields) = &method.heading.yields {
+            out += &format!(" yields ({})", list(yields));
+        } else if !method.heading.results.is_empty() {
+            out += &format!(" returns ({})", list(&method.heading.results));
+        }
+        if !method.heading.signals.is_empty() {
+            let signals = method.heading.signals.iter().map(|s| match s.values.as_slice() {
+                [] => s.name.clone(),
+                values => format!("{} ({})", s.name, list(values)),
+            });
+            out += &format!(" signals ({})", signals.collect::<Vec<_>>().join(", "));
+        }
+        out
+    }
+}
+
+/// An interface with its numbers turned round: from method numbers to methods, from names to numbers.
+#[derive(Clone, Debug)]
+pub struct Numbering {
+    interface: Interface,
+    digest: Digest,
+    /// The type of each method number.
+    owners: Vec<TypeNumber>,
+    /// The first method number of each type.
+    firsts: Vec<u32>,
+    types: HashMap<String, TypeNumber>,
+    methods: HashMap<(TypeNumber, String), MethodNumber>,
+    routines: HashMap<String, RoutineNumber>,
+}
+
+impl Numbering {
+    /// Numbers an interface.
+    pub fn new(interface: Interface) -> Numbering {
+        let mut numbering = Numbering {
+            digest: interface.digest(),
+            owners: Vec::new(),
+            firsts: Vec::new(),
+            types: HashMap::new(),
+            methods: HashMap::new(),
+            routines: HashMap::new(),
+            interface: Interface::default(),
+        };
+        for (t, ty) in interface.types.iter().enumerate() {
+            let number = TypeNumber(t as u32);
+            numbering.types.entry(ty.name.clone()).or_insert(number);
+            numbering.firsts.push(numbering.owners.len() as u32);
+            for method in &ty.methods {
+                let key = (number, method.name.clone());
+                numbering.methods.entry(key).or_insert(MethodNumber(numbering.owners.len() as u32));
+                numbering.owners.push(number);
+            }
+        }
+        for (r, routine) in interface.routines.iter().enumerate() {
+            numbering.routines.entry(routine.name.clone()).or_insert(RoutineNumber(r as u32));
+        }
+        numbering.interface = interface;
+        numbering
+    }
+
+    /// The interface.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// Its digest, computed once.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// How many methods there are in all types together.
+    pub fn method_count(&self) -> usize {
+        self.owners.len()
+    }
+
+    /// The type and the method of a number.
+    pub fn method(&self, number: MethodNumber) -> Option<(TypeNumber, &Method)> {
+        let owner = *self.owners.get(number.index())?;
+        let first = *self.firsts.get(owner.index())?;
+        Some((owner, self.interface.ty(owner)?.methods.get((number.0 - first) as usize)?))
+    }
+
+    /// The routine of a number.
+    pub fn routine(&self, number: RoutineNumber) -> Option<&Routine> {
+        self.interface.routines.get(number.index())
+    }
+
+    /// The number of the type of that name.
+    pub fn find_type(&self, name: &str) -> Option<TypeNumber> {
+        self.types.get(name).copied()
+    }
+
+    /// The number of a type's method of that name.
+    pub fn find_method(&self, ty: TypeNumber, name: &str) -> Option<MethodNumber> {
+        self.methods.get(&(ty, name.to_owned())).copied()
+    }
+
+    /// The number of the routine of that name.
+    pub fn find_routine(&self, name: &str) -> Option<RoutineNumber> {
+        self.routines.get(name).copied()
+    }
+}

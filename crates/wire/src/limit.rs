@@ -1,0 +1,53 @@
+//! The limits that a server tells its clients, so that a client can refuse an oversized batch itself.
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! limits {
+    ($($name:ident = $number:literal, $config:literal, $default:literal, $text:literal;)*) => {
+        /// A limit that the server announces in `welcome`.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+        #[repr(u32)]
+        pub enum Limit {
+            $(#[doc = $text] $name = $number,)*
+        }
+
+        impl Limit {
+            /// All limits, in the order of their numbers.
+            pub const ALL: &[Limit] = &[$(Limit::$name),*];
+
+            /// The limit of a number. Clients ignore numbers that they do not know.
+            pub fn from_number(number: u32) -> Option<Limit> {
+                match number { $($number => Some(Limit::$name),)* _ => None }
+            }
+
+            /// Its name in the configuration.
+            pub fn name(self) -> &'static str {
+                match self { $(Limit::$name => $config,)* }
+            }
+
+            /// What a server has unless it is configured otherwise.
+            pub fn default_value(self) -> u64 {
+                match self { $(Limit::$name => $default,)* }
+            }
+
+            /// What it bounds.
+            pub fn text(self) -> &'static str {
+                match self { $(Limit::$name => $text,)* }
+            }
+        }
+    };
+}
+
+limits! {
+    FrameBytes = 1, "frame_bytes_max", 1_048_576, "Bytes of one command.";
+    BatchBytes = 2, "batch_bytes_max", 16_777_216, "Bytes of one batch.";
+    BatchCommands = 3, "batch_commands_max", 100_000, "Commands of one batch.";
+    Futures = 4, "futures_max", 100_000, "Futures of one batch.";
+    Depth = 5, "depth_max", 64, "Nesting of structures.";
+    Handles = 6, "handles_max", 1_048_576, "Handles that a session holds.";
+    ReplyBytes = 7, "reply_bytes_max", 16_777_216, "Bytes of one reply.";
+    Fuel = 8, "fuel_max", 10_000_000, "Steps of one batch: calls and rounds of loops.";
+    BatchTimeMs = 9, "batch_time_ms_max", 10_000, "Milliseconds that one batch may run.";
+    Exceptions = 10, "exceptions_max", 1_000, "Exceptions reported for one batch; the rest are counted.";
+    IdleMs = 11, "idle_ms_max", 600_000, "Milliseconds that a session may be idle.";
+}

@@ -1,0 +1,83 @@
+//! The one table of operation codes, from which code, documents and other languages' constants come.
+
+macro_rules! ops {
+    ($($name:ident = $code:literal, $from:ident, $word:literal, $doc:literal;)*) => {
+        $(#[doc = $doc] pub const $name: u8 = $code;)*
+
+        /// All rows, in the order of their codes.
+        pub static TABLE: &[Op] = &[$(Op { name: $word, code: $code, from: From::$from, doc: $doc }),*];
+    };
+}
+
+/// Who says it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum From {
+    /// A command.
+    Client,
+    /// A reply.
+    Server,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Op {
+    /// Its name.
+    pub name: &'static str,
+    /// The low byte of the first word.
+    pub code: u8,
+    /// Who says it.
+    pub from: From,
+    /// What it does.
+    pub doc: &'static str,
+}
+
+/// The first word of a connection in the binary form: the code of `hello` and the letters `BFROST\n`.
+/// Its first byte is no printable character, so that one byte tells the binary form from the text form.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"\x89BFROST\n");
+
+ops! {
+    CALL = 0x01, Client, "call", "Calls a method of a receiver.";
+    CALL_ROUTINE = 0x02, Client, "call_routine", "Calls a stand-alone routine.";
+    CALL_PROCEDURE = 0x03, Client, "call_procedure", "Calls a batched procedure.";
+    LOOKUP = 0x04, Client, "lookup", "Finds a well-known object by name.";
+    CONSTANT = 0x05, Client, "constant", "Makes a future of a value.";
+    CELL = 0x06, Client, "cell", "Makes an empty cell.";
+    FREE = 0x07, Client, "free", "Gives handles back.";
+    FLUSH = 0x08, Client, "flush", "Ends a batch and names the futures that are still wanted.";
+    DESCRIBE = 0x09, Client, "describe", "Asks for the interface description.";
+    HISTORY = 0x0a, Client, "history", "Asks for the exception history, or clears it.";
+    BYE = 0x0b, Client, "bye", "Ends the session.";
+    WHILE = 0x10, Client, "while", "Begins a loop; the calls of its condition follow.";
+    DO = 0x11, Client, "do", "Ends the condition of a loop and begins its body.";
+    END_WHILE = 0x12, Client, "end_while", "Ends the body of a loop.";
+    IF = 0x13, Client, "if", "Begins a choice; the calls of its condition follow.";
+    THEN = 0x14, Client, "then", "Ends the condition of a choice and begins its first block.";
+    ELSE = 0x15, Client, "else", "Begins the second block of a choice.";
+    END_IF = 0x16, Client, "end_if", "Ends a choice.";
+    FOREACH = 0x17, Client, "foreach", "Begins a loop over an iterator; the iterator's call follows, then the body.";
+    END_FOREACH = 0x18, Client, "end_foreach", "Ends a loop over an iterator.";
+    BREAK = 0x19, Client, "break", "Leaves the innermost loop.";
+    CONTINUE = 0x1a, Client, "continue", "Goes on with the next step of the innermost loop.";
+    EXCEPT = 0x1b, Client, "except", "Begins a block whose exceptions are handled.";
+    WHEN = 0x1c, Client, "when", "Begins the handler of one exception.";
+    OTHERS = 0x1d, Client, "others", "Begins the handler of all other exceptions.";
+    END_EXCEPT = 0x1e, Client, "end_except", "Ends a block whose exceptions are handled.";
+    PROCEDURE = 0x1f, Client, "procedure", "Begins the definition of a batched procedure.";
+    RETURN = 0x20, Client, "return", "Ends a batched procedure's run, with its result.";
+    END_PROCEDURE = 0x21, Client, "end_procedure", "Ends the definition of a batched procedure.";
+    BEGIN = 0x30, Client, "begin", "Reserved: begins a transaction.";
+    COMMIT = 0x31, Client, "commit", "Reserved: commits a transaction.";
+    ABORT = 0x32, Client, "abort", "Reserved: aborts a transaction.";
+    HELLO = 0x89, Client, "hello", "Opens a session.";
+    WELCOME = 0xc0, Server, "welcome", "Answers `hello`.";
+    FLUSHED = 0xc1, Server, "flushed", "Answers `flush`: outcomes, exceptions, counters.";
+    INTERFACE = 0xc2, Server, "interface", "Answers `describe`.";
+    EXCEPTIONS = 0xc3, Server, "exceptions", "Answers `history`.";
+    FAREWELL = 0xc4, Server, "farewell", "Answers `bye`; the last reply.";
+    ERROR = 0xc5, Server, "error", "Ends the session with an error; the last reply.";
+}
+
+/// The row of a code.
+pub fn find(code: u8) -> Option<&'static Op> {
+    TABLE.iter().find(|op| op.code == code)
+}

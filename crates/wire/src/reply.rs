@@ -1,0 +1,436 @@
+//! What a client hears.
+//!
+//! Every reply starts with two words: its code with a number, and the length in bytes of what follows.
+//! So a client knows from 16 bytes how much to wait for.
+
+use crate::Digest;
+use crate::encode::Counters;
+use crate::error::{DecodeError, ErrorNumber};
+use crate::ids::{Ref, TypeNumber};
+use crate::op;
+use crate::value::{Value, tag};
+use crate::word::{Read, Reader, Stop, word_at};
+
+/// A reply, borrowed from the bytes it came in.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Reply<'a> {
+    /// Answers `hello`.
+    Welcome(Welcome<'a>),
+    /// Answers `flush`.
+    Flushed(FlushedReply<'a>),
+    /// Answers `describe`: the interface description as JSON.
+    Interface(&'a [u8]),
+    /// Answers `history`.
+    Exceptions(History<'a>),
+    /// Answers `bye`; nothing follows.
+    Farewell,
+    /// Ends the session; nothing follows.
+    Error {
+        /// An [`ErrorNumber`], or a number that a later version has added.
+        number: u32,
+        /// Which command of the session is to blame, from 1; 0 for none.
+        position: u64,
+        /// What was wrong, for people.
+        text: &'a str,
+    },
+}
+
+/// What the server says about itself.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Welcome<'a> {
+    /// The version that both will speak.
+    pub version: u32,
+    /// The digest of the server's interface.
+    pub digest: Digest,
+    /// What the server accepts.
+    pub limits: Limits<'a>,
+    /// The number of the session in the server's logs.
+    pub session: u64,
+    /// The server's name and version, for logs.
+    pub server: &'a str,
+}
+
+/// Pairs of a limit's number and its value.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Limits<'a>(&'a [u8]);
+
+impl<'a> Limits<'a> {
+    /// The pairs; numbers that [`crate::Limit`] does not know are for later versions.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u64)> + use<'a> {
+        self.0.chunks_exact(16).map(|w| (word_at(w, 0) as u32, word_at(w, 8)))
+    }
+}
+
+impl std::fmt::Debug for Limits<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// What became of a future.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Outcome<'a> {
+    /// An object.
+    Handle {
+        /// Its handle: the same for every outcome that is this object, until it is given back.
+        handle: Ref,
+        /// Its type, as the session sees it.
+        ty: TypeNumber,
+    },
+    /// A value; nil for a call without results.
+    Value(Value<'a>),
+    /// An exception: its position in the reply's list, from 0.
+    Exception(u32),
+    /// Nothing: the call was not reached.
+    Absent,
+}
+
+/// The answer to `flush`.
+#[derive(Clone, Copy, PartialEq)]
+pub struct FlushedReply<'a> {
+    outcome_count: u32,
+    exception_count: u32,
+    /// How many exceptions are not listed because of a limit.
+    pub omitted: u32,
+    /// What the batch cost.
+    pub counters: Counters,
+    outcomes: &'a [u8],
+    exceptions: &'a [u8],
+}
+
+impl<'a> FlushedReply<'a> {
+    /// The outcomes, in the order of the wanted futures.
+    pub fn outcomes(&self) -> impl ExactSizeIterator<Item = Outcome<'a>> + use<'a> {
+        OutcomeIter { reader: Reader::new(self.outcomes, self.outcomes.len()), left: self.outcome_count }
+    }
+
+    /// The exceptions of the batch, in the order in which they arose.
+    pub fn exceptions(&self) -> impl ExactSizeIterator<Item = Exception<'a>> + use<'a> {
+        ExceptionIter {
+            reader: Reader::new(self.exceptions, self.exceptions.len()),
+            left: self.exception_count,
+        }
+    }
+}
+
+impl std::fmt::Debug for FlushedReply<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FlushedReply")
+            .field("outcomes", &self.outcomes().collect::<Vec<_>>())
+            .field("exceptions", &self.exceptions().collect::<Vec<_>>())
+            .field("omitted", &self.omitted)
+            .field("counters", &self.counters)
+            .finish()
+    }
+}
+
+/// An exception and the call it belongs to.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Exception<'a> {
+    /// The position of the call's first future in the batch; for a structure that was refused, that of
+    /// the first future after its first marker.
+    pub call: u32,
+    iterations: &'a [u8],
+    /// What happened.
+    pub kind: ExceptionKind<'a>,
+}
+
+impl<'a> Exception<'a> {
+    /// In which round of each loop around the call, outermost first, from 1; empty outside loops.
+    pub fn iterations(&self) -> impl ExactSizeIterator<Item = u32> + use<'a> {
+        self.iterations.chunks_exact(8).map(|w| word_at(w, 0) as u32)
+    }
+}
+
+impl std::fmt::Debug for Exception<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exception")
+            .field("call", &self.call)
+            .field("iterations", &self.iterations().collect::<Vec<_>>())
+            .field("kind", &self.kind)
+            .finish()
+    }
+}
+
+/// What happened to a call.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum ExceptionKind<'a> {
+    /// It signalled.
+    Signal {
+        /// The exception's name.
+        name: &'a str,
+        /// Its values.
+        values: Values<'a>,
+    },
+    /// It was not run, because an argument is the result of a call that failed: `unhandled_exc`.
+    Unhandled {
+        /// Which: 0 is the receiver, the arguments count from 1.
+        argument: u32,
+        /// The call that failed, as in [`Exception::call`]; 0 if it was in an earlier batch.
+        cause: u32,
+    },
+    /// It, or the structure, was refused before it ran.
+    Refused {
+        /// An [`ErrorNumber`], or a number that a later version has added.
+        number: u32,
+        /// What was wrong, for people.
+        text: &'a str,
+    },
+}
+
+/// The codes of [`ExceptionKind`].
+pub mod kind {
+    /// The call signalled.
+    pub const SIGNAL: u8 = 0;
+    /// The call was not run because an argument is bad.
+    pub const UNHANDLED: u8 = 1;
+    /// The call or structure was refused.
+    pub const REFUSED: u8 = 2;
+}
+
+/// The values of an exception, still in the bytes they came in.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Values<'a> {
+    count: u32,
+    bytes: &'a [u8],
+}
+
+impl<'a> Values<'a> {
+    /// No values.
+    pub const NONE: Values<'static> = Values { count: 0, bytes: &[] };
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The values: [`Outcome::Handle`] or [`Outcome::Value`].
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Outcome<'a>> + use<'a> {
+        OutcomeIter { reader: Reader::new(self.bytes, self.bytes.len()), left: self.count }
+    }
+}
+
+impl std::fmt::Debug for Values<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The answer to `history`.
+#[derive(Clone, Copy, PartialEq)]
+pub struct History<'a> {
+    count: u32,
+    /// How many exceptions are not listed because of a limit.
+    pub omitted: u64,
+    bytes: &'a [u8],
+}
+
+impl<'a> History<'a> {
+    /// The exceptions, oldest first, each with the number of its batch in the session, from 1.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, Exception<'a>)> + use<'a> {
+        HistoryIter { reader: Reader::new(self.bytes, self.bytes.len()), left: self.count }
+    }
+}
+
+impl std::fmt::Debug for History<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+macro_rules! iterator {
+    ($name:ident, $item:ty, $read:expr) => {
+        struct $name<'a> {
+            reader: Reader<'a>,
+            left: u32,
+        }
+
+        impl<'a> Iterator for $name<'a> {
+            type Item = $item;
+
+            fn next(&mut self) -> Option<$item> {
+                self.left = self.left.checked_sub(1)?;
+                // The whole list was read once when the reply was decoded.
+                let read: fn(&mut Reader<'a>) -> Read<$item> = $read;
+                read(&mut self.reader).ok()
+            }
+
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                (self.left as usize, Some(self.left as usize))
+            }
+        }
+
+        impl ExactSizeIterator for $name<'_> {}
+    };
+}
+
+iterator!(OutcomeIter, Outcome<'a>, outcome);
+iterator!(ExceptionIter, Exception<'a>, exception);
+iterator!(HistoryIter, (u64, Exception<'a>), |r| Ok((r.word()?, exception(r)?)));
+
+/// What [`decode_reply`] found at the front of the bytes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum DecodedReply<'a> {
+    /// A whole reply, and how many bytes it has.
+    Reply(Reply<'a>, usize),
+    /// The start of one that has this many bytes in all, or at least 16.
+    NeedMore(usize),
+}
+
+/// Reads the reply at the front of `bytes`; replies longer than `bytes_max` are refused before their bytes have come.
+///
+/// Cost: no allocation; reads every outcome and exception once.
+///
+/// # Errors
+/// The bytes are no reply: the stream cannot be read further.
+pub fn decode_reply(bytes: &[u8], bytes_max: usize) -> Result<DecodedReply<'_>, DecodeError> {
+    let mut reader = Reader::new(bytes, bytes_max);
+    match reply(&mut reader, bytes) {
+        Ok(reply) => Ok(DecodedReply::Reply(reply, reader.at())),
+        Err(Stop::Need(length)) => Ok(DecodedReply::NeedMore(length.max(16))),
+        Err(Stop::Bad(error)) => Err(error),
+    }
+}
+
+fn reply<'a>(stream: &mut Reader<'a>, whole: &'a [u8]) -> Read<Reply<'a>> {
+    let word = stream.word()?;
+    let code = word as u8;
+    let number = (word >> 32) as u32;
+    let known = op::find(code).is_some_and(|op| op.from == op::From::Server);
+    stream.check(known && (word >> 8) & 0xff_ffff == 0, "the code of a reply")?;
+    let length = stream.word()?;
+    stream.check(length.is_multiple_of(8), "a length in whole words")?;
+    stream.take(length)?;
+    // From here on all bytes are there: whatever is missing is missing from the reply.
+    let end = stream.at();
+    let mut reader = Reader::new(whole.get(..end).unwrap_or(whole), end);
+    reader.take(16)?;
+    let read = body(&mut reader, code, number);
+    match read {
+        Err(Stop::Need(_)) => reader.bad(ErrorNumber::BadWord, "a reply as long as it says"),
+        Ok(_) if reader.at() != end => reader.bad(ErrorNumber::BadWord, "a reply no longer than its parts"),
+        read => read,
+    }
+}
+
+fn body<'a>(reader: &mut Reader<'a>, code: u8, number: u32) -> Read<Reply<'a>> {
+    let unnumbered = |reader: &Reader<'a>| reader.check(number == 0, "zeros after the code");
+    match code {
+        op::WELCOME => {
+            let session = reader.word()?;
+            let mut digest = [0; 32];
+            digest.copy_from_slice(reader.words(4)?);
+            let server = reader.string()?;
+            let count = reader.word()?;
+            let limits = Limits(reader.words(count.saturating_mul(2))?);
+            Ok(Reply::Welcome(Welcome { version: number, digest, limits, session, server }))
+        }
+        op::FLUSHED => flushed(reader, number).map(Reply::Flushed),
+        op::INTERFACE => {
+            unnumbered(reader)?;
+            Ok(Reply::Interface(reader.byte_string()?))
+        }
+        op::EXCEPTIONS => {
+            let omitted = reader.word()?;
+            let start = reader.at();
+            for _ in 0..number {
+                reader.word()?;
+                exception(reader)?;
+            }
+            Ok(Reply::Exceptions(History { count: number, omitted, bytes: reader.since(start) }))
+        }
+        op::FAREWELL => {
+            unnumbered(reader)?;
+            Ok(Reply::Farewell)
+        }
+        op::ERROR => Ok(Reply::Error { number, position: reader.word()?, text: reader.string()? }),
+        _ => reader.bad(ErrorNumber::BadWord, "the code of a reply"),
+    }
+}
+
+fn flushed<'a>(reader: &mut Reader<'a>, count: u32) -> Read<FlushedReply<'a>> {
+    let counts = reader.word()?;
+    let exception_count = counts as u32;
+    let counters = Counters { calls: reader.word()?, fuel: reader.word()? };
+    let start = reader.at();
+    for _ in 0..count {
+        if let Outcome::Exception(index) = outcome(reader)? {
+            reader.check(index < exception_count, "an exception of the list")?;
+        }
+    }
+    let outcomes = reader.since(start);
+    let middle = reader.at();
+    for _ in 0..exception_count {
+        exception(reader)?;
+    }
+    Ok(FlushedReply {
+        outcome_count: count,
+        exception_count,
+        omitted: (counts >> 32) as u32,
+        counters,
+        outcomes,
+        exceptions: reader.since(middle),
+    })
+}
+
+fn outcome<'a>(reader: &mut Reader<'a>) -> Read<Outcome<'a>> {
+    let word = reader.word()?;
+    let number = (word >> 32) as u32;
+    reader.check((word >> 8) & 0xff_ffff == 0, "zeros after a tag")?;
+    match word as u8 {
+        tag::REF => {
+            let handle = Ref(reader.word()? as i64);
+            reader.check(handle.is_handle(), "a handle")?;
+            Ok(Outcome::Handle { handle, ty: TypeNumber(number) })
+        }
+        tag::EXCEPTION => Ok(Outcome::Exception(number)),
+        code => {
+            reader.check(number == 0, "zeros after a tag")?;
+            if code == tag::ABSENT {
+                return Ok(Outcome::Absent);
+            }
+            Ok(Outcome::Value(Value::read(reader, code)?))
+        }
+    }
+}
+
+fn exception<'a>(reader: &mut Reader<'a>) -> Read<Exception<'a>> {
+    let word = reader.word()?;
+    let (code, values, rounds, spare) =
+        (word as u8, (word >> 8) as u8, (word >> 16) as u8, (word >> 24) as u8);
+    reader.check(spare == 0 && (values == 0 || code == kind::SIGNAL), "zeros after the counts")?;
+    let iterations = reader.words(u64::from(rounds))?;
+    let good = iterations.chunks_exact(8).all(|w| word_at(w, 0) <= u64::from(u32::MAX));
+    reader.check(good, "the number of a round")?;
+    let kind = match code {
+        kind::SIGNAL => {
+            ExceptionKind::Signal { name: reader.string()?, values: exception_values(reader, values)? }
+        }
+        kind::UNHANDLED => {
+            let word = reader.word()?;
+            ExceptionKind::Unhandled { argument: word as u32, cause: (word >> 32) as u32 }
+        }
+        kind::REFUSED => {
+            let number = reader.word()?;
+            reader.check(number <= u64::from(u32::MAX), "the number of an error")?;
+            ExceptionKind::Refused { number: number as u32, text: reader.string()? }
+        }
+        _ => return reader.bad(ErrorNumber::BadWord, "the kind of an exception"),
+    };
+    Ok(Exception { call: (word >> 32) as u32, iterations, kind })
+}
+
+fn exception_values<'a>(reader: &mut Reader<'a>, count: u8) -> Read<Values<'a>> {
+    let start = reader.at();
+    for _ in 0..count {
+        let value = outcome(reader)?;
+        let good = matches!(value, Outcome::Handle { .. } | Outcome::Value(_));
+        reader.check(good, "a value of an exception")?;
+    }
+    Ok(Values { count: u32::from(count), bytes: reader.since(start) })
+}

@@ -1,0 +1,413 @@
+//! Commands and replies survive the way through bytes, whole, cut short, and mangled.
+
+use bifrost_wire::encode::{self, Counters, Exceptions, Flushed};
+use bifrost_wire::*;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// A command that owns what it says, to be generated.
+#[derive(Clone, Debug)]
+enum Owned {
+    Hello(u32, [u8; 32], String, String),
+    Call(u32, i64, Vec<OwnedArg>),
+    CallRoutine(u32, Vec<OwnedArg>),
+    CallProcedure(u32, Vec<OwnedArg>),
+    Lookup(String, Option<u32>),
+    Constant(OwnedValue),
+    Cell(u32),
+    Free(Vec<i64>),
+    Flush(Vec<u32>, bool),
+    Plain(u8),
+    History(bool),
+    Do(i64),
+    Then(i64),
+    When(String, Vec<u32>),
+    Others(bool),
+    Procedure(String, Vec<u32>, Option<u32>),
+    Return(Option<OwnedArg>),
+}
+
+#[derive(Clone, Debug)]
+enum OwnedValue {
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Char(char),
+    Str(String),
+}
+
+#[derive(Clone, Debug)]
+enum OwnedArg {
+    Ref(i64),
+    Value(OwnedValue),
+}
+
+impl OwnedValue {
+    fn view(&self) -> Value<'_> {
+        match self {
+            OwnedValue::Nil => Value::Nil,
+            OwnedValue::Bool(b) => Value::Bool(*b),
+            OwnedValue::Int(i) => Value::Int(*i),
+            OwnedValue::Real(r) => Value::Real(*r),
+            OwnedValue::Char(c) => Value::Char(*c),
+            OwnedValue::Str(s) => Value::Str(s),
+        }
+    }
+}
+
+impl OwnedArg {
+    fn view(&self) -> Arg<'_> {
+        match self {
+            OwnedArg::Ref(r) => Arg::Ref(Ref(*r)),
+            OwnedArg::Value(v) => Arg::Value(v.view()),
+        }
+    }
+}
+
+fn value() -> impl Strategy<Value = OwnedValue> {
+    prop_oneof![
+        Just(OwnedValue::Nil),
+        any::<bool>().prop_map(OwnedValue::Bool),
+        any::<i64>().prop_map(OwnedValue::Int),
+        any::<f64>().prop_map(OwnedValue::Real),
+        any::<char>().prop_map(OwnedValue::Char),
+        "\\PC{0,20}".prop_map(OwnedValue::Str),
+    ]
+}
+
+fn arg() -> impl Strategy<Value = OwnedArg> {
+    prop_oneof![any::<i64>().prop_map(OwnedArg::Ref), value().prop_map(OwnedArg::Value)]
+}
+
+fn type_number() -> impl Strategy<Value = u32> {
+    0..u32::MAX
+}
+
+fn command() -> impl Strategy<Value = Owned> {
+    let name = || "\\PC{0,12}";
+    prop_oneof![
+        (any::<u32>(), any::<[u8; 32]>(), name(), name()).prop_map(|(v, d, t, c)| Owned::Hello(v, d, t, c)),
+        (any::<u32>(), any::<i64>(), vec(arg(), 0..40)).prop_map(|(m, r, a)| Owned::Call(m, r, a)),
+        (any::<u32>(), vec(arg(), 0..7)).prop_map(|(m, a)| Owned::CallRoutine(m, a)),
+        (any::<u32>(), vec(arg(), 0..7)).prop_map(|(m, a)| Owned::CallProcedure(m, a)),
+        (name(), proptest::option::of(type_number())).prop_map(|(n, t)| Owned::Lookup(n, t)),
+        value().prop_map(Owned::Constant),
+        type_number().prop_map(Owned::Cell),
+        vec(any::<i64>(), 0..9).prop_map(Owned::Free),
+        (proptest::collection::btree_set(1u32..40, 0..20), any::<bool>())
+            .prop_map(|(w, q)| Owned::Flush(w.into_iter().collect(), q)),
+        proptest::sample::select(vec![
+            op::DESCRIBE,
+            op::BYE,
+            op::WHILE,
+            op::END_WHILE,
+            op::IF,
+            op::ELSE,
+            op::END_IF,
+            op::FOREACH,
+            op::END_FOREACH,
+            op::BREAK,
+            op::CONTINUE,
+            op::EXCEPT,
+            op::END_EXCEPT,
+            op::END_PROCEDURE,
+        ])
+        .prop_map(Owned::Plain),
+        any::<bool>().prop_map(Owned::History),
+        any::<i64>().prop_map(Owned::Do),
+        any::<i64>().prop_map(Owned::Then),
+        (name(), vec(type_number(), 0..5)).prop_map(|(n, t)| Owned::When(n, t)),
+        any::<bool>().prop_map(Owned::Others),
+        (name(), vec(type_number(), 0..5), proptest::option::of(type_number()))
+            .prop_map(|(n, p, r)| Owned::Procedure(n, p, r)),
+        proptest::option::of(arg()).prop_map(Owned::Return),
+    ]
+}
+
+fn encode_owned(out: &mut Vec<u8>, command: &Owned) {
+    let types = |t: &[u32]| t.iter().map(|t| TypeNumber(*t)).collect::<Vec<_>>();
+
+    match command {
+        Owned::Hello(version, digest, token, client) => {
+            encode::hello(out, &Hello { version: *version, digest: *digest, token, client });
+        }
+        Owned::Call(m, r, a) => {
+            let args: Vec<_> = a.iter().map(OwnedArg::view).collect();
+
+            encode::call(out, MethodNumber(*m), Ref(*r), &args);
+        }
+        Owned::CallRoutine(m, a) => {
+            encode::call_routine(out, RoutineNumber(*m), &a.iter().map(OwnedArg::view).collect::<Vec<_>>());
+        }
+        Owned::CallProcedure(m, a) => {
+            encode::call_procedure(
+                out,
+                ProcedureNumber(*m),
+                &a.iter().map(OwnedArg::view).collect::<Vec<_>>(),
+            );
+        }
+        Owned::Lookup(n, t) => encode::lookup(out, n, t.map(TypeNumber)),
+        Owned::Constant(v) => encode::constant(out, &v.view()),
+        Owned::Cell(t) => encode::cell(out, TypeNumber(*t)),
+        Owned::Free(h) => encode::free(out, &h.iter().map(|h| Ref(*h)).collect::<Vec<_>>()),
+        Owned::Flush(w, q) => encode::flush(out, w.iter().copied(), *q),
+        Owned::Plain(code) => encode::plain(out, *code),
+        Owned::History(clear) => encode::history(out, *clear),
+        Owned::Do(r) => encode::loop_body(out, Ref(*r)),
+        Owned::Then(r) => encode::then(out, Ref(*r)),
+        Owned::When(n, t) => encode::when(out, n, types(t).into_iter()),
+        Owned::Others(named) => encode::others(out, *named),
+        Owned::Procedure(n, p, r) => encode::procedure(out, n, types(p).into_iter(), r.map(TypeNumber)),
+        Owned::Return(v) => encode::return_(out, v.as_ref().map(OwnedArg::view).as_ref()),
+    }
+}
+
+/// Decodes all commands, each from the fewest bytes that the decoder asks for.
+fn decode_slowly(mut bytes: &[u8]) -> Result<Vec<u8>, DecodeError> {
+    let mut again = Vec::new();
+    let mut have = 0;
+    while !bytes.is_empty() {
+        match decode(&bytes[..have], FRAME_BYTES_MAX)? {
+            Decoded::Command(command, length) => {
+                assert_eq!(length, have, "no more was asked for than needed");
+                encode::command(&mut again, &command);
+                bytes = &bytes[length..];
+                have = 0;
+            }
+            Decoded::NeedMore(length) => {
+                assert!(length > have);
+                assert!(length <= bytes.len(), "asked for bytes beyond the command");
+                have = length;
+            }
+        }
+    }
+    Ok(again)
+}
+
+#[derive(Clone, Debug)]
+struct OwnedException {
+    call: u32,
+    iterations: Vec<u32>,
+    kind: OwnedKind,
+}
+
+#[derive(Clone, Debug)]
+enum OwnedKind {
+    Signal(String, Vec<OwnedOutcome>),
+    Unhandled(u32, u32),
+    Refused(u32, String),
+}
+
+#[derive(Clone, Debug)]
+enum OwnedOutcome {
+    Handle(i64, u32),
+    Value(OwnedValue),
+    Exception(u32),
+    Absent,
+}
+
+impl OwnedOutcome {
+    fn view(&self) -> Outcome<'_> {
+        match self {
+            OwnedOutcome::Handle(h, t) => Outcome::Handle { handle: Ref(*h), ty: TypeNumber(*t) },
+            OwnedOutcome::Value(v) => Outcome::Value(v.view()),
+            OwnedOutcome::Exception(n) => Outcome::Exception(*n),
+            OwnedOutcome::Absent => Outcome::Absent,
+        }
+    }
+}
+
+fn exception_value() -> impl Strategy<Value = OwnedOutcome> {
+    prop_oneof![
+        (1..i64::MAX, any::<u32>()).prop_map(|(h, t)| OwnedOutcome::Handle(h, t)),
+        value().prop_map(OwnedOutcome::Value),
+    ]
+}
+
+fn outcome() -> impl Strategy<Value = OwnedOutcome> {
+    prop_oneof![
+        3 => exception_value(),
+        1 => (0u32..3).prop_map(OwnedOutcome::Exception),
+        1 => Just(OwnedOutcome::Absent),
+    ]
+}
+
+fn exception() -> impl Strategy<Value = OwnedException> {
+    let kind = prop_oneof![
+        ("\\PC{0,12}", vec(exception_value(), 0..4)).prop_map(|(n, v)| OwnedKind::Signal(n, v)),
+        (any::<u32>(), any::<u32>()).prop_map(|(a, c)| OwnedKind::Unhandled(a, c)),
+        (any::<u32>(), "\\PC{0,12}").prop_map(|(n, t)| OwnedKind::Refused(n, t)),
+    ];
+    (any::<u32>(), vec(any::<u32>(), 0..4), kind).prop_map(|(call, iterations, kind)| OwnedException {
+        call,
+        iterations,
+        kind,
+    })
+}
+
+fn put(e: &OwnedException, writer: &mut Flushed<'_>) {
+    match &e.kind {
+        OwnedKind::Signal(name, values) => {
+            let values: Vec<_> = values.iter().map(OwnedOutcome::view).collect();
+            writer.signal(e.call, &e.iterations, name, &values);
+        }
+        OwnedKind::Unhandled(argument, cause) => {
+            let kind = ExceptionKind::Unhandled { argument: *argument, cause: *cause };
+            writer.exception(e.call, &e.iterations, &kind);
+        }
+        OwnedKind::Refused(number, text) => {
+            writer.exception(e.call, &e.iterations, &ExceptionKind::Refused { number: *number, text });
+        }
+    }
+}
+
+/// Cuts a reply at every byte and checks what the decoder says to each start of it.
+fn check_reply(bytes: &[u8]) -> Result<(), TestCaseError> {
+    for cut in 0..bytes.len() {
+        match decode_reply(&bytes[..cut], REPLY_BYTES_MAX) {
+            Ok(DecodedReply::NeedMore(length)) => prop_assert!(length > cut && length <= bytes.len()),
+            other => prop_assert!(false, "{:?}", other),
+        }
+    }
+    match decode_reply(bytes, REPLY_BYTES_MAX) {
+        Ok(DecodedReply::Reply(reply, length)) => {
+            prop_assert_eq!(length, bytes.len());
+            let mut again = Vec::new();
+            encode::reply(&mut again, &reply);
+            prop_assert_eq!(&again, bytes);
+        }
+        other => prop_assert!(false, "{:?}", other),
+    }
+    Ok(())
+}
+
+proptest! {
+    #[test]
+    fn commands_survive(commands in vec(command(), 0..20)) {
+        let mut bytes = Vec::new();
+        commands.iter().for_each(|c| encode_owned(&mut bytes, c));
+        prop_assert!(bytes.len().is_multiple_of(8));
+        let again = decode_slowly(&bytes);
+        prop_assert_eq!(again.as_ref(), Ok(&bytes));
+    }
+
+    #[test]
+    fn a_cut_command_asks_for_more(command in command()) {
+        let mut bytes = Vec::new();
+        encode_owned(&mut bytes, &command);
+        for cut in 0..bytes.len() {
+            match decode(&bytes[..cut], FRAME_BYTES_MAX) {
+                Ok(Decoded::NeedMore(length)) => prop_assert!(length > cut && length <= bytes.len()),
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+        // What follows does not matter.
+        bytes.extend_from_slice(&[0xff; 24]);
+        let decoded = decode(&bytes, FRAME_BYTES_MAX);
+        prop_assert!(matches!(decoded, Ok(Decoded::Command(_, n)) if n == bytes.len() - 24));
+    }
+
+    #[test]
+    fn random_bytes_do_no_harm(bytes in vec(any::<u8>(), 0..200), code in 0u8..0x40) {
+        let mut bytes = bytes;
+        let _ = decode(&bytes, FRAME_BYTES_MAX).map(|d| format!("{d:?}"));
+        let _ = decode_reply(&bytes, REPLY_BYTES_MAX).map(|d| format!("{d:?}"));
+        if let Some(first) = bytes.first_mut() {
+            *first = code;
+        }
+        let _ = decode(&bytes, FRAME_BYTES_MAX);
+    }
+
+    #[test]
+    fn mangled_commands_do_no_harm(command in command(), at in any::<prop::sample::Index>(), to in any::<u8>()) {
+        let mut bytes = Vec::new();
+        encode_owned(&mut bytes, &command);
+        let at = at.index(bytes.len());
+        bytes[at] = to;
+        if let Ok(Decoded::Command(command, length)) = decode(&bytes, FRAME_BYTES_MAX) {
+            // What is accepted has one encoding.
+            let mut again = Vec::new();
+            encode::command(&mut again, &command);
+            prop_assert_eq!(&again, &bytes[..length]);
+        }
+    }
+
+    #[test]
+    fn flushed_survives(
+        outcomes in vec(outcome(), 0..6),
+        exceptions in vec(exception(), 3..6),
+        calls in any::<u64>(),
+        fuel in any::<u64>(),
+        omitted in any::<u32>(),
+    ) {
+        let mut bytes = Vec::new();
+        let mut writer = Flushed::begin(&mut bytes);
+        outcomes.iter().for_each(|o| writer.outcome(&o.view()));
+        exceptions.iter().for_each(|e| put(e, &mut writer));
+        writer.finish(Counters { calls, fuel }, omitted);
+        check_reply(&bytes)?;
+    }
+
+    #[test]
+    fn mangled_replies_do_no_harm(
+        exceptions in vec(exception(), 3..6),
+        outcomes in vec(outcome(), 0..6),
+        at in any::<prop::sample::Index>(),
+        to in any::<u8>(),
+    ) {
+        let mut bytes = Vec::new();
+        let mut writer = Flushed::begin(&mut bytes);
+        outcomes.iter().for_each(|o| writer.outcome(&o.view()));
+        exceptions.iter().for_each(|e| put(e, &mut writer));
+        writer.finish(Counters::default(), 0);
+        let at = at.index(bytes.len());
+        bytes[at] = to;
+        let _ = decode_reply(&bytes, REPLY_BYTES_MAX).map(|d| format!("{d:?}"));
+    }
+}
+
+#[test]
+fn the_other_replies_survive() {
+    let mut replies = Vec::new();
+    let mut next = |write: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = Vec::new();
+        write(&mut bytes);
+        replies.push(bytes);
+    };
+    let limits = [(Limit::FrameBytes, 7), (Limit::Handles, u64::MAX)];
+    next(&|out| encode::welcome(out, &[7; 32], &limits, 42, "bifrost 0.1"));
+    next(&|out| encode::interface(out, b"{}"));
+    next(&|out| encode::farewell(out));
+    next(&|out| encode::error(out, ErrorNumber::BadWord, 12, "what is this?"));
+    next(&|out| {
+        let mut writer = Exceptions::begin(out);
+        writer.signal(1, 4, &[2, 3], "not_found", &[Outcome::Value(Value::Str("who"))]);
+        writer.exception(2, 5, &[], &ExceptionKind::Unhandled { argument: 0, cause: 4 });
+        writer.finish(3);
+    });
+    for bytes in replies {
+        check_reply(&bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_null_call_has_sixteen_bytes() {
+    let mut bytes = Vec::new();
+    encode::call(&mut bytes, MethodNumber(3), Ref(1), &[]);
+    assert_eq!(bytes.len(), 16);
+}
+
+#[test]
+fn lengths_are_refused_before_their_bytes_come() {
+    let mut bytes = Vec::new();
+    encode::word(&mut bytes, encode::head(op::LOOKUP, 0, 0));
+    encode::word(&mut bytes, 1 << 40);
+    let error = decode(&bytes, FRAME_BYTES_MAX).unwrap_err();
+    assert_eq!(error.number, ErrorNumber::FrameTooLong);
+    let mut bytes = Vec::new();
+    encode::word(&mut bytes, encode::head(op::FREE, 0, u32::MAX));
+    let error = decode(&bytes, FRAME_BYTES_MAX).unwrap_err();
+    assert_eq!(error.number, ErrorNumber::FrameTooLong);
+}
