@@ -40,11 +40,26 @@ pub(crate) fn is_ring_size(ring_bytes: u64) -> bool {
 #[repr(C, align(128))]
 pub(crate) struct Line<T>(pub(crate) T);
 
+/// Words that fit into a line beside the producer's position.
+pub(crate) const COPY_WORDS: usize = 6;
+
+/// The line that the producer writes and the consumer watches: one cache line of 64 bytes, so that a
+/// short message and the news of it travel together.
+#[repr(C)]
+pub(crate) struct Announced {
+    /// Bytes put in so far.
+    pub(crate) produced: AtomicU64,
+    /// The position of the first byte of `copy`.
+    pub(crate) copy_start: AtomicU64,
+    /// The bytes put in last, if they were few enough. They are in the ring as well.
+    pub(crate) copy: [AtomicU64; COPY_WORDS],
+}
+
 /// The words of one ring. Positions count bytes since the start and never wrap in practice.
 #[repr(C)]
 pub(crate) struct Control {
-    /// Bytes put in so far; written by the producer.
-    pub(crate) produced: Line<AtomicU64>,
+    /// What the producer announces.
+    pub(crate) announced: Line<Announced>,
     /// Bytes taken out so far; written by the consumer.
     pub(crate) consumed: Line<AtomicU64>,
     /// 1 while the consumer sleeps or is about to; a futex.
@@ -68,6 +83,7 @@ struct Header {
 }
 
 const _: () = {
+    assert!(size_of::<Announced>() == 64);
     assert!(size_of::<Control>() == 512);
     assert!(std::mem::offset_of!(Header, controls) == 1024);
     assert!(size_of::<Header>() <= HEADER_BYTES);

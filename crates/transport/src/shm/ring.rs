@@ -12,7 +12,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use rustix::thread::futex;
 
-use super::mapped::{Control, Ring};
+use super::mapped::{Announced, COPY_WORDS, Control, Ring};
 use std::sync::atomic::AtomicU32;
 
 /// The peer wrote a position that no honest peer writes.
@@ -62,10 +62,14 @@ impl Producer {
         }
         let count = wanted.min(free);
         if count > 0 {
+            let announced = &ring.control.announced.0;
             copy_in(ring, self.produced, &bytes[..count]);
+            if count <= COPY_BYTES {
+                put_copy(announced, self.produced, &bytes[..count]);
+            }
             self.produced += count as u64;
             // Release pairs with the acquire in `Consumer::pull`.
-            ring.control.produced.0.store(self.produced, Ordering::Release);
+            announced.produced.store(self.produced, Ordering::Release);
         }
         Ok(count)
     }
@@ -98,15 +102,20 @@ impl Consumer {
     ) -> Result<usize, Corrupt> {
         if self.produced_seen == self.consumed {
             // Acquire pairs with the release in `Producer::push`.
-            let produced = ring.control.produced.0.load(Ordering::Acquire);
+            let produced = ring.control.announced.0.produced.load(Ordering::Acquire);
             if produced.wrapping_sub(self.consumed) > self.capacity {
                 return Err(Corrupt);
             }
             self.produced_seen = produced;
         }
-        let count = limit.min((self.produced_seen - self.consumed) as usize);
+        let available = (self.produced_seen - self.consumed) as usize;
+        let count = limit.min(available);
         if count > 0 {
-            copy_out(ring, self.consumed, count, into);
+            let copied =
+                available <= COPY_BYTES && take_copy(&ring.control.announced.0, self.consumed, count, into);
+            if !copied {
+                copy_out(ring, self.consumed, count, into);
+            }
             self.consumed += count as u64;
             // The producer is told of free space in large steps only: it can be short of space only if
             // more than 7/8 of the ring wait here, so nothing stalls, and a short message costs
@@ -129,7 +138,7 @@ impl Consumer {
     /// Whether the producer has moved since the last `pull` found nothing.
     #[inline]
     pub(crate) fn is_ready(&self, control: &Control) -> bool {
-        control.produced.0.load(Ordering::Relaxed) != self.produced_seen
+        control.announced.0.produced.load(Ordering::Relaxed) != self.produced_seen
     }
 }
 
@@ -151,6 +160,54 @@ fn wake_slowly(sleeps: &AtomicU32) {
         // Cannot fail: the word is mapped and aligned.
         let _ = futex::wake(sleeps, futex::Flags::empty(), 1);
     }
+}
+
+/// Bytes that fit beside the producer's position.
+const COPY_BYTES: usize = 8 * COPY_WORDS;
+
+/// Puts bytes beside the producer's position, which is published next. `start` is theirs.
+#[inline]
+fn put_copy(announced: &Announced, start: u64, bytes: &[u8]) {
+    // The consumer may be reading the copy before this one: it looks at the start again afterwards.
+    announced.copy_start.store(start, Ordering::Relaxed);
+    // Orders the start before the words; pairs with the fence in `take_copy`.
+    fence(Ordering::Release);
+    let (whole, rest) = bytes.as_chunks::<8>();
+    for (word, chunk) in announced.copy.iter().zip(whole) {
+        word.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
+    }
+    if !rest.is_empty() {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        announced.copy[whole.len()].store(u64::from_ne_bytes(last), Ordering::Relaxed);
+    }
+}
+
+/// Appends the first `count` published bytes at `start` from the copy beside the position; false if the
+/// copy is of other bytes, or was replaced meanwhile.
+///
+/// To be called only if no more than COPY_BYTES are known to be published beyond `start`. Then a copy
+/// that starts there has them all: had more been put in behind it, that would have been few bytes too,
+/// and so a copy with another start, visible before its position was.
+#[inline]
+fn take_copy(announced: &Announced, start: u64, count: usize, into: &mut Vec<u8>) -> bool {
+    if announced.copy_start.load(Ordering::Relaxed) != start {
+        return false;
+    }
+    let mut bytes = [0; COPY_BYTES];
+    for (word, chunk) in announced.copy.iter().zip(bytes.as_chunks_mut::<8>().0) {
+        *chunk = word.load(Ordering::Relaxed).to_ne_bytes();
+    }
+    // Orders the words before the start; pairs with the fence in `put_copy`.
+    fence(Ordering::Acquire);
+    if announced.copy_start.load(Ordering::Relaxed) != start {
+        return false;
+    }
+    // A copy of fixed size and a cut are two moves; a copy of `count` bytes is a call.
+    let length = into.len();
+    into.extend_from_slice(&bytes);
+    into.truncate(length + count);
+    true
 }
 
 /// Splits `position` into the index of its word and the byte within it.

@@ -47,9 +47,17 @@ const SLEEPS_PER_PROBE: u32 = 64;
 
 /// The longest spin unless the options say otherwise: 50 µs, or none on a machine with one core.
 pub fn spin_max_default() -> Duration {
-    static CORES: OnceLock<usize> = OnceLock::new();
-    let cores = *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |count| count.get()));
-    if cores == 1 { Duration::ZERO } else { Duration::from_micros(50) }
+    static HAS_MANY_CORES: OnceLock<bool> = OnceLock::new();
+    if *HAS_MANY_CORES.get_or_init(has_many_cores) { Duration::from_micros(50) } else { Duration::ZERO }
+}
+
+/// Whether the peer can run while we spin.
+fn has_many_cores() -> bool {
+    // That counts the cores this thread may use; one pinned to a core still has peers on others.
+    let usable = std::thread::available_parallelism().map_or(1, |count| count.get());
+    // A list of ranges, as in `0-3,6`; one core is a single number.
+    let online = || std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    usable > 1 || online().contains(['-', ','])
 }
 
 /// How long to spin before sleeping. Learns from each wait: twice as long when spinning paid, half as
