@@ -16,6 +16,7 @@ pub mod dispatch;
 pub mod program;
 pub mod stmt;
 pub mod types;
+pub mod verify;
 
 pub use program::{Body, Class, ClassId, Field, Literal, Program, Routine, RoutineId};
 pub use stmt::{

@@ -2,7 +2,8 @@
 
 use super::flow::Assigned;
 use super::{
-    Counted, DEPTH_MAX, ERRORS_MAX, NamedType, Place, VALUES_MAX, VerifyError, VerifyErrorKind as Kind, WORDS_MAX,
+    Counted, DEPTH_MAX, ERRORS_MAX, NamedType, Place, VALUES_MAX, VerifyError, VerifyErrorKind as Kind,
+    WORDS_MAX, YIELDS_MAX,
 };
 use crate::program::{ClassId, Program};
 use crate::stmt::{Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var};
@@ -103,7 +104,10 @@ impl<'a> Checker<'a> {
             self.error(Kind::ReturnsAndYields);
         }
         self.values_fit(signature.results.len());
-        self.values_fit(signature.yields.as_ref().map_or(0, Vec::len));
+        let yields = signature.yields.as_ref().map_or(0, Vec::len);
+        if yields > YIELDS_MAX {
+            self.error(Kind::TooManyYields { values: yields });
+        }
         let words = 1 + signature.params.len() + usize::from(signature.is_iterator());
         // The parameters of a batch are what it found in its session's tables; nobody calls it.
         if func.kind != FuncKind::Batch && words > WORDS_MAX {
@@ -171,6 +175,10 @@ impl<'a> Checker<'a> {
                 self.site = *site;
                 self.construct(*dst, *class, fields);
             }
+            Stmt::NewSequence { dst, elements, site } => {
+                self.site = *site;
+                self.sequence(*dst, elements);
+            }
             Stmt::Get { dst, object, class, field } => {
                 if let Some(ty) = self.select(*object, *class, *field) {
                     self.fill(*dst, ty, Place::Source);
@@ -196,7 +204,8 @@ impl<'a> Checker<'a> {
             Stmt::Break => self.leave_step(true),
             Stmt::Continue => self.leave_step(false),
             Stmt::Return(values) => {
-                let types = if self.func.signature.is_iterator() { &[][..] } else { &self.func.signature.results };
+                let types =
+                    if self.func.signature.is_iterator() { &[][..] } else { &self.func.signature.results };
                 self.values(values, types, Counted::ReturnValues);
                 self.assigned.end();
             }
@@ -410,6 +419,22 @@ impl<'a> Checker<'a> {
             self.expect(*value, def.fields.get(i).map(|f| f.ty), Place::Field(i));
         }
         self.fill(dst, def.ty, Place::Object);
+    }
+
+    fn sequence(&mut self, dst: Var, elements: &[Operand]) {
+        let Some(decl) = self.func.vars.get(dst) else {
+            self.error(Kind::NoSuchVar(dst));
+            return;
+        };
+        let TypeKind::Sequence(element) = self.program.types.kind(decl.ty) else {
+            let found = self.named(decl.ty);
+            self.error(Kind::NotASequence { found });
+            return;
+        };
+        for (i, value) in elements.iter().enumerate() {
+            self.expect(*value, Some(element), Place::Element(i));
+        }
+        self.assigned.set(dst);
     }
 
     /// The type of an instance variable. Rule 10.

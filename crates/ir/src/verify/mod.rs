@@ -28,8 +28,8 @@
 //!     neither make objects of classes nor reach into them. Only they call batched procedures, and only a
 //!     procedure calls itself. (A procedure was verified when it was made; its heading is trusted.)
 //! 12. Blocks nest at most [`DEPTH_MAX`] deep.
-//! 13. A call passes at most [`WORDS_MAX`] words, and has at most [`VALUES_MAX`] results, exception or step
-//!     values.
+//! 13. A call passes at most [`WORDS_MAX`] words, and has at most [`VALUES_MAX`] results or exception values;
+//!     a step has at most [`YIELDS_MAX`] values.
 //! 14. Of a program: a class has a body for each method of its own type, a body belongs to the class or to a
 //!     superclass, bodies conform to their headings, and methods conform to those that they stand for.
 //!
@@ -54,8 +54,11 @@ pub const DEPTH_MAX: usize = 256;
 /// Most words of a call: receiver or routine, arguments, and an iterator's loop body.
 pub const WORDS_MAX: usize = 24;
 
-/// Most results of a call, values of an exception, or values of a step.
+/// Most results of a call, or values of an exception.
 pub const VALUES_MAX: usize = 16;
+
+/// Most values of a step of an iterator.
+pub const YIELDS_MAX: usize = 8;
 
 /// Most errors that are reported for one function.
 pub const ERRORS_MAX: usize = 20;
@@ -98,6 +101,8 @@ pub enum Place {
     StepVar(usize),
     /// An instance variable of a constructor, in layout order.
     Field(usize),
+    /// An element of a new sequence.
+    Element(usize),
     /// A value of `return`, `yield`, `signal` or `exit`.
     Value(usize),
     /// A variable of a handler.
@@ -118,6 +123,7 @@ impl fmt::Display for Place {
             Place::Result(i) => write!(f, "result {}", i + 1),
             Place::StepVar(i) => write!(f, "loop variable {}", i + 1),
             Place::Field(i) => write!(f, "instance variable {}", i + 1),
+            Place::Element(i) => write!(f, "element {}", i + 1),
             Place::Value(i) => write!(f, "value {}", i + 1),
             Place::ArmVar(i) => write!(f, "handler variable {}", i + 1),
             Place::Test => f.write_str("the condition"),
@@ -220,9 +226,15 @@ pub enum VerifyErrorKind {
     TooManyWords { words: usize },
     #[error("{values} values, and {VALUES_MAX} are the most")]
     TooManyValues { values: usize },
+    #[error("{values} values of a step, and {YIELDS_MAX} are the most")]
+    TooManyYields { values: usize },
+    #[error("a sequence cannot be a `{found}`")]
+    NotASequence { found: NamedType },
     #[error("class `{class}`: {bodies} bodies for {methods} methods")]
     WrongBodies { class: String, bodies: usize, methods: usize },
-    #[error("class `{class}`: the layout does not begin with that of the superclass, or the superclass is its own")]
+    #[error(
+        "class `{class}`: the layout does not begin with that of the superclass, or the superclass is its own"
+    )]
     WrongLayout { class: String },
     #[error("`{name}`: the body does not conform to the heading")]
     BodyDoesNotConform { name: String },

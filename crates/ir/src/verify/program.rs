@@ -126,7 +126,8 @@ fn verify_methods(program: &Program, errors: &mut Errors) {
 fn verify_classes(program: &Program, errors: &mut Errors) {
     for (id, class) in program.classes.iter() {
         let name = &class.name;
-        let own = type_in_range(&program.types, class.ty) && program.types.kind(class.ty) == TypeKind::Class(id);
+        let own =
+            type_in_range(&program.types, class.ty) && program.types.kind(class.ty) == TypeKind::Class(id);
         if !own {
             errors.push(name, Kind::NoSuchType(class.ty));
             continue;
@@ -151,9 +152,11 @@ fn verify_classes(program: &Program, errors: &mut Errors) {
         for (method, body) in methods.values().zip(&class.bodies) {
             let fits = |func: &Func| {
                 func.kind == FuncKind::Method
-                    && func.vars.values().next().is_some_and(|receiver| match program.types.kind(receiver.ty) {
-                        TypeKind::Class(of) => is_of_class(program, class.ty, of),
-                        _ => false,
+                    && func.vars.values().next().is_some_and(|receiver| {
+                        match program.types.kind(receiver.ty) {
+                            TypeKind::Class(of) => is_of_class(program, class.ty, of),
+                            _ => false,
+                        }
                     })
             };
             let label = format!("{name}.{}", method.name);
