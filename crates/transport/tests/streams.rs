@@ -1,0 +1,293 @@
+//! The same bytes over every transport; deadlines, stops and ends.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use bifrost_transport::{ReadError, Stream, WriteError};
+use common::{MEDIA, Numbers, connected, far, read_exact, read_to_end, while_asleep};
+
+#[test]
+fn echoes_come_back_byte_for_byte() {
+    let seed = 1;
+    for medium in MEDIA {
+        println!("{medium}, seed {seed}");
+        let (mut client, mut server) = connected(medium);
+        let echo = std::thread::spawn(move || {
+            let mut numbers = Numbers(seed + 1);
+            loop {
+                let mut length = Vec::new();
+                while length.len() < 4 {
+                    let limit = numbers.below(4 - length.len()) + 1;
+                    if server.read(&mut length, limit, far()).unwrap() == 0 {
+                        return;
+                    }
+                }
+                let length = u32::from_le_bytes(length.try_into().unwrap()) as usize;
+                let mut bytes = Vec::new();
+                while bytes.len() < length {
+                    let limit = numbers.length(14).min(length - bytes.len());
+                    let count = server.read(&mut bytes, limit, far()).unwrap();
+                    assert!((1..=limit).contains(&count));
+                }
+                server.write(&bytes, far()).unwrap();
+                server.flush();
+            }
+        });
+        let mut numbers = Numbers(seed);
+        for round in 0..2000 {
+            let length = numbers.length(if round % 50 == 0 { 17 } else { 7 });
+            let bytes = numbers.bytes(length);
+            client.write(&(length as u32).to_le_bytes(), far()).unwrap();
+            let cut = numbers.below(length + 1);
+            client.write(&bytes[..cut], far()).unwrap();
+            client.write(&bytes[cut..], far()).unwrap();
+            client.flush();
+            assert!(read_exact(&mut client, length) == bytes, "{medium}, round {round}");
+        }
+        drop(client);
+        echo.join().unwrap();
+    }
+}
+
+#[test]
+fn a_slow_reader_gets_everything_in_order() {
+    let seed = 7;
+    for medium in MEDIA {
+        println!("{medium}, seed {seed}");
+        let (mut writer, mut reader) = connected(medium);
+        let total = 3 << 20;
+        let sent = Numbers(seed).bytes(total);
+        let expected = sent.clone();
+        let writing = std::thread::spawn(move || {
+            let mut numbers = Numbers(seed + 1);
+            let mut rest = &sent[..];
+            while !rest.is_empty() {
+                let count = numbers.length(16).min(rest.len());
+                writer.write(&rest[..count], far()).unwrap();
+                rest = &rest[count..];
+            }
+            // Dropped without a flush: the end wakes the reader as well.
+        });
+        let mut numbers = Numbers(seed + 2);
+        let mut received = Vec::new();
+        while reader.read(&mut received, numbers.length(16), far()).unwrap() > 0 {}
+        assert!(received == expected, "{medium}");
+        writing.join().unwrap();
+    }
+}
+
+#[test]
+fn a_read_waits_no_longer_than_its_deadline() {
+    for medium in MEDIA {
+        let (mut client, mut server) = connected(medium);
+        let mut into = vec![1, 2, 3];
+        for deadline in [Instant::now(), Instant::now() + Duration::from_millis(20)] {
+            let answer = server.read(&mut into, 10, Some(deadline));
+            assert!(matches!(answer, Err(ReadError::TimedOut)), "{medium}: {answer:?}");
+            assert!(Instant::now() >= deadline);
+        }
+        assert!(server.try_read(&mut into, 10).unwrap().is_none());
+        assert_eq!(into, [1, 2, 3]);
+        client.write(b"late", None).unwrap();
+        client.flush();
+        assert_eq!(read_exact(&mut server, 4), b"late");
+        // What is there is read even if the deadline has passed.
+        client.write(b"there", None).unwrap();
+        client.flush();
+        while server.try_read(&mut into, 1).unwrap().is_none() {}
+        server.read(&mut into, 10, Some(Instant::now())).unwrap();
+        assert_eq!(into, b"\x01\x02\x03there");
+    }
+}
+
+#[test]
+fn a_write_waits_no_longer_than_its_deadline() {
+    for medium in MEDIA {
+        let (mut client, mut server) = connected(medium);
+        let bytes = Numbers(3).bytes(1 << 20);
+        let answer = loop {
+            if let Err(error) = client.write(&bytes, Some(Instant::now() + Duration::from_millis(20))) {
+                break error;
+            }
+        };
+        assert!(matches!(answer, WriteError::TimedOut), "{medium}: {answer:?}");
+        drop(client);
+        let received = read_to_end(&mut server);
+        let repeated = bytes.iter().cycle().take(received.len());
+        assert!(!received.is_empty() && received.iter().eq(repeated), "{medium}");
+        if medium == "shm-small" {
+            assert_eq!(received.len(), 4096, "a full ring is full");
+        }
+    }
+}
+
+#[test]
+fn a_stop_ends_a_sleeping_read_and_the_stream() {
+    for medium in MEDIA {
+        let (mut client, mut server) = connected(medium);
+        let stopper = server.stopper();
+        let reading = move || {
+            let first = server.read(&mut Vec::new(), 1, None);
+            (first, server)
+        };
+        let (answer, mut server) = while_asleep(reading, || stopper.stop());
+        assert!(matches!(answer, Err(ReadError::Stopped)), "{medium}: {answer:?}");
+        assert!(matches!(server.try_read(&mut Vec::new(), 1), Err(ReadError::Stopped)));
+        assert!(matches!(server.write(b"x", None), Err(WriteError::Stopped)));
+        assert_eq!(client.read(&mut Vec::new(), 1, far()).unwrap(), 0, "{medium}: the peer sees the end");
+    }
+}
+
+#[test]
+fn a_stop_ends_a_sleeping_write() {
+    for medium in MEDIA {
+        for deadline in [None, far()] {
+            let (client, mut server) = connected(medium);
+            let stopper = server.stopper();
+            let writing = move || {
+                loop {
+                    if let Err(error) = server.write(&[7; 1 << 16], deadline) {
+                        break error;
+                    }
+                }
+            };
+            let answer = while_asleep(writing, || stopper.stop());
+            assert!(matches!(answer, WriteError::Stopped), "{medium}: {answer:?}");
+            drop(client);
+        }
+    }
+}
+
+#[test]
+fn a_close_ends_a_sleeping_read_and_a_sleeping_write() {
+    for medium in MEDIA {
+        let (client, mut server) = connected(medium);
+        let answer = while_asleep(move || server.read(&mut Vec::new(), 1, None).unwrap(), || drop(client));
+        assert_eq!(answer, 0, "{medium}");
+
+        let (client, mut server) = connected(medium);
+        let writing = move || {
+            loop {
+                if let Err(error) = server.write(&[7; 1 << 16], None) {
+                    break error;
+                }
+            }
+        };
+        let answer = while_asleep(writing, || drop(client));
+        assert!(matches!(answer, WriteError::Closed), "{medium}: {answer:?}");
+    }
+}
+
+#[test]
+fn bytes_written_before_a_close_are_read_before_the_end() {
+    for medium in MEDIA {
+        let (mut client, mut server) = connected(medium);
+        client.write(&[5; 3000], None).unwrap();
+        drop(client);
+        assert_eq!(read_to_end(&mut server), [5; 3000], "{medium}");
+        assert_eq!(server.try_read(&mut Vec::new(), 1).unwrap(), Some(0), "{medium}: the end stays");
+        // A socket notices at the second write at the latest.
+        let write =
+            |server: &mut Stream| server.write(&[1; 100], far()).and_then(|()| server.write(b"x", far()));
+        while write(&mut server).is_ok() {}
+        assert!(matches!(write(&mut server), Err(WriteError::Closed)), "{medium}");
+    }
+}
+
+#[test]
+fn a_read_wakes_the_peer_that_it_waits_for() {
+    let (mut client, mut server) = Stream::shm_pair(4096, Duration::ZERO).unwrap();
+    let answering = move || {
+        let asked = read_exact(&mut server, 3);
+        server.write(&asked, None).unwrap();
+        server.flush();
+        server
+    };
+    let _server = while_asleep(answering, || {
+        client.write(b"abc", None).unwrap();
+        // No flush here.
+        assert_eq!(read_exact(&mut client, 3), b"abc");
+    });
+}
+
+#[test]
+fn pairs_are_streams() {
+    let pairs = [Stream::pair(), Stream::shm_pair(4096, Duration::ZERO)];
+    for (one, other) in pairs.into_iter().map(Result::unwrap) {
+        let [mut one, mut other] = [one, other];
+        one.write(b"to and", None).unwrap();
+        other.write(b" fro", None).unwrap();
+        one.flush();
+        other.flush();
+        assert_eq!(read_exact(&mut other, 6), b"to and");
+        assert_eq!(read_exact(&mut one, 4), b" fro");
+        drop(one);
+        assert_eq!(other.read(&mut Vec::new(), 1, far()).unwrap(), 0);
+    }
+}
+
+/// Ping-pongs with sides that sleep at once, spin a little, or spin long, and that take their time at
+/// random: any wake-up that is lost ends in the deadline. `BIFROST_TRANSPORT_ROUNDS` makes it longer.
+#[test]
+fn no_wake_up_is_lost() {
+    let rounds = std::env::var("BIFROST_TRANSPORT_ROUNDS").map_or(20_000, |text| text.parse().unwrap());
+    for (seed, spin_us) in [(11, 0), (12, 1), (13, 3), (14, 10), (15, 50)] {
+        println!("seed {seed}, spin {spin_us} us");
+        let (mut client, mut server) = Stream::shm_pair(4096, Duration::from_micros(spin_us)).unwrap();
+        let echo = std::thread::spawn(move || {
+            let mut numbers = Numbers(seed + 100);
+            let mut bytes = Vec::new();
+            while server.read(&mut bytes, 100, far()).unwrap() > 0 {
+                idle(numbers.length(10));
+                server.write(&bytes, far()).unwrap();
+                server.flush();
+                bytes.clear();
+            }
+        });
+        let mut numbers = Numbers(seed);
+        for round in 0..rounds {
+            let message = [round as u8; 16];
+            client.write(&message, far()).unwrap();
+            client.flush();
+            idle(numbers.length(10));
+            assert_eq!(read_exact(&mut client, 16), message);
+        }
+        drop(client);
+        echo.join().unwrap();
+    }
+}
+
+/// The same for writers that sleep because the ring is full.
+#[test]
+fn no_wake_up_of_a_writer_is_lost() {
+    for (seed, spin_us) in [(21, 0), (22, 2), (23, 50)] {
+        println!("seed {seed}, spin {spin_us} us");
+        let (mut client, mut server) = Stream::shm_pair(4096, Duration::from_micros(spin_us)).unwrap();
+        let total = 8 << 20;
+        let reading = std::thread::spawn(move || {
+            let mut numbers = Numbers(seed + 100);
+            let (mut bytes, mut count) = (Vec::new(), 0);
+            while count < total {
+                count += server.read(&mut bytes, numbers.length(13), far()).unwrap();
+                bytes.clear();
+                idle(numbers.length(8));
+            }
+        });
+        let mut numbers = Numbers(seed);
+        let mut left = total;
+        while left > 0 {
+            let count = numbers.length(13).min(left);
+            client.write(&[0; 1 << 13][..count], far()).unwrap();
+            left -= count;
+        }
+        client.flush();
+        reading.join().unwrap();
+    }
+}
+
+fn idle(turns: usize) {
+    for _ in 0..turns {
+        std::hint::spin_loop();
+    }
+}
