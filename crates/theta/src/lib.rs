@@ -4,11 +4,102 @@
 //! output. Read [`compile`] first.
 
 pub mod ast;
+mod check;
 pub mod diagnostic;
 pub mod lexer;
+mod lower;
 mod parse;
+mod resolve;
 pub mod source;
 
 pub use diagnostic::{Code, Colour, Diagnostic, Label, Severity, render, render_all, to_json};
-pub use parse::{HEIGHT_MAX, NESTING_MAX, parse};
+pub use parse::{HEIGHT_MAX, NESTING_MAX};
 pub use source::{FileId, Sources, Span};
+
+/// How to compile.
+#[derive(Clone, Default, Debug)]
+pub struct Options {
+    /// The folder, as a prefix of the texts' names, in which `import a.b` finds `a/b.theta`; empty if the names
+    /// start there already.
+    pub root: String,
+}
+
+/// What came of compiling.
+#[derive(Debug)]
+pub struct Compilation {
+    /// The program, if there was no error.
+    pub program: Option<bifrost_ir::Program>,
+    /// Everything there is to say, in the order of files and places.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// The stack that parsing and checking may need: nesting is bounded (see [`NESTING_MAX`]), so this is enough
+/// for every text, in debug builds too. Memory is taken only as far as it is used.
+const STACK_BYTES: usize = 256 << 20;
+
+/// Compiles all of `sources` to one program.
+///
+/// Never panics and never hangs, whatever the texts are; every loop and recursion in it is bounded by
+/// their length and by [`NESTING_MAX`].
+pub fn compile(sources: &Sources, options: &Options) -> Compilation {
+    on_deep_stack(|| compile_here(sources, options))
+}
+
+fn compile_here(sources: &Sources, options: &Options) -> Compilation {
+    let mut diagnostics = vec![];
+    let mut files = vec![];
+    for file in sources.ids() {
+        let (tree, found) = parse::parse(sources, file);
+        diagnostics.extend(found);
+        files.push(tree);
+    }
+    let names = resolve::collect(sources, &options.root, &files);
+    let (program, found) = check::check(sources, names);
+    // A text that could not be read makes the checker see things that are not there. The other mistakes
+    // of syntax have one clear repair, which the parser has made.
+    if !diagnostics.iter().any(|d| matches!(d.code, Code::E0109 | Code::E0110)) {
+        diagnostics.extend(found);
+    }
+    diagnostics.sort_by_key(|d| (d.span.file, d.span.start));
+    let wrong = diagnostics.iter().any(|d| d.severity == Severity::Error);
+    Compilation { program: (!wrong).then_some(program), diagnostics }
+}
+
+/// Runs `work` on a stack that its recursion cannot fill.
+fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
+        match thread.expect("a thread can be started").join() {
+            Ok(value) => value,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// The tree of one text, and what is wrong with its syntax.
+pub fn parse(sources: &Sources, file: FileId) -> (ast::File, Vec<Diagnostic>) {
+    on_deep_stack(|| parse::parse(sources, file))
+}
+
+/// The names of the texts that `file` imports, for a caller that has to find them.
+pub fn imports(sources: &Sources, file: FileId, options: &Options) -> Vec<String> {
+    let (tree, _) = parse(sources, file);
+    tree.imports.iter().map(|import| resolve::file_of(&options.root, import)).collect()
+}
+
+/// The text `main` and all that it imports, as far as `read` finds them; what it does not find is reported
+/// when the texts are compiled. `None` if `main` itself is not found.
+pub fn load(main: &str, options: &Options, mut read: impl FnMut(&str) -> Option<String>) -> Option<Sources> {
+    let mut sources = Sources::new();
+    let mut pending = vec![sources.add(main, read(main)?)];
+    while let Some(file) = pending.pop() {
+        for name in imports(&sources, file, options) {
+            if sources.find(&name).is_none()
+                && let Some(text) = read(&name)
+            {
+                pending.push(sources.add(name, text));
+            }
+        }
+    }
+    Some(sources)
+}

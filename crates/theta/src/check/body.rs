@@ -1,0 +1,419 @@
+//! One body being checked and written: its locals, its handlers, its variables in scope.
+
+use std::sync::Arc;
+
+use bifrost_ir::{Const, Func, Operand, Routine as IrRoutine, SignalId, Signature, Stmt, TypeId, Var};
+
+use super::classes::MakerInfo;
+use super::flow::Flow;
+use super::{Checker, Env};
+use crate::ast::{self, Expr, Handler, Ident, StmtKind};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::lower::Builder;
+use crate::resolve::is_builtin_type;
+use crate::source::Span;
+
+/// A value that was computed: where it is, and its static type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Value {
+    pub op: Operand,
+    /// `None` if the expression is wrong, which has been reported.
+    pub ty: Option<TypeId>,
+}
+
+/// What the body belongs to; decides what its bare names may mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Role {
+    Routine,
+    /// Bare names may be instance variables.
+    Method,
+    /// The part of a maker up to `make`; no `self`.
+    Maker,
+    /// The part after `then`; `self`, but no bare instance variables.
+    Then,
+}
+
+/// A parameter or local variable in scope.
+#[derive(Clone, Debug)]
+pub(crate) struct Local {
+    pub name: Arc<str>,
+    pub var: Var,
+    pub ty: Option<TypeId>,
+    pub span: Span,
+}
+
+/// A loop around the current statement.
+#[derive(Default)]
+pub(crate) struct Loop {
+    /// What is known where its `break`s meet.
+    pub breaks: Flow,
+}
+
+/// A statement with handlers around the current one.
+pub(crate) struct Frame {
+    /// The exceptions its arms name.
+    pub names: Vec<(Arc<str>, Option<usize>)>,
+    pub others: bool,
+    /// The exceptions raised in it so far, with the types of their values.
+    pub raised: Vec<(SignalId, Vec<TypeId>)>,
+}
+
+/// A body being checked.
+pub(crate) struct Body<'c, 'a> {
+    pub cx: &'c mut Checker<'a>,
+    pub env: Env,
+    pub role: Role,
+    /// The class of `self`, by position.
+    pub class: Option<usize>,
+    pub b: Builder,
+    /// The heading the body must keep to.
+    pub name: Arc<str>,
+    pub signature: Signature,
+    pub locals: Vec<Local>,
+    /// For each open scope the number of locals outside it.
+    pub scopes: Vec<usize>,
+    pub flow: Flow,
+    pub loops: Vec<Loop>,
+    pub frames: Vec<Frame>,
+}
+
+impl<'a> Checker<'a> {
+    /// The code of a routine, or of a method of the class at position `class`.
+    pub(crate) fn check_routine(
+        &mut self,
+        env: Env,
+        class: Option<usize>,
+        name: String,
+        signature: Signature,
+        routine: &'a ast::Routine,
+    ) -> Func {
+        let role = if class.is_some() { Role::Method } else { Role::Routine };
+        let heading = &routine.heading;
+        let mut body = Body::new(self, env, role, class, name, &heading.name.name, signature);
+        body.parameters(heading.args.iter().map(|arg| &arg.name));
+        body.statements(&routine.body);
+        if body.flow.reachable && !body.signature.results.is_empty() {
+            let message = format!("`{}` can reach its end without returning a value", heading.name);
+            let help = "add `return (…)` or `signal …`";
+            body.cx.report(Diagnostic::error(Code::E0302, routine.end, message).help(help));
+        }
+        body.finish()
+    }
+
+    /// A maker: the routine that computes values, and the method for its `then` part.
+    pub(crate) fn check_maker(&mut self, at: usize, maker: &'a ast::Maker) {
+        let Some(info) = self.classes[at].clone() else { return };
+        let env = Env::new(self.names.classes[at].inner);
+        let name = format!("{}.{}", self.names.classes[at].ast.name, maker.heading.name);
+        let signature = self.resolve_heading(&env, &maker.heading);
+        if self.resolve_type(&env, &maker.class).is_some_and(|made| made != info.ty) {
+            let message = format!("a maker of `{0}` makes `{0}`", self.names.classes[at].ast.name);
+            self.report(Diagnostic::error(Code::E0202, maker.class.span, message));
+        }
+        let mut body =
+            Body::new(self, env.clone(), Role::Maker, Some(at), name.clone(), &maker.heading.name.name, signature.clone());
+        body.parameters(maker.heading.args.iter().map(|arg| &arg.name));
+        let make = match maker.body.split_last() {
+            Some((last, before)) if last.handlers.is_empty() => match &last.kind {
+                StmtKind::Make { inits, maker, then } => {
+                    body.statements(before);
+                    Some((last, inits, maker, then))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some((last, inits, above, then)) = make else {
+            body.statements(&maker.body);
+            let message = format!("`{}` does not end with `make`", maker.heading.name);
+            let help = "write `make {x := e, …}` as its last statement";
+            body.cx.report(Diagnostic::error(Code::E0214, maker.end, message).help(help));
+            return;
+        };
+        let made = body.initialise(at, inits, above.as_ref(), last.core);
+        let mut values = made.fields;
+        let fields = values.len();
+        let above_values = made.then.as_ref().map_or(vec![], |(_, values)| values.clone());
+        let mut captured = vec![];
+        if then.is_some() {
+            captured = body.locals.iter().filter(|l| body.flow.is_assigned(l.var)).cloned().collect();
+        }
+        values.extend(captured.iter().map(|local| Operand::Var(local.var)));
+        values.extend(above_values.iter().map(|value| value.op));
+        let field_types = body.cx.program.classes[info.id].fields.iter().map(|field| field.ty);
+        let mut results: Vec<TypeId> = field_types.collect();
+        results.resize(fields, bifrost_ir::Types::ANY);
+        let any = bifrost_ir::Types::ANY;
+        let extra: Vec<TypeId> =
+            captured.iter().map(|l| l.ty).chain(above_values.iter().map(|v| v.ty)).map(|ty| ty.unwrap_or(any)).collect();
+        results.extend(&extra);
+        if body.flow.reachable {
+            body.b.emit(Stmt::Return(values.into_iter().collect()));
+        }
+        body.signature.results = results;
+        body.b.func.signature = body.signature.clone();
+        let values_signature = body.signature.clone();
+        let func = body.finish();
+        let func = self.program.funcs.push(func);
+        let values = self.program.add_routine(IrRoutine {
+            name: name.clone(),
+            signature: values_signature,
+            body: bifrost_ir::Body::Func(func),
+            native: String::new(),
+            type_args: vec![],
+            public: false,
+            doc: maker.heading.doc.clone(),
+        });
+        let above_then = made.then.map(|(name, _)| name);
+        let then_name = (then.is_some() || above_then.is_some()).then(|| format!("{name}.then"));
+        if let Some(then_name) = &then_name {
+            let params = captured.iter().map(|l| l.name.to_string()).chain(above_values.iter().map(|_| String::new()));
+            let params = params.zip(&extra).map(|(name, ty)| bifrost_ir::Param { name, ty: *ty }).collect();
+            let signature = Signature { params, signals: signature.signals.clone(), ..Signature::default() };
+            let func = self.placeholder();
+            self.add_hidden_method(at, then_name, signature.clone(), func);
+            let statements = then.as_deref().unwrap_or(&[]);
+            let code =
+                self.check_then(env, at, then_name, &maker.heading.name.name, signature, &captured, above_then, statements);
+            self.program.funcs[func] = code;
+        }
+        let known = MakerInfo { signature, values, fields, then: then_name };
+        if let Some(info) = &mut self.classes[at] {
+            info.makers.insert(maker.heading.name.name.clone(), known);
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one caller, and each is a part of the maker")]
+    fn check_then(
+        &mut self,
+        env: Env,
+        at: usize,
+        name: &str,
+        maker: &Arc<str>,
+        signature: Signature,
+        captured: &[Local],
+        above: Option<String>,
+        statements: &'a [ast::Stmt],
+    ) -> Func {
+        let mut body = Body::new(self, env, Role::Then, Some(at), name.to_owned(), maker, signature);
+        for (index, local) in captured.iter().enumerate() {
+            let var = Var::from_u32(index as u32 + 1);
+            body.locals.push(Local { var, ..local.clone() });
+        }
+        for index in 0..body.signature.params.len() {
+            body.flow.assign(Var::from_u32(index as u32 + 1));
+        }
+        if let Some(above) = above {
+            let count = body.signature.params.len();
+            let rest: Vec<Operand> =
+                (captured.len()..count).map(|i| Operand::Var(Var::from_u32(i as u32 + 1))).collect();
+            body.call_hidden(at, &above, Operand::Var(Var::from_u32(0)), rest, 0);
+        }
+        body.statements(statements);
+        body.finish()
+    }
+}
+
+impl<'c, 'a> Body<'c, 'a> {
+    fn new(
+        cx: &'c mut Checker<'a>,
+        env: Env,
+        role: Role,
+        class: Option<usize>,
+        full_name: String,
+        name: &Arc<str>,
+        signature: Signature,
+    ) -> Self {
+        let with_self = matches!(role, Role::Method | Role::Then);
+        let receiver = class.filter(|_| with_self).and_then(|at| cx.classes[at].as_ref()).map(|info| info.ty);
+        let mut flow = Flow::start();
+        if receiver.is_some() {
+            flow.assign(Var::from_u32(0));
+        }
+        Body {
+            cx,
+            env,
+            role,
+            class,
+            b: Builder::new(full_name, receiver, signature.clone()),
+            name: name.clone(),
+            signature,
+            locals: vec![],
+            scopes: vec![],
+            flow,
+            loops: vec![],
+            frames: vec![],
+        }
+    }
+
+    fn parameters<'n>(&mut self, names: impl Iterator<Item = &'n Ident>) {
+        let first = usize::from(self.role == Role::Method);
+        for (index, name) in names.enumerate() {
+            let var = Var::from_u32((first + index) as u32);
+            let ty = self.signature.params.get(index).map(|param| param.ty);
+            self.check_new_name(name, false);
+            self.locals.push(Local { name: name.name.clone(), var, ty, span: name.span });
+            self.flow.assign(var);
+        }
+    }
+
+    fn finish(mut self) -> Func {
+        if self.flow.reachable && self.signature.results.is_empty() {
+            self.b.emit(Stmt::Return(Default::default()));
+        }
+        self.b.finish()
+    }
+
+    pub fn report(&mut self, diagnostic: Diagnostic) {
+        self.cx.report(diagnostic);
+    }
+
+    /// A wrong value.
+    pub fn wrong(&self) -> Value {
+        Value { op: Operand::Const(Const::Nil), ty: None }
+    }
+
+    pub fn enter(&mut self) {
+        self.scopes.push(self.locals.len());
+    }
+
+    pub fn exit(&mut self) {
+        let count = self.scopes.pop().unwrap_or(0);
+        self.locals.truncate(count);
+    }
+
+    pub fn local(&self, name: &str) -> Option<&Local> {
+        self.locals.iter().rev().find(|local| &*local.name == name)
+    }
+
+    /// A new local, not assigned yet.
+    pub fn declare(&mut self, name: &Ident, ty: Option<TypeId>) -> Var {
+        self.check_new_name(name, true);
+        let var = self.b.var(&name.name, ty);
+        self.locals.push(Local { name: name.name.clone(), var, ty, span: name.span });
+        var
+    }
+
+    /// Reports a name that is taken, hides another, or differs from one only in letter case.
+    fn check_new_name(&mut self, name: &Ident, local: bool) {
+        if name.name.is_empty() {
+            return;
+        }
+        let sources = self.cx.sources;
+        let same = self.locals.iter().enumerate().find(|(_, l)| l.name.eq_ignore_ascii_case(&name.name));
+        if let Some((at, other)) = same {
+            // Equal parameters have been reported with the heading.
+            if !local {
+                return;
+            }
+            let line = sources.line(other.span.file, other.span.start);
+            let same_scope = self.scopes.last().is_some_and(|outside| at >= *outside);
+            let diagnostic = if other.name != name.name {
+                crate::resolve::case_clash(sources, name, &other.name, other.span)
+            } else if same_scope {
+                crate::resolve::twice(sources, name, other.span)
+            } else {
+                let message = format!("`{name}` hides the variable of line {line}");
+                Diagnostic::error(Code::E0211, name.span, message).help("choose another name")
+            };
+            return self.report(diagnostic);
+        }
+        if is_builtin_type(&name.name) {
+            let message = format!("`{name}` hides the type of that name");
+            return self.report(Diagnostic::error(Code::E0211, name.span, message).help("choose another name"));
+        }
+        let ivar = self.own_ivar(&name.name).map(|(_, ivar)| ivar.span);
+        if let Some(span) = ivar {
+            let line = sources.line(span.file, span.start);
+            let message = format!("`{name}` hides the instance variable of line {line}");
+            self.report(Diagnostic::error(Code::E0211, name.span, message).help("choose another name"));
+        }
+    }
+
+    /// The instance variable that a bare name means, with its place in the layout.
+    pub fn own_ivar(&self, name: &str) -> Option<(u32, &super::classes::Ivar)> {
+        if self.role != Role::Method {
+            return None;
+        }
+        self.cx.classes[self.class?].as_ref()?.ivar(name)
+    }
+
+    /// Notes that what is called here may raise `signals`.
+    pub fn raise(&mut self, signature: &Signature) {
+        let Some(frame) = self.frames.last_mut() else { return };
+        for signal in &signature.signals {
+            let known = frame.raised.iter().any(|(name, types)| *name == signal.name && *types == signal.values);
+            if !known {
+                frame.raised.push((signal.name, signal.values.clone()));
+            }
+        }
+    }
+
+    /// Runs `inner` inside the handlers of `handler`; gives what it raised that matters to the handler.
+    pub fn framed(&mut self, handler: &Handler, inner: impl FnOnce(&mut Self)) -> Vec<(SignalId, Vec<TypeId>)> {
+        let (names, others) = match handler {
+            Handler::Except { arms, others } => {
+                let names = arms.iter().flat_map(|arm| {
+                    arm.names.iter().map(|name| (name.name.clone(), arm.values.as_ref().map(Vec::len)))
+                });
+                (names.collect(), others.is_some())
+            }
+            Handler::Resignal(names) => (names.iter().map(|name| (name.name.clone(), None)).collect(), false),
+        };
+        self.frames.push(Frame { names, others, raised: vec![] });
+        inner(self);
+        let Some(frame) = self.frames.pop() else { return vec![] };
+        if let Some(outer) = self.frames.last_mut()
+            && !frame.others
+        {
+            for (signal, types) in &frame.raised {
+                let name = self.cx.program.types.signal_name(*signal);
+                if !frame.names.iter().any(|(n, _)| &**n == name) && !outer.raised.contains(&(*signal, types.clone())) {
+                    outer.raised.push((*signal, types.clone()));
+                }
+            }
+        }
+        frame.raised
+    }
+
+    /// The value as one of type `wanted`; reports at `span` if it is none.
+    pub fn convert(&mut self, value: Value, wanted: Option<TypeId>, span: Span) -> Operand {
+        if let (Some(found), Some(wanted)) = (value.ty, wanted)
+            && !self.cx.program.types.is_subtype(found, wanted)
+        {
+            let diagnostic = self.mismatch(found, wanted, span);
+            self.report(diagnostic);
+        }
+        value.op
+    }
+
+    /// E0202.
+    pub fn mismatch(&self, found: TypeId, wanted: TypeId, span: Span) -> Diagnostic {
+        let types = &self.cx.program.types;
+        let (wanted_name, found_name) = (types.name(wanted), types.name(found));
+        let message = format!("expected `{wanted_name}`, found `{found_name}`");
+        let mut diagnostic = Diagnostic::error(Code::E0202, span, message);
+        let convert = types.def(found).methods.values().find(|m| {
+            let s = &m.signature;
+            let named = m.name.starts_with("to_") || m.name == "unparse" || m.name == "value";
+            named && s.params.is_empty() && s.yields.is_none() && s.results == [wanted]
+        });
+        diagnostic.help = match convert {
+            Some(m) => {
+                let heading = Signature { results: vec![], ..m.signature.clone() };
+                Some(format!("`{found_name}` has `{}`", types.heading(&m.name, &heading)))
+            }
+            None if wanted == bifrost_ir::Types::ANY => {
+                Some("basic values carry no type with them; put it into a `cell` or another object".to_owned())
+            }
+            None => None,
+        };
+        diagnostic
+    }
+
+    /// An expression that must have the type `wanted`.
+    pub fn expect(&mut self, expr: &'a Expr, wanted: Option<TypeId>) -> Operand {
+        let value = self.value(expr);
+        self.convert(value, wanted, expr.span)
+    }
+}

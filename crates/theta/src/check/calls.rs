@@ -1,0 +1,575 @@
+//! Calls: what is called, with what, and what comes back.
+
+use bifrost_ir::{Callee, MethodRef, Operand, Signature, Stmt, TypeId, TypeKind, Types, builtin};
+
+use super::body::{Body, Role, Value};
+use super::types::as_type;
+use crate::ast::{Args, Expr, ExprKind, Ident, Init, MakerCall};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::lower::nothing;
+use crate::resolve::{Def, LATER_ROUTINES, similar};
+use crate::source::Span;
+
+/// What a call runs, with its receiver.
+pub(crate) struct Target {
+    pub callee: Callee,
+    pub receiver: Option<Operand>,
+    pub signature: Signature,
+    pub name: String,
+}
+
+/// What a callee turned out to be.
+enum Found {
+    Target(Target),
+    /// A generic built-in whose type argument must be found from the arguments.
+    Generic(&'static builtin::BuiltinRoutine, Span),
+    Wrong,
+}
+
+/// Arguments that were computed.
+struct Given {
+    plain: Vec<(Value, Span)>,
+    rest: Option<Vec<(Value, Span)>>,
+}
+
+/// The parts of a new object.
+pub(crate) struct Made {
+    /// The values of all instance variables, inherited ones first.
+    pub fields: Vec<Operand>,
+    /// The inherited `then` part, and what it takes.
+    pub then: Option<(String, Vec<Value>)>,
+}
+
+impl<'a> Body<'_, 'a> {
+    /// A call in the place of values: all its results.
+    pub fn call(&mut self, expr: &'a Expr, callee: &'a Expr, args: &'a Args) -> Option<Vec<Value>> {
+        let (target, operands) = self.prepare(callee, args)?;
+        if target.signature.is_iterator() {
+            let name = &target.name;
+            let message = format!("`{name}` is an iterator and can only be called in a `for`");
+            let types = target.signature.yields.as_deref().unwrap_or(&[]);
+            let names = ["i", "j", "k"];
+            let vars: Vec<String> = types
+                .iter()
+                .enumerate()
+                .map(|(n, ty)| {
+                    let name = names.get(n).map_or(format!("v{n}"), |n| (*n).to_owned());
+                    format!("{name}: {}", self.cx.program.types.name(*ty))
+                })
+                .collect();
+            let text = self.cx.sources.slice(expr.span);
+            let help = format!("write `for {} in {text} do … end`", vars.join(", "));
+            self.report(Diagnostic::error(Code::E0207, expr.span, message).help(help));
+            return None;
+        }
+        self.raise(&target.signature);
+        let dsts: Vec<_> = target.signature.results.iter().map(|ty| self.b.temp(Some(*ty))).collect();
+        for var in &dsts {
+            self.flow.assign(*var);
+        }
+        self.b.call(target.callee, operands, dsts.iter().copied(), expr.span.start);
+        let results = target.signature.results.iter();
+        Some(dsts.into_iter().zip(results).map(|(var, ty)| Value { op: var.into(), ty: Some(*ty) }).collect())
+    }
+
+    /// Callee and operands of a call, the receiver first.
+    pub fn prepare(&mut self, callee: &'a Expr, args: &'a Args) -> Option<(Target, Vec<Operand>)> {
+        let found = self.callee(callee);
+        let given = self.given(args);
+        let target = match found {
+            Found::Target(target) => target,
+            Found::Generic(row, span) => self.infer(row, span, &given)?,
+            Found::Wrong => return None,
+        };
+        let mut operands: Vec<Operand> = target.receiver.into_iter().collect();
+        operands.extend(self.fit(&target.name, &target.signature, given, args.span)?);
+        Some((target, operands))
+    }
+
+    fn given(&mut self, args: &'a Args) -> Given {
+        let plain = args.plain.iter().map(|arg| (self.value(arg), arg.span)).collect();
+        let rest = args.rest.as_ref().map(|rest| rest.iter().map(|arg| (self.value(arg), arg.span)).collect());
+        Given { plain, rest }
+    }
+
+    /// The operands for a heading; reports what does not fit.
+    fn fit(&mut self, name: &str, signature: &Signature, given: Given, span: Span) -> Option<Vec<Operand>> {
+        let wanted = signature.params.len();
+        let heading = self.cx.program.types.heading(name, signature);
+        let last = signature.params.last().map(|param| param.ty);
+        let element = last.and_then(|ty| match self.cx.program.types.kind(ty) {
+            TypeKind::Sequence(element) => Some(element),
+            _ => None,
+        });
+        if given.rest.is_some() && element.is_none() {
+            let message = format!("the last argument of `{name}` is no sequence, so `..` cannot collect it");
+            self.report(Diagnostic::error(Code::E0202, span, message).help(format!("`{heading}`")));
+            return None;
+        }
+        let found = given.plain.len() + usize::from(given.rest.is_some());
+        if found != wanted {
+            let plural = if wanted == 1 { "" } else { "s" };
+            let message = format!("`{name}` takes {wanted} argument{plural}, {found} given");
+            self.report(Diagnostic::error(Code::E0203, span, message).help(format!("`{heading}`")));
+            return None;
+        }
+        let mut operands = vec![];
+        for ((value, span), param) in given.plain.into_iter().zip(&signature.params) {
+            operands.push(self.convert(value, Some(param.ty), span));
+        }
+        if let (Some(rest), Some(element)) = (given.rest, element) {
+            operands.push(self.collect(rest, element, span));
+        }
+        Some(operands)
+    }
+
+    /// The sequence that `..` makes of the remaining arguments.
+    fn collect(&mut self, rest: Vec<(Value, Span)>, element: TypeId, span: Span) -> Operand {
+        let row = builtin::find_routine("array_new").expect("a built-in routine");
+        let make = builtin::instantiate(&mut self.cx.program, row, &[element]);
+        let array_type = self.cx.program.types.instance(TypeKind::Array(element));
+        let array = self.b.temp(Some(array_type));
+        self.b.call(Callee::Routine(make), [], [array], span.start);
+        for (value, place) in rest {
+            let op = self.convert(value, Some(element), place);
+            self.call_method(array_type, "append", vec![array.into(), op], span.start);
+        }
+        self.call_method(array_type, "to_sequence", vec![array.into()], span.start)
+    }
+
+    /// Calls a method that surely exists; its result, if it has one.
+    pub fn call_method(&mut self, ty: TypeId, name: &str, operands: Vec<Operand>, site: u32) -> Operand {
+        let Some(method) = self.cx.program.types.find_method(ty, name) else { return nothing() };
+        let results = self.cx.program.types.method(method).signature.results.clone();
+        let dsts: Vec<_> = results.iter().map(|ty| self.b.temp(Some(*ty))).collect();
+        for var in &dsts {
+            self.flow.assign(*var);
+        }
+        self.b.call(Callee::Method(method), operands, dsts.iter().copied(), site);
+        dsts.first().map_or(nothing(), |var| (*var).into())
+    }
+
+    /// Calls a method of class `at` that no program can name.
+    pub fn call_hidden(&mut self, at: usize, name: &str, object: Operand, rest: Vec<Operand>, site: u32) {
+        let Some(ty) = self.cx.classes[at].as_ref().map(|info| info.ty) else { return };
+        let operands = std::iter::once(object).chain(rest).collect();
+        self.call_method(ty, name, operands, site);
+    }
+
+    fn callee(&mut self, callee: &'a Expr) -> Found {
+        match &callee.kind {
+            ExprKind::Name(name) => self.named_callee(name),
+            ExprKind::Select { object, name } => {
+                let value = self.value(object);
+                self.method_callee(value, name)
+            }
+            ExprKind::Index { object, args } => match &object.kind {
+                ExprKind::Name(name) if self.is_routine(name) => self.instantiated_callee(callee, name, args),
+                _ => self.uncallable(callee),
+            },
+            ExprKind::Error => Found::Wrong,
+            _ => self.uncallable(callee),
+        }
+    }
+
+    fn uncallable(&mut self, callee: &'a Expr) -> Found {
+        let value = self.value(callee);
+        if let Some(ty) = value.ty {
+            let message = format!("a value of type `{}` cannot be called", self.cx.type_name(ty));
+            self.report(Diagnostic::error(Code::E0202, callee.span, message));
+        }
+        Found::Wrong
+    }
+
+    /// Whether a bare name means a routine here.
+    pub fn is_routine(&self, name: &Ident) -> bool {
+        if self.local(&name.name).is_some() || self.own_ivar(&name.name).is_some() {
+            return false;
+        }
+        match self.cx.names.lookup(self.env.scope, &name.name) {
+            Some(entry) => matches!(entry.def, Def::Routine(_) | Def::Native(_)),
+            None => crate::resolve::is_builtin_routine(&name.name),
+        }
+    }
+
+    fn named_callee(&mut self, name: &Ident) -> Found {
+        if name.name.is_empty() {
+            return Found::Wrong;
+        }
+        let variable = self.local(&name.name).map(|local| local.ty).or(self.own_ivar(&name.name).map(|(_, i)| i.ty));
+        if let Some(ty) = variable {
+            if let Some(ty) = ty {
+                let message = format!("a value of type `{}` cannot be called", self.cx.type_name(ty));
+                self.report(Diagnostic::error(Code::E0202, name.span, message));
+            }
+            return Found::Wrong;
+        }
+        match self.cx.names.lookup(self.env.scope, &name.name).map(|entry| entry.def) {
+            Some(Def::Routine(at)) => match self.cx.routines[at] {
+                Some(id) => {
+                    let signature = self.cx.program.routines[id].signature.clone();
+                    let name = name.name.to_string();
+                    Found::Target(Target { callee: Callee::Routine(id), receiver: None, signature, name })
+                }
+                None => Found::Wrong,
+            },
+            Some(Def::Native(_) | Def::Actor(_)) => Found::Wrong,
+            Some(Def::Class(_)) => {
+                let message = format!("`{name}` is a class; an object is made with braces");
+                let help = format!("write `{name}{{x := e, …}}`");
+                self.report(Diagnostic::error(Code::E0208, name.span, message).help(help));
+                Found::Wrong
+            }
+            Some(Def::Type(_) | Def::Equate(_)) => {
+                let message = format!("`{name}` is not a routine");
+                self.report(Diagnostic::error(Code::E0208, name.span, message));
+                Found::Wrong
+            }
+            None => self.builtin_callee(name),
+        }
+    }
+
+    fn builtin_callee(&mut self, name: &Ident) -> Found {
+        if let Some(row) = builtin::find_routine(&name.name) {
+            if row.generic {
+                return Found::Generic(row, name.span);
+            }
+            return Found::Target(self.instantiate(row, &[]));
+        }
+        if LATER_ROUTINES.contains(&&*name.name) {
+            self.cx.unsupported(name.span, &name.name);
+            return Found::Wrong;
+        }
+        let diagnostic = self.unknown(name);
+        self.report(diagnostic);
+        Found::Wrong
+    }
+
+    /// E0208 for a bare name.
+    pub fn unknown(&self, name: &Ident) -> Diagnostic {
+        let mut diagnostic = Diagnostic::error(Code::E0208, name.span, format!("unknown name `{name}`"));
+        let own = self.class.and_then(|at| self.cx.classes[at].as_ref());
+        if let Some(info) = own {
+            if self.cx.program.types.find_method(info.ty, &name.name).is_some() {
+                return diagnostic.help(format!("a method of this object is called by `self.{name}(…)`"));
+            }
+            if info.ivar(&name.name).is_some() && self.role == Role::Then {
+                return diagnostic.help(format!("write `self.{name}`"));
+            }
+        }
+        let mut known: Vec<&str> = self.locals.iter().map(|local| &*local.name).collect();
+        known.extend(own.into_iter().flat_map(|info| info.ivars.iter().map(|ivar| &*ivar.name)));
+        known.extend(self.cx.names.visible(self.env.scope));
+        known.extend(builtin::ROUTINES.iter().map(|row| row.name));
+        diagnostic.help = similar(&name.name, known).map(|n| format!("a similar name exists: `{n}`"));
+        diagnostic
+    }
+
+    fn instantiate(&mut self, row: &'static builtin::BuiltinRoutine, args: &[TypeId]) -> Target {
+        let id = builtin::instantiate(&mut self.cx.program, row, args);
+        let signature = self.cx.program.routines[id].signature.clone();
+        Target { callee: Callee::Routine(id), receiver: None, signature, name: row.name.to_owned() }
+    }
+
+    fn instantiated_callee(&mut self, callee: &'a Expr, name: &Ident, args: &'a [Expr]) -> Found {
+        let Some(row) = builtin::find_routine(&name.name) else {
+            if LATER_ROUTINES.contains(&&*name.name) {
+                self.cx.unsupported(name.span, &name.name);
+            } else {
+                let message = format!("`{name}` has no type parameters");
+                self.report(Diagnostic::error(Code::E0203, callee.span, message).help(format!("write `{name}(…)`")));
+            }
+            return Found::Wrong;
+        };
+        let wanted = usize::from(row.generic);
+        if args.len() != wanted {
+            let plural = if wanted == 1 { "" } else { "s" };
+            let message = format!("`{name}` takes {wanted} type argument{plural}, {} given", args.len());
+            let help = if row.generic { format!("write `{name}[T](…)`") } else { format!("write `{name}(…)`") };
+            self.report(Diagnostic::error(Code::E0203, callee.span, message).help(help));
+            return Found::Wrong;
+        }
+        let Some(written) = as_type(&args[0]) else {
+            self.report(Diagnostic::error(Code::E0208, args[0].span, "this is not a type"));
+            return Found::Wrong;
+        };
+        let env = self.env.clone();
+        match self.cx.resolve_type(&env, &written) {
+            Some(ty) => Found::Target(self.instantiate(row, &[ty])),
+            None => Found::Wrong,
+        }
+    }
+
+    /// The instantiation of a generic built-in that fits the static types of the arguments exactly.
+    fn infer(&mut self, row: &'static builtin::BuiltinRoutine, span: Span, given: &Given) -> Option<Target> {
+        // Where `T` stands in the heading shows in what changes between two instantiations.
+        let a = builtin::signature_of(&mut self.cx.program.types, row, &[Types::INT]);
+        let b = builtin::signature_of(&mut self.cx.program.types, row, &[Types::STRING]);
+        for (index, (x, y)) in a.params.iter().zip(&b.params).enumerate() {
+            if x.ty == y.ty {
+                continue;
+            }
+            let bare = x.ty == Types::INT;
+            let last = index + 1 == a.params.len();
+            if let Some((value, _)) = given.plain.get(index) {
+                let ty = value.ty?;
+                let kind = self.cx.program.types.kind(ty);
+                let wanted = self.cx.program.types.kind(x.ty);
+                let same_family = std::mem::discriminant(&kind) == std::mem::discriminant(&wanted);
+                if bare {
+                    return Some(self.instantiate(row, &[ty]));
+                } else if same_family && let Some(element) = kind.element() {
+                    return Some(self.instantiate(row, &[element]));
+                }
+            } else if last && let Some((value, _)) = given.rest.as_ref().and_then(|rest| rest.first()) {
+                return Some(self.instantiate(row, &[value.ty?]));
+            }
+        }
+        let message = format!("`{}` needs its type argument here", row.name);
+        let help = format!("write `{}[T](…)` with the type for `T`", row.name);
+        self.report(Diagnostic::error(Code::E0203, span, message).help(help));
+        None
+    }
+
+    fn method_callee(&mut self, object: Value, name: &Ident) -> Found {
+        let Some(ty) = object.ty.filter(|_| !name.name.is_empty()) else { return Found::Wrong };
+        match self.method_of(ty, &name.name) {
+            Some(method) => {
+                let signature = self.cx.program.types.method(method).signature.clone();
+                let name = name.name.to_string();
+                Found::Target(Target { callee: Callee::Method(method), receiver: Some(object.op), signature, name })
+            }
+            None => {
+                let diagnostic = self.no_method(ty, &name.name, name.span);
+                self.report(diagnostic);
+                Found::Wrong
+            }
+        }
+    }
+
+    /// The method of that name that may be called here.
+    pub fn method_of(&self, ty: TypeId, name: &str) -> Option<MethodRef> {
+        self.cx.program.types.find_method(ty, name)
+    }
+
+    /// E0201.
+    pub fn no_method(&self, ty: TypeId, name: &str, span: Span) -> Diagnostic {
+        let type_name = self.cx.program.types.name(ty);
+        let mut diagnostic =
+            Diagnostic::error(Code::E0201, span, format!("type `{type_name}` has no method `{name}`"));
+        diagnostic.help = self.cx.similar_method(ty, name).or_else(|| {
+            let methods = self.cx.program.types.def(ty).methods.values();
+            let names: Vec<String> =
+                methods.filter(|m| !m.name.contains('.')).take(8).map(|m| format!("`{}`", m.name)).collect();
+            match self.visible_ivar(ty, name) {
+                Some(_) => Some(format!("`{name}` is an instance variable: leave out the parentheses")),
+                None if names.is_empty() => Some(format!("`{type_name}` has no methods at all")),
+                None => Some(format!("`{type_name}` has {}", names.join(", "))),
+            }
+        });
+        diagnostic
+    }
+
+    /// The instance variable `name` of objects of type `ty`, if code here can reach it: class, field, type.
+    pub fn visible_ivar(&self, ty: TypeId, name: &str) -> Option<(usize, u32, Option<TypeId>)> {
+        let at = self.cx.classes.iter().position(|c| c.as_ref().is_some_and(|info| info.ty == ty))?;
+        if !self.cx.names.is_within(self.env.scope, self.cx.names.classes[at].home) {
+            return None;
+        }
+        let (field, ivar) = self.cx.classes[at].as_ref()?.ivar(name)?;
+        Some((at, field, ivar.ty))
+    }
+
+    /// The parts of an object of class `at` from its initialisers.
+    pub fn initialise(&mut self, at: usize, inits: &'a [Init], maker: Option<&'a MakerCall>, span: Span) -> Made {
+        let Some(info) = self.cx.classes[at].clone() else { return Made { fields: vec![], then: None } };
+        let class_name = self.cx.names.classes[at].ast.name.clone();
+        let mut own: Vec<Option<Operand>> = vec![None; info.ivars.len()];
+        for init in inits {
+            let place = info.ivars.iter().position(|ivar| ivar.name == init.name.name);
+            let Some(place) = place else {
+                self.value(&init.value);
+                if !init.name.name.is_empty() {
+                    let message = format!("class `{class_name}` has no instance variable `{}` of its own", init.name);
+                    let close = similar(&init.name.name, info.ivars.iter().map(|ivar| &*ivar.name));
+                    let mut diagnostic = Diagnostic::error(Code::E0214, init.name.span, message);
+                    diagnostic.help = close.map(|n| format!("a similar name exists: `{n}`"));
+                    self.report(diagnostic);
+                }
+                continue;
+            };
+            let value = self.expect(&init.value, info.ivars[place].ty);
+            if own[place].replace(value).is_some() {
+                let message = format!("`{}` is initialised twice", init.name);
+                self.report(Diagnostic::error(Code::E0214, init.name.span, message).help("leave one of them out"));
+            }
+        }
+        let missing: Vec<String> = (info.ivars.iter().zip(&own))
+            .filter(|(_, value)| value.is_none())
+            .map(|(ivar, _)| format!("`{}`", ivar.name))
+            .collect();
+        if !missing.is_empty() {
+            let plural = if missing.len() == 1 { "" } else { "s" };
+            let message = format!("`{class_name}` needs initialiser{plural} for {}", missing.join(", "));
+            let example = missing[0].trim_matches('`').to_owned();
+            let help = format!("add `{example} := …`");
+            self.report(Diagnostic::error(Code::E0214, span, message).help(help));
+        }
+        let (mut fields, then) = self.inherited(at, maker, span);
+        fields.extend(own.into_iter().map(|value| value.unwrap_or(nothing())));
+        Made { fields, then }
+    }
+
+    /// The values of the inherited variables, from the maker of the superclass.
+    fn inherited(
+        &mut self,
+        at: usize,
+        maker: Option<&'a MakerCall>,
+        span: Span,
+    ) -> (Vec<Operand>, Option<(String, Vec<Value>)>) {
+        let above = self.cx.classes[at].as_ref().and_then(|info| info.superclass);
+        let class_name = self.cx.names.classes[at].ast.name.clone();
+        let (above, call) = match (above, maker) {
+            (None, None) => return (vec![], None),
+            (None, Some(call)) => {
+                self.given(&call.args);
+                // If it has a superclass, that one is wrong and has been reported.
+                if self.cx.names.classes[at].ast.inherits.is_none() {
+                    let message = format!("class `{class_name}` inherits nothing, so there is no maker to call");
+                    self.report(Diagnostic::error(Code::E0214, call.name.span, message));
+                }
+                return (vec![], None);
+            }
+            (Some(above), None) => {
+                let up = &self.cx.names.classes[above].ast;
+                let example = up.provides.first().map_or("maker".to_owned(), |name| name.to_string());
+                let message = format!("`{class_name}` must call a maker of `{}`", up.name);
+                let help = format!("end with `; {example}(…)`");
+                self.report(Diagnostic::error(Code::E0214, span, message).help(help));
+                return (vec![], None);
+            }
+            (Some(above), Some(call)) => (above, call),
+        };
+        let given = self.given(&call.args);
+        if let Some(parm) = call.parms.first() {
+            self.cx.unsupported(parm.span, "a maker with type arguments");
+            return (vec![], None);
+        }
+        let up = self.cx.names.classes[above].ast;
+        let provided = up.provides.iter().any(|name| name.name == call.name.name);
+        let known = self.cx.classes[above].as_ref().and_then(|info| info.makers.get(&call.name.name)).cloned();
+        let Some(known) = known.filter(|_| provided) else {
+            if provided && up.makers.iter().any(|maker| maker.heading.name.name == call.name.name) {
+                // Its own mistakes have been reported, or it makes objects of its own subclass.
+                if self.cx.diagnostics.is_empty() {
+                    self.cx.unsupported(call.name.span, "a maker that makes objects of a subclass");
+                }
+                return (vec![], None);
+            }
+            let message = format!("class `{}` provides no maker `{}`", up.name, call.name);
+            let names = up.provides.iter().map(|name| &*name.name);
+            let mut diagnostic = Diagnostic::error(Code::E0214, call.name.span, message);
+            diagnostic.help = similar(&call.name.name, names).map(|n| format!("a similar name exists: `{n}`"));
+            self.report(diagnostic);
+            return (vec![], None);
+        };
+        let Some(operands) = self.fit(&call.name.name, &known.signature, given, call.args.span) else {
+            return (vec![], None);
+        };
+        self.raise(&known.signature);
+        let results = self.cx.program.routines[known.values].signature.results.clone();
+        let mut values = vec![];
+        let mut dsts = vec![];
+        for ty in results {
+            let var = self.b.temp(Some(ty));
+            self.flow.assign(var);
+            dsts.push(var);
+            values.push(Value { op: var.into(), ty: Some(ty) });
+        }
+        self.b.call(Callee::Routine(known.values), operands, dsts, call.name.span.start);
+        let rest = values.split_off(known.fields.min(values.len()));
+        (values.into_iter().map(|value| value.op).collect(), known.then.map(|name| (name, rest)))
+    }
+
+    /// `C{x := e, …}`
+    pub fn construct(
+        &mut self,
+        expr: &'a Expr,
+        class: &'a Expr,
+        inits: &'a [Init],
+        maker: Option<&'a MakerCall>,
+    ) -> Value {
+        let Some(at) = self.constructed(class) else {
+            for init in inits {
+                self.value(&init.value);
+            }
+            if let Some(call) = maker {
+                self.given(&call.args);
+            }
+            return self.wrong();
+        };
+        let made = self.initialise(at, inits, maker, expr.span);
+        let Some((id, ty)) = self.cx.classes[at].as_ref().map(|info| (info.id, info.ty)) else { return self.wrong() };
+        let object = self.b.temp(Some(ty));
+        self.flow.assign(object);
+        let site = bifrost_ir::Site(expr.span.start);
+        self.b.emit(Stmt::New { dst: object, class: id, fields: made.fields, site });
+        if let Some((name, values)) = made.then {
+            let values = values.into_iter().map(|value| value.op).collect();
+            self.call_hidden(at, &name, object.into(), values, expr.span.start);
+        }
+        Value { op: object.into(), ty: Some(ty) }
+    }
+
+    /// The class that is named before the braces.
+    fn constructed(&mut self, class: &'a Expr) -> Option<usize> {
+        let (name, generic) = match &class.kind {
+            ExprKind::Name(name) => (name, false),
+            ExprKind::Index { object, .. } => match &object.kind {
+                ExprKind::Name(name) => (name, true),
+                _ => return self.not_a_class(class),
+            },
+            _ => return self.not_a_class(class),
+        };
+        if self.local(&name.name).is_some() || self.own_ivar(&name.name).is_some() {
+            return self.not_a_class(class);
+        }
+        let Some(entry) = self.cx.names.lookup(self.env.scope, &name.name) else {
+            if crate::resolve::is_builtin_type(&name.name) {
+                return self.not_a_class(class);
+            }
+            let diagnostic = self.unknown(name);
+            self.report(diagnostic);
+            return None;
+        };
+        let Def::Class(at) = entry.def else {
+            if !matches!(entry.def, Def::Actor(_)) {
+                return self.not_a_class(class);
+            }
+            return None;
+        };
+        if !self.cx.names.is_within(self.env.scope, self.cx.names.classes[at].home) {
+            let message = format!("objects of class `{name}` are made only in its module");
+            let help = "call a routine that makes one";
+            self.report(Diagnostic::error(Code::E0307, name.span, message).help(help));
+            return None;
+        }
+        self.cx.classes[at].as_ref()?;
+        if generic {
+            self.cx.unsupported(class.span, "a class with parameters");
+            return None;
+        }
+        Some(at)
+    }
+
+    fn not_a_class(&mut self, class: &'a Expr) -> Option<usize> {
+        if matches!(class.kind, ExprKind::Error) {
+            return None;
+        }
+        let text = self.cx.sources.slice(class.span);
+        let message = format!("`{text}` is not a class");
+        let help = "only a class makes objects; a type is a specification";
+        self.report(Diagnostic::error(Code::E0208, class.span, message).help(help));
+        None
+    }
+}

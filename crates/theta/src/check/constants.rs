@@ -1,0 +1,211 @@
+//! Equates: names for types and for constants, computed when the program is compiled.
+
+use bifrost_ir::{Const, TypeId, Types};
+
+use super::types::as_type;
+use super::{Checker, Env, Equate};
+use crate::ast::{Binary, Expr, ExprKind, Unary};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::resolve::Def;
+
+/// The value of a constant.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Constant {
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Char(char),
+    Str(String),
+}
+
+/// The longest string constant, so that `a = b || b` cannot double without end.
+const STRING_BYTES_MAX: usize = 1 << 20;
+
+impl Constant {
+    /// Its type.
+    pub fn ty(&self) -> TypeId {
+        match self {
+            Constant::Nil => Types::NULL,
+            Constant::Bool(_) => Types::BOOL,
+            Constant::Int(_) => Types::INT,
+            Constant::Real(_) => Types::REAL,
+            Constant::Char(_) => Types::CHAR,
+            Constant::Str(_) => Types::STRING,
+        }
+    }
+}
+
+impl Checker<'_> {
+    /// Looks at every equate, so that wrong ones are reported even if no one uses them.
+    pub(crate) fn resolve_equates(&mut self) {
+        for at in 0..self.equates.len() {
+            self.equate(at);
+        }
+    }
+
+    /// What an equate stands for.
+    pub(crate) fn equate(&mut self, at: usize) -> Equate {
+        match &self.equates[at] {
+            Equate::Untouched => {}
+            Equate::Open => {
+                let name = &self.names.equates[at].ast.name;
+                let diagnostic = Diagnostic::error(Code::E0208, name.span, format!("`{name}` is defined by itself"));
+                self.report(diagnostic);
+                self.equates[at] = Equate::Wrong;
+                return Equate::Wrong;
+            }
+            known => return known.clone(),
+        }
+        self.equates[at] = Equate::Open;
+        let value = &self.names.equates[at].ast.value;
+        let env = Env::new(self.names.equates[at].inner);
+        let found = if self.means_type(&env, value) {
+            let ty = as_type(value).and_then(|ty| self.resolve_type(&env, &ty));
+            ty.map_or(Equate::Wrong, Equate::Type)
+        } else {
+            self.constant(&env, value).map_or(Equate::Wrong, Equate::Constant)
+        };
+        if matches!(self.equates[at], Equate::Open) {
+            self.equates[at] = found;
+        }
+        self.equates[at].clone()
+    }
+
+    /// Whether the right side of an equate is a type; follows other equates.
+    fn means_type(&mut self, env: &Env, value: &Expr) -> bool {
+        if let ExprKind::Name(name) = &value.kind
+            && let Some(Def::Equate(at)) = self.names.lookup(env.scope, &name.name).map(|entry| entry.def)
+        {
+            return matches!(self.equate(at), Equate::Type(_));
+        }
+        self.names_type(env, value)
+    }
+
+    fn not_constant(&mut self, expr: &Expr) -> Option<Constant> {
+        let help = "a constant is made of literals, other constants and operators";
+        self.report(Diagnostic::error(Code::E0202, expr.span, "this is not a constant").help(help));
+        None
+    }
+
+    /// The value of a constant expression.
+    fn constant(&mut self, env: &Env, expr: &Expr) -> Option<Constant> {
+        match &expr.kind {
+            ExprKind::Int(v) => Some(Constant::Int(*v)),
+            ExprKind::Real(v) => Some(Constant::Real(*v)),
+            ExprKind::Char(v) => Some(Constant::Char(*v)),
+            ExprKind::Str(v) => Some(Constant::Str(v.to_string())),
+            ExprKind::Bool(v) => Some(Constant::Bool(*v)),
+            ExprKind::Nil => Some(Constant::Nil),
+            ExprKind::Paren(inner) => self.constant(env, inner),
+            ExprKind::Name(name) => match self.names.lookup(env.scope, &name.name).map(|entry| entry.def) {
+                Some(Def::Equate(at)) => match self.equate(at) {
+                    Equate::Constant(value) => Some(value),
+                    Equate::Type(_) => self.not_constant(expr),
+                    _ => None,
+                },
+                Some(_) => self.not_constant(expr),
+                None => {
+                    let message = format!("unknown name `{name}`");
+                    self.report(Diagnostic::error(Code::E0208, name.span, message));
+                    None
+                }
+            },
+            ExprKind::Unary { op, operand } => {
+                let value = self.constant(env, operand)?;
+                let result = match (op, value) {
+                    (Unary::Negate, Constant::Int(v)) => v.checked_neg().map(Constant::Int),
+                    (Unary::Negate, Constant::Real(v)) => Some(Constant::Real(-v)),
+                    (Unary::Not, Constant::Bool(v)) => Some(Constant::Bool(!v)),
+                    (Unary::Not, Constant::Int(v)) => Some(Constant::Int(!v)),
+                    _ => None,
+                };
+                result.or_else(|| self.not_constant(expr))
+            }
+            ExprKind::Binary { op, left, right, .. } => {
+                let left = self.constant(env, left);
+                let right = self.constant(env, right);
+                combine(*op, left?, right?).or_else(|| self.not_constant(expr))
+            }
+            ExprKind::Error => None,
+            _ => self.not_constant(expr),
+        }
+    }
+
+    /// The constant as an operand of the IR.
+    pub(crate) fn constant_operand(&mut self, constant: &Constant) -> Const {
+        match constant {
+            Constant::Nil => Const::Nil,
+            Constant::Bool(v) => Const::Bool(*v),
+            Constant::Int(v) => Const::Int(*v),
+            Constant::Real(v) => Const::Real(v.to_bits()),
+            Constant::Char(v) => Const::Char(*v),
+            Constant::Str(v) => Const::Str(self.program.literal(v)),
+        }
+    }
+}
+
+/// The result of an operator; `None` where it would signal or does not exist.
+fn combine(op: Binary, left: Constant, right: Constant) -> Option<Constant> {
+    use Constant::{Bool, Char, Int, Real, Str};
+    let ordering = match (&left, &right) {
+        (Int(a), Int(b)) => Some(a.cmp(b)),
+        (Char(a), Char(b)) => Some(a.cmp(b)),
+        (Str(a), Str(b)) => Some(a.cmp(b)),
+        _ => None,
+    };
+    if let Some(ordering) = ordering {
+        match op {
+            Binary::Eq => return Some(Bool(ordering.is_eq())),
+            Binary::Ne => return Some(Bool(ordering.is_ne())),
+            Binary::Lt => return Some(Bool(ordering.is_lt())),
+            Binary::Le => return Some(Bool(ordering.is_le())),
+            Binary::Gt => return Some(Bool(ordering.is_gt())),
+            Binary::Ge => return Some(Bool(ordering.is_ge())),
+            _ => {}
+        }
+    }
+    match (left, right) {
+        (Int(a), Int(b)) => combine_ints(op, a, b).map(Int),
+        (Real(a), Real(b)) => Some(match op {
+            Binary::Add => Real(a + b),
+            Binary::Sub => Real(a - b),
+            Binary::Mul => Real(a * b),
+            Binary::Div => Real(a / b),
+            Binary::Eq => Bool(a == b),
+            Binary::Ne => Bool(a != b),
+            Binary::Lt => Bool(a < b),
+            Binary::Le => Bool(a <= b),
+            Binary::Gt => Bool(a > b),
+            Binary::Ge => Bool(a >= b),
+            _ => return None,
+        }),
+        (Bool(a), Bool(b)) => Some(Bool(match op {
+            Binary::And => a & b,
+            Binary::Or => a | b,
+            Binary::Eq => a == b,
+            Binary::Ne => a != b,
+            _ => return None,
+        })),
+        (Str(a), Str(b)) if op == Binary::Concat && a.len() + b.len() <= STRING_BYTES_MAX => Some(Str(a + &b)),
+        _ => None,
+    }
+}
+
+fn combine_ints(op: Binary, a: i64, b: i64) -> Option<i64> {
+    match op {
+        Binary::Add => a.checked_add(b),
+        Binary::Sub => a.checked_sub(b),
+        Binary::Mul => a.checked_mul(b),
+        // The remainder is never negative: x = q·y + r, 0 ≤ r < |y|.
+        Binary::Div => a.checked_div_euclid(b),
+        Binary::Mod if b == -1 => Some(0),
+        Binary::Mod => a.checked_rem_euclid(b),
+        Binary::Power => a.checked_pow(u32::try_from(b).ok()?),
+        Binary::And => Some(a & b),
+        Binary::Or => Some(a | b),
+        Binary::Shl if (0..64).contains(&b) => Some(a << b),
+        Binary::Shr if (0..64).contains(&b) => Some(a >> b),
+        _ => None,
+    }
+}

@@ -1,0 +1,323 @@
+//! Expressions, evaluated from left to right.
+
+use bifrost_ir::{Callee, Const, Operand, Stmt, TypeId, Types};
+
+use super::Equate;
+use super::body::{Body, Role, Value};
+use crate::ast::{Binary, Expr, ExprKind, Ident, Unary};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::lower::nothing;
+use crate::resolve::Def;
+use crate::source::Span;
+
+impl<'a> Body<'_, 'a> {
+    /// The one value of an expression.
+    pub fn value(&mut self, expr: &'a Expr) -> Value {
+        match &expr.kind {
+            ExprKind::Int(v) => self.constant(Const::Int(*v), Types::INT),
+            ExprKind::Real(v) => self.constant(Const::Real(v.to_bits()), Types::REAL),
+            ExprKind::Char(v) => self.constant(Const::Char(*v), Types::CHAR),
+            ExprKind::Bool(v) => self.constant(Const::Bool(*v), Types::BOOL),
+            ExprKind::Nil => self.constant(Const::Nil, Types::NULL),
+            ExprKind::Str(v) => {
+                let literal = self.cx.program.literal(v);
+                self.constant(Const::Str(literal), Types::STRING)
+            }
+            ExprKind::Paren(inner) => self.value(inner),
+            ExprKind::Name(name) => self.name(name),
+            ExprKind::SelfValue => self.self_value(expr.span),
+            ExprKind::Unary { op, operand } => self.unary(expr, *op, operand),
+            ExprKind::Binary { op, op_span, left, right } => self.binary(expr, *op, *op_span, left, right),
+            ExprKind::Select { object, name } => self.select(object, name),
+            ExprKind::Call { callee, args } => match self.call(expr, callee, args) {
+                Some(results) => self.only(results, expr.span),
+                None => self.wrong(),
+            },
+            ExprKind::Index { object, args } => self.index(expr, object, args),
+            ExprKind::Construct { class, inits, maker } => self.construct(expr, class, inits, maker.as_ref()),
+            ExprKind::Type(ty) => {
+                let env = self.env.clone();
+                if self.cx.resolve_type(&env, ty).is_some() {
+                    self.not_a_value(expr.span);
+                }
+                self.wrong()
+            }
+            ExprKind::Replyto => self.unsupported(expr.span, "replyto"),
+            ExprKind::Tagged { ty, fields } => {
+                for field in fields {
+                    self.value(&field.value);
+                }
+                self.unsupported(ty.span, "a record, struct or oneof value")
+            }
+            ExprKind::New { actor, .. } => self.unsupported(actor.span, "new"),
+            ExprKind::Bind { .. } => self.unsupported(expr.span, "bind"),
+            ExprKind::Error => self.wrong(),
+        }
+    }
+
+    fn constant(&self, value: Const, ty: TypeId) -> Value {
+        Value { op: Operand::Const(value), ty: Some(ty) }
+    }
+
+    pub fn unsupported(&mut self, span: Span, what: &str) -> Value {
+        self.cx.unsupported(span, what);
+        self.wrong()
+    }
+
+    fn not_a_value(&mut self, span: Span) {
+        let text = self.cx.sources.slice(span);
+        self.report(Diagnostic::error(Code::E0208, span, format!("`{text}` is a type, not a value")));
+    }
+
+    /// The one value of a call; E0210 if there are more or fewer.
+    fn only(&mut self, results: Vec<Value>, span: Span) -> Value {
+        if let [value] = results.as_slice() {
+            return *value;
+        }
+        let message = match results.len() {
+            0 => "this call returns no value".to_owned(),
+            n => format!("this call returns {n} values where one is needed"),
+        };
+        let mut diagnostic = Diagnostic::error(Code::E0210, span, message);
+        if results.len() > 1 {
+            diagnostic = diagnostic.help("assign them to variables: `a, b: T := …`");
+        }
+        self.report(diagnostic);
+        self.wrong()
+    }
+
+    fn self_value(&mut self, span: Span) -> Value {
+        let ty = self.class.and_then(|at| self.cx.classes[at].as_ref()).map(|info| info.ty);
+        match self.role {
+            Role::Method | Role::Then => Value { op: Operand::Var(bifrost_ir::Var::from_u32(0)), ty },
+            Role::Routine => {
+                let message = "`self` exists only in methods";
+                self.report(Diagnostic::error(Code::E0208, span, message).help("pass the object as an argument"));
+                self.wrong()
+            }
+            Role::Maker => {
+                let message = "`self` exists only after `then`";
+                self.report(Diagnostic::error(Code::E0208, span, message).help("write `make {…} then … end`"));
+                self.wrong()
+            }
+        }
+    }
+
+    /// A bare name: local, instance variable, then item.
+    fn name(&mut self, name: &Ident) -> Value {
+        if name.name.is_empty() {
+            return self.wrong();
+        }
+        if let Some(local) = self.local(&name.name) {
+            let (var, ty) = (local.var, local.ty);
+            if !self.flow.is_assigned(var) {
+                let message = format!("`{name}` may be used before it has a value");
+                let help = "assign it on every path, for example at its declaration";
+                self.report(Diagnostic::error(Code::E0301, name.span, message).help(help));
+                // One report for each variable is enough.
+                self.flow.assign(var);
+            }
+            return Value { op: var.into(), ty };
+        }
+        if let Some((field, ty)) = self.own_ivar(&name.name).map(|(field, ivar)| (field, ivar.ty)) {
+            let this = self.self_value(name.span);
+            let at = self.class.unwrap_or(0);
+            return self.get(this, at, field, ty);
+        }
+        match self.cx.names.lookup(self.env.scope, &name.name).map(|entry| entry.def) {
+            Some(Def::Equate(at)) => match self.cx.equate(at) {
+                Equate::Constant(value) => {
+                    let op = self.cx.constant_operand(&value);
+                    self.constant(op, value.ty())
+                }
+                Equate::Type(_) => {
+                    self.not_a_value(name.span);
+                    self.wrong()
+                }
+                _ => self.wrong(),
+            },
+            Some(Def::Routine(_) | Def::Native(_)) => self.routine_value(name.span),
+            Some(Def::Type(_) | Def::Class(_) | Def::Actor(_)) => {
+                self.not_a_value(name.span);
+                self.wrong()
+            }
+            None if crate::resolve::is_builtin_type(&name.name) => {
+                self.not_a_value(name.span);
+                self.wrong()
+            }
+            None if crate::resolve::is_builtin_routine(&name.name) => self.routine_value(name.span),
+            None => {
+                let diagnostic = self.unknown(name);
+                self.report(diagnostic);
+                self.wrong()
+            }
+        }
+    }
+
+    fn routine_value(&mut self, span: Span) -> Value {
+        let text = self.cx.sources.slice(span);
+        let message = "`a routine as a value` is not supported yet";
+        let help = format!("to call it, write `{text}(…)`");
+        self.report(Diagnostic::error(Code::E0199, span, message).help(help));
+        self.wrong()
+    }
+
+    /// Reads the instance variable at `field` of an object of class `at`.
+    fn get(&mut self, object: Value, at: usize, field: u32, ty: Option<TypeId>) -> Value {
+        let Some(class) = self.cx.classes[at].as_ref().map(|info| info.id) else { return self.wrong() };
+        let dst = self.b.temp(ty);
+        self.flow.assign(dst);
+        self.b.emit(Stmt::Get { dst, object: object.op, class, field });
+        Value { op: dst.into(), ty }
+    }
+
+    /// `o.x` without a call.
+    fn select(&mut self, object: &'a Expr, name: &Ident) -> Value {
+        let value = self.value(object);
+        let Some(ty) = value.ty.filter(|_| !name.name.is_empty()) else { return self.wrong() };
+        if let Some((at, field, field_type)) = self.visible_ivar(ty, &name.name) {
+            return self.get(value, at, field, field_type);
+        }
+        if let Some(method) = self.method_of(ty, &name.name) {
+            let message = "`a method as a value` is not supported yet";
+            let empty = self.cx.program.types.method(method).signature.params.is_empty();
+            let help = format!("to call it, write `{name}({})`", if empty { "" } else { "…" });
+            self.report(Diagnostic::error(Code::E0199, name.span, message).help(help));
+            return self.wrong();
+        }
+        let diagnostic = self.no_selection(ty, name);
+        self.report(diagnostic);
+        self.wrong()
+    }
+
+    /// E0307 for an instance variable out of reach, E0201 for a name that does not exist.
+    pub fn no_selection(&self, ty: TypeId, name: &Ident) -> Diagnostic {
+        let types = &self.cx.program.types;
+        let owner = self.cx.classes.iter().flatten().find(|info| {
+            let below = types.is_subtype(info.ty, ty);
+            // The own type of a subclass hides the variables of its superclasses.
+            let above = info.superclass_of(ty, &self.cx.classes);
+            (below || above) && info.ivar(&name.name).is_some()
+        });
+        match owner {
+            Some(info) => {
+                let class = &self.cx.program.classes[info.id].name;
+                let message = format!("`{name}` is an instance variable of class `{class}` and out of reach here");
+                let help = format!("an object of type `{}` is known by its methods only", types.name(ty));
+                Diagnostic::error(Code::E0307, name.span, message).help(help)
+            }
+            None => {
+                let text = format!("type `{}` has no instance variable `{name}`", types.name(ty));
+                let mut diagnostic = Diagnostic::error(Code::E0201, name.span, text);
+                let own = self.cx.classes.iter().flatten().find(|info| info.ty == ty);
+                let names = own.into_iter().flat_map(|info| info.ivars.iter().map(|ivar| &*ivar.name));
+                diagnostic.help = crate::resolve::similar(&name.name, names)
+                    .map(|n| format!("an instance variable with a similar name exists: `{n}`"))
+                    .or_else(|| self.cx.similar_method(ty, &name.name));
+                diagnostic
+            }
+        }
+    }
+
+    /// `p[…]` as a value: `p.fetch(…)`.
+    fn index(&mut self, expr: &'a Expr, object: &'a Expr, args: &'a [Expr]) -> Value {
+        if let ExprKind::Name(name) = &object.kind {
+            if self.is_routine(name) {
+                return self.routine_value(expr.span);
+            }
+            let local = self.local(&name.name).is_some() || self.own_ivar(&name.name).is_some();
+            if !local && self.cx.names_type(&self.env, object) {
+                self.not_a_value(expr.span);
+                return self.wrong();
+            }
+        }
+        let value = self.value(object);
+        let args: Vec<(Value, Span)> = args.iter().map(|arg| (self.value(arg), arg.span)).collect();
+        self.operator(value, "fetch", args, expr.span, expr.span)
+    }
+
+    /// Calls the method that an operator is short for.
+    pub fn operator(
+        &mut self,
+        object: Value,
+        method: &str,
+        args: Vec<(Value, Span)>,
+        op_span: Span,
+        span: Span,
+    ) -> Value {
+        let Some(ty) = object.ty else { return self.wrong() };
+        let Some(found) = self.method_of(ty, method) else {
+            let mut diagnostic = self.no_method(ty, method, op_span);
+            if method == "equal" {
+                diagnostic.help = Some("declare it, or compare identities with `same_object(a, b)`".to_owned());
+            }
+            self.report(diagnostic);
+            return self.wrong();
+        };
+        let signature = self.cx.program.types.method(found).signature.clone();
+        if signature.params.len() != args.len() || signature.is_iterator() || signature.results.len() > 1 {
+            let heading = self.cx.program.types.heading(method, &signature);
+            let message = format!("`{method}` of `{}` does not fit this operator", self.cx.type_name(ty));
+            self.report(Diagnostic::error(Code::E0203, op_span, message).help(format!("`{heading}`")));
+            return self.wrong();
+        }
+        let mut operands = vec![object.op];
+        for ((value, span), param) in args.into_iter().zip(&signature.params) {
+            operands.push(self.convert(value, Some(param.ty), span));
+        }
+        self.raise(&signature);
+        let dsts: Vec<_> = signature.results.iter().map(|ty| self.b.temp(Some(*ty))).collect();
+        for var in &dsts {
+            self.flow.assign(*var);
+        }
+        self.b.call(Callee::Method(found), operands, dsts.iter().copied(), span.start);
+        match (dsts.first(), signature.results.first()) {
+            (Some(var), Some(ty)) => Value { op: (*var).into(), ty: Some(*ty) },
+            _ => Value { op: nothing(), ty: Some(Types::NULL) },
+        }
+    }
+
+    fn unary(&mut self, expr: &'a Expr, op: Unary, operand: &'a Expr) -> Value {
+        match (op, &operand.kind) {
+            (Unary::Negate, ExprKind::Int(v)) => return self.constant(Const::Int(v.wrapping_neg()), Types::INT),
+            (Unary::Negate, ExprKind::Real(v)) => return self.constant(Const::Real((-v).to_bits()), Types::REAL),
+            (Unary::Clone, _) => {
+                self.value(operand);
+                return self.unsupported(expr.span, "clone");
+            }
+            _ => {}
+        }
+        let value = self.value(operand);
+        let method = if op == Unary::Negate { "negate" } else { "bnot" };
+        self.operator(value, method, vec![], expr.span, expr.span)
+    }
+
+    fn binary(&mut self, expr: &'a Expr, op: Binary, op_span: Span, left: &'a Expr, right: &'a Expr) -> Value {
+        let object = self.value(left);
+        if matches!(op, Binary::And | Binary::Or) && object.ty == Some(Types::BOOL) {
+            return self.shortcut(op, object, right);
+        }
+        let argument = self.value(right);
+        let answer = self.operator(object, op.method(), vec![(argument, right.span)], op_span, expr.span);
+        if op != Binary::Ne || answer.ty.is_none() {
+            return answer;
+        }
+        self.operator(answer, "bnot", vec![], op_span, expr.span)
+    }
+
+    /// `&` and `|` of `bool`: the right side is evaluated only if needed.
+    fn shortcut(&mut self, op: Binary, left: Value, right: &'a Expr) -> Value {
+        let result = self.b.temp(Some(Types::BOOL));
+        self.b.open();
+        let value = self.expect(right, Some(Types::BOOL));
+        self.b.assign(result, value);
+        let evaluated = self.b.close();
+        self.b.open();
+        self.b.assign(result, Operand::Const(Const::Bool(op == Binary::Or)));
+        let known = self.b.close();
+        let (then, otherwise) = if op == Binary::And { (evaluated, known) } else { (known, evaluated) };
+        self.b.emit(Stmt::If { test: left.op, then, otherwise });
+        self.flow.assign(result);
+        Value { op: result.into(), ty: Some(Types::BOOL) }
+    }
+}

@@ -1,0 +1,57 @@
+//! What is known at a point of a body: whether it is reached, and which variables have values.
+
+use bifrost_ir::Var;
+
+/// What is known at one point.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flow {
+    /// Whether control can come here.
+    pub reachable: bool,
+    assigned: Vec<u64>,
+}
+
+impl Flow {
+    /// The start of a body.
+    pub fn start() -> Flow {
+        Flow { reachable: true, assigned: vec![] }
+    }
+
+    /// Notes that `var` has a value.
+    pub fn assign(&mut self, var: Var) {
+        let (word, bit) = (var.as_u32() as usize / 64, var.as_u32() % 64);
+        if self.assigned.len() <= word {
+            self.assigned.resize(word + 1, 0);
+        }
+        self.assigned[word] |= 1 << bit;
+    }
+
+    /// Whether `var` has a value on every path to here; true where no path leads.
+    pub fn is_assigned(&self, var: Var) -> bool {
+        let (word, bit) = (var.as_u32() as usize / 64, var.as_u32() % 64);
+        !self.reachable || self.assigned.get(word).is_some_and(|bits| bits & (1 << bit) != 0)
+    }
+
+    /// Takes what is known after `return` and the like, and gives what was known.
+    pub fn leave(&mut self) -> Flow {
+        let before = self.clone();
+        self.reachable = false;
+        before
+    }
+
+    /// What is known where both paths meet.
+    pub fn join(&mut self, other: Flow) {
+        if !self.reachable {
+            *self = other;
+        } else if other.reachable {
+            self.assigned.truncate(other.assigned.len());
+            for (word, bits) in self.assigned.iter_mut().zip(other.assigned) {
+                *word &= bits;
+            }
+        }
+    }
+
+    /// The end of no path, to join others to.
+    pub fn nowhere() -> Flow {
+        Flow::default()
+    }
+}

@@ -1,0 +1,309 @@
+//! Types with their supertypes and methods, and headings of routines.
+
+use bifrost_ir::{
+    Block, Body, Class, Func, FuncId, FuncKind, Method, MethodRef, Routine, Signature, Supertype, TypeDef,
+    TypeId, TypeKind,
+};
+use cranelift_entity::PrimaryMap;
+
+use super::classes::ClassInfo;
+use super::{Checker, Env};
+use crate::ast::{Ident, Rename};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::resolve::similar;
+use crate::source::Span;
+
+/// How long a chain of supertypes or superclasses may be.
+const CHAIN_MAX: u32 = 128;
+
+impl Checker<'_> {
+    /// Makes the types and classes, still empty, so that headings can name them.
+    pub(crate) fn declare(&mut self) {
+        for at in 0..self.names.types.len() {
+            let placed = &self.names.types[at];
+            let (ast, public) = (placed.ast, placed.public);
+            if !ast.parms.is_empty() {
+                self.unsupported(ast.parms[0].span, "a type with parameters");
+                continue;
+            }
+            if ast.actor {
+                self.unsupported(ast.name.span, "an actor type");
+                continue;
+            }
+            let def = empty_type(&ast.name, TypeKind::Object, ast.immutable, public, &ast.doc);
+            self.types[at] = Some(self.program.types.add(def));
+        }
+        for at in 0..self.names.classes.len() {
+            let ast = self.names.classes[at].ast;
+            if !ast.parms.is_empty() {
+                self.unsupported(ast.parms[0].span, "a class with parameters");
+                continue;
+            }
+            if let Some((_, span)) = &ast.native {
+                self.unsupported(*span, "class native");
+                continue;
+            }
+            let id = self.program.classes.next_key();
+            let ty = self.program.types.add(empty_type(&ast.name, TypeKind::Class(id), false, false, &ast.doc));
+            let (name, superclass) = (ast.name.name.to_string(), None);
+            self.program.classes.push(Class { name, ty, superclass, fields: vec![], bodies: vec![] });
+            self.classes[at] = Some(ClassInfo::new(id, ty));
+        }
+        for at in 0..self.names.actors.len() {
+            self.unsupported(self.names.actors[at].ast.name.span, "actor");
+        }
+        for at in 0..self.names.natives.len() {
+            self.unsupported(self.names.natives[at].ast.rust.1, "native");
+        }
+    }
+
+    /// Supertypes of all types, then their methods, supertypes first.
+    pub(crate) fn complete_types(&mut self) {
+        let order = self.types_in_order();
+        for at in &order {
+            self.resolve_supertypes(*at);
+        }
+        for at in order {
+            self.complete_type(at);
+        }
+    }
+
+    /// The usable types, each after its supertypes; cycles are reported and cut.
+    fn types_in_order(&mut self) -> Vec<usize> {
+        let mut state = vec![None; self.types.len()];
+        let mut order = vec![];
+        for at in 0..self.types.len() {
+            self.visit_type(at, &mut state, &mut order);
+        }
+        order
+    }
+
+    /// How many types are below each other above `at`; `Some(0)` marks a type being visited.
+    fn visit_type(&mut self, at: usize, state: &mut Vec<Option<u32>>, order: &mut Vec<usize>) -> u32 {
+        if self.types[at].is_none() {
+            return 0;
+        }
+        if let Some(height) = state[at] {
+            return height;
+        }
+        // An explicit stack: a chain of types may be as long as the file.
+        let mut stack = vec![(at, 0)];
+        state[at] = Some(0);
+        while let Some((current, next)) = stack.pop() {
+            let ast = self.names.types[current].ast;
+            let Some((written, _)) = ast.supers.get(next) else {
+                let above = self.type_supers(current);
+                let height = 1 + above.iter().filter_map(|up| state[*up]).max().unwrap_or(0);
+                if height > CHAIN_MAX {
+                    let message = format!("this type has more than {CHAIN_MAX} types above each other");
+                    self.report(Diagnostic::error(Code::E0109, ast.name.span, message));
+                    self.types[current] = None;
+                }
+                state[current] = Some(height);
+                order.push(current);
+                continue;
+            };
+            stack.push((current, next + 1));
+            let Some(up) = self.type_item(self.names.types[current].inner, written) else { continue };
+            match state[up] {
+                None if self.types[up].is_some() => {
+                    state[up] = Some(0);
+                    stack.push((up, 0));
+                }
+                Some(0) => {
+                    let message = format!("type `{}` would be a supertype of itself", ast.name);
+                    self.report(Diagnostic::error(Code::E0208, written.span, message));
+                    self.types[current] = None;
+                }
+                _ => {}
+            }
+        }
+        order.retain(|at| self.types[*at].is_some());
+        state[at].unwrap_or(0)
+    }
+
+    /// The type definitions that stand directly above one.
+    fn type_supers(&self, at: usize) -> Vec<usize> {
+        let placed = &self.names.types[at];
+        placed.ast.supers.iter().filter_map(|(written, _)| self.type_item(placed.inner, written)).collect()
+    }
+
+    /// The type definition that `written` names directly.
+    fn type_item(&self, scope: crate::resolve::ScopeId, written: &crate::ast::TypeExpr) -> Option<usize> {
+        let crate::ast::TypeExprKind::Name { name, .. } = &written.kind else { return None };
+        match self.names.lookup(scope, &name.name)?.def {
+            crate::resolve::Def::Type(at) => Some(at),
+            _ => None,
+        }
+    }
+
+    fn resolve_supertypes(&mut self, at: usize) {
+        let Some(ty) = self.types[at] else { return };
+        let env = Env::new(self.names.types[at].inner);
+        let ast = self.names.types[at].ast;
+        let mut immutable = ast.immutable;
+        for (written, renames) in &ast.supers {
+            let Some(up) = self.resolve_type(&env, written) else { continue };
+            if self.program.types.kind(up) != TypeKind::Object {
+                let message = format!("`{}` cannot have subtypes", self.type_name(up));
+                let help = "built-in types have only `any` above them and nothing below";
+                self.report(Diagnostic::error(Code::E0208, written.span, message).help(help));
+                continue;
+            }
+            immutable |= self.program.types.def(up).immutable;
+            let renames =
+                renames.iter().map(|rename| (rename.new.name.to_string(), rename.old.name.to_string())).collect();
+            self.program.types.def_mut(ty).supertypes.push(Supertype { ty: up, renames });
+        }
+        self.program.types.def_mut(ty).immutable = immutable;
+    }
+
+    fn complete_type(&mut self, at: usize) {
+        let Some(ty) = self.types[at] else { return };
+        let env = Env::new(self.names.types[at].inner);
+        let ast = self.names.types[at].ast;
+        self.check_distinct(ast.methods.iter().map(|heading| &heading.name));
+        let mut methods: Vec<Method> = vec![];
+        for heading in &ast.methods {
+            let signature = self.resolve_heading(&env, heading);
+            if methods.iter().any(|m| *m.name == *heading.name.name) {
+                continue;
+            }
+            methods.push(method(&heading.name.name, signature, vec![], &heading.doc));
+        }
+        let supertypes = self.program.types.def(ty).supertypes.clone();
+        for (up, (_, renames)) in supertypes.iter().zip(&ast.supers) {
+            self.check_renames(up.ty, renames);
+            for (id, inherited) in self.program.types.def(up.ty).methods.clone() {
+                let name = renamed(&inherited.name, &up.renames);
+                let from = MethodRef { ty: up.ty, method: id };
+                match methods.iter().position(|m| m.name == name) {
+                    Some(own) => {
+                        let span = match ast.methods.iter().find(|heading| *heading.name.name == *name) {
+                            Some(heading) => heading.span,
+                            None => ast.name.span,
+                        };
+                        self.check_conforms(span, &name, &methods[own].signature.clone(), from);
+                        methods[own].stands_for.push(from);
+                    }
+                    None => methods.push(Method { name, stands_for: vec![from], ..inherited }),
+                }
+            }
+        }
+        self.program.types.def_mut(ty).methods = methods.into_iter().collect();
+    }
+
+    fn check_renames(&mut self, up: TypeId, renames: &[Rename]) {
+        for rename in renames {
+            self.check_old_name(up, &rename.old);
+        }
+    }
+
+    /// Reports a name for a method that `up` does not have.
+    pub(crate) fn check_old_name(&mut self, up: TypeId, old: &Ident) {
+        if self.program.types.find_method(up, &old.name).is_none() && !old.name.is_empty() {
+            let message = format!("type `{}` has no method `{old}`", self.type_name(up));
+            let mut diagnostic = Diagnostic::error(Code::E0201, old.span, message);
+            diagnostic.help = self.similar_method(up, &old.name);
+            self.report(diagnostic);
+        }
+    }
+
+    /// The help line that names a method like `wanted`.
+    pub(crate) fn similar_method(&self, ty: TypeId, wanted: &str) -> Option<String> {
+        let methods = self.program.types.def(ty).methods.values();
+        let names = methods.map(|m| m.name.as_str()).filter(|name| !name.contains('.'));
+        similar(wanted, names).map(|name| format!("a method with a similar name exists: `{name}`"))
+    }
+
+    /// E0205 at `span` if a method does not conform to `sup`.
+    pub(crate) fn check_conforms(&mut self, span: Span, name: &str, signature: &Signature, sup: MethodRef) {
+        let wanted = self.program.types.method(sup);
+        let Some((why, help)) = self.misfit(signature, &wanted.signature, &wanted.name) else { return };
+        let place = format!("{}.{}", self.program.types.name(sup.ty), wanted.name);
+        let message = format!("`{name}` does not conform to `{place}`: {why}");
+        self.report(Diagnostic::error(Code::E0205, span, message).help(help));
+    }
+
+    /// Headings of all routines.
+    pub(crate) fn complete_routines(&mut self) {
+        for at in 0..self.routines.len() {
+            let placed = &self.names.routines[at];
+            let (ast, env) = (placed.ast, Env::new(placed.inner));
+            let name = match &placed.module {
+                Some(module) if !placed.public => format!("{module}.{}", ast.heading.name),
+                _ => ast.heading.name.to_string(),
+            };
+            let public = placed.public;
+            let signature = self.resolve_heading(&env, &ast.heading);
+            if !ast.heading.parms.is_empty() {
+                continue;
+            }
+            let func = self.placeholder();
+            let doc = ast.heading.doc.clone();
+            self.routines[at] = Some(self.program.add_routine(Routine {
+                name,
+                signature,
+                body: Body::Func(func),
+                native: String::new(),
+                type_args: vec![],
+                public,
+                doc,
+            }));
+        }
+    }
+
+    /// A function whose code comes later.
+    pub(crate) fn placeholder(&mut self) -> FuncId {
+        self.program.funcs.push(Func {
+            name: String::new(),
+            kind: FuncKind::Routine,
+            signature: Signature::default(),
+            vars: PrimaryMap::new(),
+            body: Block::default(),
+            procedures: vec![],
+        })
+    }
+
+    /// Every maker, method and routine, each once.
+    pub(crate) fn check_bodies(&mut self) {
+        // Makers first: a constructor of a subclass needs to know what they fill.
+        for at in self.classes_in_order() {
+            self.check_makers(at);
+        }
+        for at in 0..self.classes.len() {
+            self.check_methods(at);
+        }
+        for at in 0..self.routines.len() {
+            let Some(routine) = self.routines[at] else { continue };
+            let Body::Func(func) = self.program.routines[routine].body else { continue };
+            let placed = &self.names.routines[at];
+            let (ast, env) = (placed.ast, Env::new(placed.inner));
+            let name = self.program.routines[routine].name.clone();
+            let signature = self.program.routines[routine].signature.clone();
+            self.program.funcs[func] = self.check_routine(env, None, name, signature, ast);
+        }
+    }
+}
+
+/// A method of a user's type.
+pub(crate) fn method(name: &str, signature: Signature, stands_for: Vec<MethodRef>, doc: &str) -> Method {
+    Method { name: name.to_owned(), signature, stands_for, doc: doc.to_owned(), builtin: None, public: true }
+}
+
+/// The name that `old` has after `renames` (pairs of new and old).
+pub(crate) fn renamed(old: &str, renames: &[(String, String)]) -> String {
+    renames.iter().find(|(_, o)| o == old).map_or(old, |(new, _)| new).to_owned()
+}
+
+fn empty_type(name: &Ident, kind: TypeKind, immutable: bool, public: bool, doc: &str) -> TypeDef {
+    TypeDef {
+        name: name.name.to_string(),
+        kind,
+        supertypes: vec![],
+        methods: PrimaryMap::new(),
+        immutable,
+        public,
+        doc: doc.to_owned(),
+    }
+}

@@ -1,0 +1,143 @@
+//! The checker: sections 4 to 7 of the definition, and the rulings of section 16.
+//!
+//! It works in passes over all files at once: names (`resolve`), types and their supertypes and
+//! methods ([`items`]), classes ([`classes`]), headings of routines, and then every body once
+//! ([`body`]), which is type-checked and written as IR in the same walk. Types are the IR's own.
+//!
+//! Code is checked in an [`Env`], which says what type parameters stand for: a generic definition is
+//! checked once for each instantiation, so nothing below `Env` knows about generics.
+//!
+//! A wrong part has type `None` and is not reported again. A program with an error is thrown away,
+//! so what is emitted for wrong parts only has to be well formed.
+
+mod body;
+mod classes;
+mod constants;
+mod calls;
+mod exprs;
+mod flow;
+mod items;
+mod stmts;
+mod types;
+
+use std::sync::Arc;
+
+use bifrost_ir::{Program, RoutineId, SignalId, TypeId};
+
+use crate::ast::Ident;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::resolve::{Names, ScopeId};
+use crate::source::{Sources, Span};
+
+use classes::ClassInfo;
+use constants::Constant;
+
+/// Reports kept of one compilation.
+const DIAGNOSTICS_MAX: usize = 500;
+
+/// Where code stands: the scope its names are looked up in, and its type parameters.
+#[derive(Clone)]
+pub(crate) struct Env {
+    pub scope: ScopeId,
+    pub parms: Vec<(Arc<str>, TypeId)>,
+}
+
+impl Env {
+    fn new(scope: ScopeId) -> Env {
+        Env { scope, parms: vec![] }
+    }
+}
+
+/// What is known about an equate.
+#[derive(Clone)]
+pub(crate) enum Equate {
+    Untouched,
+    /// Being looked at; meeting it again is a cycle.
+    Open,
+    Type(TypeId),
+    Constant(Constant),
+    Wrong,
+}
+
+/// All that is known about the program so far.
+pub(crate) struct Checker<'a> {
+    pub sources: &'a Sources,
+    pub names: Names<'a>,
+    pub program: Program,
+    pub diagnostics: Vec<Diagnostic>,
+    /// By position in [`Names::types`]; `None` if the type cannot be used.
+    pub types: Vec<Option<TypeId>>,
+    pub classes: Vec<Option<ClassInfo>>,
+    pub routines: Vec<Option<RoutineId>>,
+    pub equates: Vec<Equate>,
+}
+
+/// Checks everything in `names`; the program is complete if no diagnostic is an error.
+pub(crate) fn check(sources: &Sources, mut names: Names<'_>) -> (Program, Vec<Diagnostic>) {
+    let diagnostics = std::mem::take(&mut names.diagnostics);
+    let equates = vec![Equate::Untouched; names.equates.len()];
+    let mut checker = Checker {
+        sources,
+        types: vec![None; names.types.len()],
+        classes: names.classes.iter().map(|_| None).collect(),
+        routines: vec![None; names.routines.len()],
+        names,
+        program: Program::new(),
+        diagnostics,
+        equates,
+    };
+    checker.declare();
+    checker.complete_types();
+    checker.resolve_equates();
+    checker.complete_classes();
+    checker.complete_routines();
+    bifrost_ir::builtin::complete(&mut checker.program.types);
+    checker.check_bodies();
+    bifrost_ir::builtin::complete(&mut checker.program.types);
+    (checker.program, checker.diagnostics)
+}
+
+impl<'a> Checker<'a> {
+    pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
+        if self.diagnostics.len() < DIAGNOSTICS_MAX {
+            self.diagnostics.push(diagnostic);
+        }
+    }
+
+    /// E0199 for `what`.
+    pub(crate) fn unsupported(&mut self, span: Span, what: &str) {
+        self.report(Diagnostic::error(Code::E0199, span, format!("`{what}` is not supported yet")));
+    }
+
+    pub(crate) fn line(&self, span: Span) -> u32 {
+        self.sources.line(span.file, span.start)
+    }
+
+    /// The name of a type, for messages.
+    pub(crate) fn type_name(&self, ty: TypeId) -> String {
+        self.program.types.name(ty).to_owned()
+    }
+
+    pub(crate) fn signal_name(&self, signal: SignalId) -> String {
+        self.program.types.signal_name(signal).to_owned()
+    }
+
+    /// Reports names of one scope that are equal or differ only in letter case.
+    pub(crate) fn check_distinct<'n>(&mut self, names: impl IntoIterator<Item = &'n Ident>) {
+        let mut seen: std::collections::HashMap<String, &Ident> = std::collections::HashMap::new();
+        for name in names {
+            if name.name.is_empty() {
+                continue;
+            }
+            match seen.get(&name.name.to_ascii_lowercase()) {
+                Some(first) if first.name == name.name => {
+                    self.report(crate::resolve::twice(self.sources, name, first.span));
+                }
+                Some(first) => {
+                    self.report(crate::resolve::case_clash(self.sources, name, &first.name, first.span));
+                }
+                None => drop(seen.insert(name.name.to_ascii_lowercase(), name)),
+            }
+        }
+    }
+}

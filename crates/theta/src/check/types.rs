@@ -1,0 +1,297 @@
+//! Types as written, and the types they mean.
+
+use bifrost_ir::{Param, SignalId, SignalSig, Signature, TypeId, TypeKind, Types};
+
+use super::{Checker, Env, Equate};
+use crate::ast::{Expr, ExprKind, Formal, Heading, Ident, Signal, TypeExpr, TypeExprKind};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::resolve::{Def, is_builtin_type, similar};
+
+/// How deep instantiations may nest (section 5 of the definition).
+const INSTANCE_DEPTH_MAX: u32 = 64;
+
+impl Checker<'_> {
+    /// The type that `written` means; reports and gives `None` if there is none.
+    pub(crate) fn resolve_type(&mut self, env: &Env, written: &TypeExpr) -> Option<TypeId> {
+        match &written.kind {
+            TypeExprKind::Name { name, args } => self.resolve_named(env, written, name, args),
+            TypeExprKind::Tagged { kind, .. } => {
+                let word = match kind {
+                    crate::ast::Tagged::Record => "record",
+                    crate::ast::Tagged::Struct => "struct",
+                    crate::ast::Tagged::Oneof => "oneof",
+                };
+                self.unsupported(written.span, word);
+                None
+            }
+            TypeExprKind::Routine { iterator, .. } => {
+                self.unsupported(written.span, if *iterator { "iter" } else { "proc" });
+                None
+            }
+            TypeExprKind::Error => None,
+        }
+    }
+
+    fn resolve_named(&mut self, env: &Env, written: &TypeExpr, name: &Ident, args: &[TypeExpr]) -> Option<TypeId> {
+        if name.name.is_empty() {
+            return None;
+        }
+        if let Some((_, ty)) = env.parms.iter().find(|(parm, _)| *parm == name.name) {
+            return Some(*ty);
+        }
+        if is_builtin_type(&name.name) {
+            return self.resolve_builtin(env, written, name, args);
+        }
+        let Some(entry) = self.names.lookup(env.scope, &name.name) else {
+            self.unknown_type(env, name);
+            return None;
+        };
+        let ty = match entry.def {
+            Def::Type(at) if !self.names.types[at].ast.parms.is_empty() || !args.is_empty() => {
+                self.unsupported(written.span, "a type with parameters");
+                None
+            }
+            Def::Class(at) if !self.names.classes[at].ast.parms.is_empty() || !args.is_empty() => {
+                self.unsupported(written.span, "a class with parameters");
+                None
+            }
+            // What keeps a type from being used has been reported where it is defined.
+            Def::Type(at) => self.types[at],
+            Def::Class(at) => {
+                let home = self.names.classes[at].home;
+                if !self.names.is_within(env.scope, home) {
+                    let message = format!("class `{name}` is not known as a type outside its module");
+                    let help = "use a type that it implements";
+                    self.report(Diagnostic::error(Code::E0208, name.span, message).help(help));
+                    return None;
+                }
+                self.classes[at].as_ref().map(|class| class.ty)
+            }
+            Def::Actor(_) => {
+                self.unsupported(written.span, "an actor type");
+                None
+            }
+            Def::Equate(at) => match self.equate(at) {
+                Equate::Type(ty) => Some(ty),
+                Equate::Constant(_) => {
+                    self.not_a_type(name, "a constant");
+                    None
+                }
+                _ => None,
+            },
+            Def::Routine(_) | Def::Native(_) => {
+                self.not_a_type(name, "a routine");
+                None
+            }
+        };
+        if !args.is_empty() && ty.is_some() {
+            let message = format!("`{name}` has no type parameters");
+            self.report(Diagnostic::error(Code::E0203, written.span, message).help(format!("write `{name}`")));
+        }
+        ty
+    }
+
+    fn not_a_type(&mut self, name: &Ident, what: &str) {
+        let message = format!("`{name}` is {what}, not a type");
+        self.report(Diagnostic::error(Code::E0208, name.span, message));
+    }
+
+    fn unknown_type(&mut self, env: &Env, name: &Ident) {
+        let mut known: Vec<&str> = self.names.visible(env.scope);
+        known.extend(crate::resolve::BUILTIN_TYPES);
+        known.retain(|n| {
+            is_builtin_type(n)
+                || self.names.lookup(env.scope, n).is_some_and(|e| matches!(e.def, Def::Type(_) | Def::Class(_)))
+        });
+        let close = similar(&name.name, known).map(|n| format!("a type with a similar name exists: `{n}`"));
+        let mut diagnostic = Diagnostic::error(Code::E0208, name.span, format!("there is no type `{name}`"));
+        diagnostic.help = close.or(Some("define it, or import the file that does".to_owned()));
+        self.report(diagnostic);
+    }
+
+    fn resolve_builtin(&mut self, env: &Env, written: &TypeExpr, name: &Ident, args: &[TypeExpr]) -> Option<TypeId> {
+        let simple = match &*name.name {
+            "null" => Some(Types::NULL),
+            "bool" => Some(Types::BOOL),
+            "int" => Some(Types::INT),
+            "real" => Some(Types::REAL),
+            "char" => Some(Types::CHAR),
+            "string" => Some(Types::STRING),
+            "any" => Some(Types::ANY),
+            "directory" => self.program.types.find("directory"),
+            _ => None,
+        };
+        let wanted = match &*name.name {
+            "map" => 2,
+            "array" | "sequence" | "list" | "cell" | "vector" | "maybe" | "group" | "replier" => 1,
+            _ => 0,
+        };
+        if wanted != args.len() {
+            let plural = if wanted == 1 { "" } else { "s" };
+            let message = format!("`{name}` takes {wanted} type argument{plural}, {} given", args.len());
+            let example = if wanted == 2 { format!("{name}[K, V]") } else { format!("{name}[T]") };
+            let mut diagnostic = Diagnostic::error(Code::E0203, written.span, message);
+            diagnostic.help = Some(if wanted == 0 { format!("write `{name}`") } else { format!("write `{example}`") });
+            self.report(diagnostic);
+            return simple;
+        }
+        if simple.is_some() {
+            return simple;
+        }
+        let args: Vec<Option<TypeId>> = args.iter().map(|arg| self.resolve_type(env, arg)).collect();
+        if !matches!(&*name.name, "array" | "sequence" | "list" | "cell") {
+            self.unsupported(written.span, &name.name);
+            return None;
+        }
+        let element = args[0]?;
+        if self.depth(element) >= INSTANCE_DEPTH_MAX {
+            let message = format!("type arguments are nested deeper than {INSTANCE_DEPTH_MAX} levels");
+            self.report(Diagnostic::error(Code::E0109, written.span, message));
+            return None;
+        }
+        Some(self.program.types.instance(match &*name.name {
+            "array" => TypeKind::Array(element),
+            "sequence" => TypeKind::Sequence(element),
+            "list" => TypeKind::List(element),
+            _ => TypeKind::Cell(element),
+        }))
+    }
+
+    fn depth(&self, ty: TypeId) -> u32 {
+        self.program.types.kind(ty).element().map_or(0, |element| 1 + self.depth(element))
+    }
+
+    /// Whether `expr` names a type, whatever is wrong with it; reports nothing.
+    pub(crate) fn names_type(&self, env: &Env, expr: &Expr) -> bool {
+        match &expr.kind {
+            ExprKind::Type(_) => true,
+            ExprKind::Name(name) => self.is_type_name(env, &name.name),
+            ExprKind::Index { object, .. } => self.names_type(env, object),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn is_type_name(&self, env: &Env, name: &str) -> bool {
+        if is_builtin_type(name) || env.parms.iter().any(|(parm, _)| &**parm == name) {
+            return true;
+        }
+        match self.names.lookup(env.scope, name).map(|entry| entry.def) {
+            Some(Def::Type(_) | Def::Class(_) | Def::Actor(_)) => true,
+            Some(Def::Equate(at)) => matches!(self.equates[at], Equate::Type(_)),
+            _ => false,
+        }
+    }
+
+    /// The exception of that name, made at its first use.
+    pub(crate) fn signal(&mut self, name: &str) -> SignalId {
+        self.program.types.signal(name)
+    }
+
+    /// The signature of a heading. Wrong types become `any`; they have been reported.
+    pub(crate) fn resolve_heading(&mut self, env: &Env, heading: &Heading) -> Signature {
+        if !heading.parms.is_empty() {
+            self.unsupported(heading.parms[0].span, "a routine with type parameters");
+        } else if let Some(clause) = heading.wheres.first() {
+            self.unsupported(clause.parm.span, "where");
+        }
+        self.check_distinct(heading.args.iter().map(|arg| &arg.name));
+        let params = heading.args.iter().map(|arg| self.resolve_formal(env, arg)).collect();
+        let types: Vec<TypeId> =
+            heading.result.types.iter().map(|ty| self.resolve_type(env, ty).unwrap_or(Types::ANY)).collect();
+        let signals = self.resolve_signals(env, &heading.signals);
+        if heading.result.yields {
+            Signature { params, results: vec![], yields: Some(types), signals }
+        } else {
+            Signature { params, results: types, yields: None, signals }
+        }
+    }
+
+    fn resolve_formal(&mut self, env: &Env, formal: &Formal) -> Param {
+        let ty = self.resolve_type(env, &formal.ty).unwrap_or(Types::ANY);
+        Param { name: formal.name.name.to_string(), ty }
+    }
+
+    fn resolve_signals(&mut self, env: &Env, signals: &[Signal]) -> Vec<SignalSig> {
+        self.check_distinct(signals.iter().map(|signal| &signal.name));
+        let mut resolved = vec![];
+        for signal in signals {
+            let values =
+                signal.types.iter().map(|ty| self.resolve_type(env, ty).unwrap_or(Types::ANY)).collect();
+            let name = self.signal(&signal.name.name);
+            // `failure (string)` may always be signalled and is not listed in the IR.
+            if name != SignalId::FAILURE {
+                resolved.push(SignalSig { name, values });
+            }
+        }
+        resolved
+    }
+
+    /// Why a method headed `sub` cannot stand where `sup` is declared, and what would help.
+    pub(crate) fn misfit(&self, sub: &Signature, sup: &Signature, sup_name: &str) -> Option<(String, String)> {
+        let types = &self.program.types;
+        let heading = || format!("the heading there is `{}`", types.heading(sup_name, sup));
+        if sub.params.len() != sup.params.len() {
+            let (n, m) = (sub.params.len(), sup.params.len());
+            let plural = if n == 1 { "" } else { "s" };
+            return Some((format!("it takes {n} argument{plural}, not {m}"), heading()));
+        }
+        for (a, b) in sub.params.iter().zip(&sup.params) {
+            if !types.is_subtype(b.ty, a.ty) {
+                let (found, wanted) = (types.name(a.ty), types.name(b.ty));
+                return Some((format!("argument `{}` is `{found}`, not `{wanted}`", a.name), heading()));
+            }
+        }
+        if sub.is_iterator() != sup.is_iterator() {
+            let what = if sub.is_iterator() { "it is an iterator" } else { "it is no iterator" };
+            return Some((what.to_owned(), heading()));
+        }
+        let (given, wanted) = match (&sub.yields, &sup.yields) {
+            (Some(a), Some(b)) => (a, b),
+            _ => (&sub.results, &sup.results),
+        };
+        let word = if sub.is_iterator() { "yields" } else { "returns" };
+        if given.len() != wanted.len() {
+            let plural = if given.len() == 1 { "" } else { "s" };
+            return Some((format!("it {word} {} value{plural}, not {}", given.len(), wanted.len()), heading()));
+        }
+        for (a, b) in given.iter().zip(wanted) {
+            if !types.is_subtype(*a, *b) {
+                return Some((format!("it {word} `{}`, not `{}`", types.name(*a), types.name(*b)), heading()));
+            }
+        }
+        for signal in &sub.signals {
+            let name = types.signal_name(signal.name);
+            let Some(wanted) = sup.signal(signal.name) else {
+                let allowed: Vec<String> =
+                    sup.signals.iter().map(|s| format!("`{}`", types.signal_name(s.name))).collect();
+                let help = if allowed.is_empty() {
+                    "a subtype may signal nothing here".to_owned()
+                } else {
+                    format!("a subtype may signal only {}", allowed.join(", "))
+                };
+                return Some((format!("it may signal `{name}`"), help));
+            };
+            let fits = signal.values.len() == wanted.values.len()
+                && signal.values.iter().zip(&wanted.values).all(|(a, b)| types.is_subtype(*a, *b));
+            if !fits {
+                return Some((format!("`{name}` carries other values"), heading()));
+            }
+        }
+        None
+    }
+}
+
+/// The type that an expression looks like, if it has the form of one.
+pub(crate) fn as_type(expr: &Expr) -> Option<TypeExpr> {
+    let kind = match &expr.kind {
+        ExprKind::Type(ty) => return Some(ty.clone()),
+        ExprKind::Name(name) => TypeExprKind::Name { name: name.clone(), args: vec![] },
+        ExprKind::Index { object, args } => {
+            let ExprKind::Name(name) = &object.kind else { return None };
+            let args = args.iter().map(as_type).collect::<Option<Vec<_>>>()?;
+            TypeExprKind::Name { name: name.clone(), args }
+        }
+        _ => return None,
+    };
+    Some(TypeExpr { kind, span: expr.span })
+}

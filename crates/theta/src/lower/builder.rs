@@ -1,0 +1,95 @@
+//! A function under construction: its variables, and the blocks that are open.
+
+use bifrost_ir::{
+    Block, Callee, Const, Func, FuncKind, Operand, Signature, Site, Stmt, TypeId, Types, Var, VarDecl,
+};
+use cranelift_entity::PrimaryMap;
+use smallvec::SmallVec;
+
+/// A function under construction.
+pub(crate) struct Builder {
+    pub func: Func,
+    /// Enclosing blocks, the innermost last.
+    blocks: Vec<Vec<Stmt>>,
+}
+
+impl Builder {
+    /// A function with its receiver (if it is a method) and arguments as first variables.
+    pub fn new(name: String, receiver: Option<TypeId>, signature: Signature) -> Builder {
+        let mut vars = PrimaryMap::new();
+        if let Some(ty) = receiver {
+            vars.push(VarDecl { name: "self".to_owned(), ty });
+        }
+        for param in &signature.params {
+            vars.push(VarDecl { name: param.name.clone(), ty: param.ty });
+        }
+        let kind = if receiver.is_some() { FuncKind::Method } else { FuncKind::Routine };
+        let func = Func { name, kind, signature, vars, body: Block::default(), procedures: vec![] };
+        Builder { func, blocks: vec![vec![]] }
+    }
+
+    /// The finished function.
+    pub fn finish(mut self) -> Func {
+        debug_assert_eq!(self.blocks.len(), 1, "every block that was opened is closed");
+        self.func.body = Block(self.blocks.pop().unwrap_or_default());
+        self.func
+    }
+
+    /// A new variable; of type `any` if its own type is wrong, for a program that is thrown away.
+    pub fn var(&mut self, name: &str, ty: Option<TypeId>) -> Var {
+        self.func.vars.push(VarDecl { name: name.to_owned(), ty: ty.unwrap_or(Types::ANY) })
+    }
+
+    /// A new variable without a name.
+    pub fn temp(&mut self, ty: Option<TypeId>) -> Var {
+        self.var("", ty)
+    }
+
+    pub fn emit(&mut self, stmt: Stmt) {
+        self.blocks.last_mut().expect("a block is open").push(stmt);
+    }
+
+    /// Opens a block; what is emitted from now on belongs to it.
+    pub fn open(&mut self) {
+        self.blocks.push(vec![]);
+    }
+
+    /// Closes the block opened last.
+    pub fn close(&mut self) -> Block {
+        Block(self.blocks.pop().expect("a block is open"))
+    }
+
+    pub fn assign(&mut self, dst: Var, src: Operand) {
+        if src != Operand::Var(dst) {
+            self.emit(Stmt::Let { dst, src });
+        }
+    }
+
+    pub fn call(
+        &mut self,
+        callee: Callee,
+        args: impl IntoIterator<Item = Operand>,
+        dsts: impl IntoIterator<Item = Var>,
+        site: u32,
+    ) {
+        let args: SmallVec<[Operand; 3]> = args.into_iter().collect();
+        self.emit(Stmt::Call { callee, args, dsts: dsts.into_iter().collect(), site: Site(site) });
+    }
+
+    /// A copy of `value` that later assignments to variables do not change.
+    pub fn snapshot(&mut self, value: Operand, ty: Option<TypeId>) -> Operand {
+        match value {
+            Operand::Const(_) => value,
+            Operand::Var(_) => {
+                let temp = self.temp(ty);
+                self.assign(temp, value);
+                temp.into()
+            }
+        }
+    }
+}
+
+/// The constant `nil`, which stands for values that could not be made.
+pub(crate) fn nothing() -> Operand {
+    Operand::Const(Const::Nil)
+}

@@ -1,0 +1,387 @@
+//! Which definition a name means: modules, exports, imports (section 4 of the definition).
+//!
+//! Every module and every file is a scope; so is every type and class, for its equates. Lookup goes
+//! outwards: own scope, enclosing module, file, imports. Locals and instance variables come before
+//! all of these and are the business of `check`.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::ast;
+use crate::diagnostic::{Code, Diagnostic};
+use crate::source::{FileId, Sources, Span};
+
+/// A scope of definitions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct ScopeId(pub u32);
+
+/// What a name means; the numbers are positions in the lists of [`Names`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Def {
+    Type(usize),
+    Class(usize),
+    Actor(usize),
+    Routine(usize),
+    Native(usize),
+    Equate(usize),
+}
+
+/// A definition and where its name stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub def: Def,
+    pub span: Span,
+}
+
+/// A scope.
+pub(crate) struct Scope {
+    pub parent: Option<ScopeId>,
+    pub names: HashMap<Arc<str>, Entry>,
+    /// Names spelled alike but for letter case.
+    folded: HashMap<String, (Arc<str>, Span)>,
+    imports: HashMap<Arc<str>, Entry>,
+}
+
+/// A definition with the scope it stands in.
+pub(crate) struct Placed<'a, T> {
+    pub ast: &'a T,
+    /// The module or file around it.
+    pub home: ScopeId,
+    /// Its own scope, which holds its equates; that of its home if it can have none.
+    pub inner: ScopeId,
+    /// Whether other files can name it.
+    pub public: bool,
+    /// The name of the module around it.
+    pub module: Option<Arc<str>>,
+}
+
+/// All definitions of all files.
+#[derive(Default)]
+pub(crate) struct Names<'a> {
+    pub scopes: Vec<Scope>,
+    pub types: Vec<Placed<'a, ast::TypeDef>>,
+    pub classes: Vec<Placed<'a, ast::ClassDef>>,
+    pub actors: Vec<Placed<'a, ast::ActorDef>>,
+    pub routines: Vec<Placed<'a, ast::Routine>>,
+    pub natives: Vec<Placed<'a, ast::NativeRoutine>>,
+    pub equates: Vec<Placed<'a, ast::Equate>>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// The names of section 8 that stand for types.
+pub(crate) const BUILTIN_TYPES: &[&str] = &[
+    "any", "null", "bool", "int", "real", "char", "string", "bytes", "cell", "array", "sequence", "vector",
+    "list", "map", "maybe", "directory", "group", "replier",
+];
+
+/// The built-in routines that the IR does not know yet.
+pub(crate) const LATER_ROUTINES: &[&str] = &["vector_new", "group_of", "map_new", "some", "none", "node", "nodes"];
+
+/// Whether `name` is a built-in type.
+pub(crate) fn is_builtin_type(name: &str) -> bool {
+    BUILTIN_TYPES.contains(&name)
+}
+
+/// Whether `name` is a built-in routine.
+pub(crate) fn is_builtin_routine(name: &str) -> bool {
+    bifrost_ir::builtin::find_routine(name).is_some() || LATER_ROUTINES.contains(&name)
+}
+
+/// Enters the definitions of `files` and joins them by their imports.
+pub(crate) fn collect<'a>(sources: &Sources, root: &str, files: &'a [ast::File]) -> Names<'a> {
+    let mut names = Names::default();
+    let mut scope_of: HashMap<FileId, ScopeId> = HashMap::new();
+    for file in files {
+        let scope = names.add_scope(None);
+        scope_of.insert(file.id, scope);
+        for item in &file.items {
+            names.item(sources, item, scope, true, None);
+        }
+    }
+    names.unique_public_names(sources);
+    for file in files {
+        for import in &file.imports {
+            names.import(sources, root, import, scope_of[&file.id], &scope_of);
+        }
+    }
+    names
+}
+
+impl<'a> Names<'a> {
+    fn add_scope(&mut self, parent: Option<ScopeId>) -> ScopeId {
+        let id = ScopeId(self.scopes.len() as u32);
+        self.scopes.push(Scope {
+            parent,
+            names: HashMap::new(),
+            folded: HashMap::new(),
+            imports: HashMap::new(),
+        });
+        id
+    }
+
+    /// The meaning of `name` seen from `scope`.
+    pub fn lookup(&self, scope: ScopeId, name: &str) -> Option<Entry> {
+        let scope = &self.scopes[scope.0 as usize];
+        if let Some(entry) = scope.names.get(name) {
+            return Some(*entry);
+        }
+        match scope.parent {
+            Some(parent) => self.lookup(parent, name),
+            None => scope.imports.get(name).copied(),
+        }
+    }
+
+    /// All names seen from `scope`, for suggestions.
+    pub fn visible(&self, scope: ScopeId) -> Vec<&str> {
+        let scope = &self.scopes[scope.0 as usize];
+        let mut all: Vec<&str> = scope.names.keys().chain(scope.imports.keys()).map(|n| &**n).collect();
+        if let Some(parent) = scope.parent {
+            all.extend(self.visible(parent));
+        }
+        all
+    }
+
+    /// Whether `scope` lies in `home` or is it.
+    pub fn is_within(&self, scope: ScopeId, home: ScopeId) -> bool {
+        scope == home || self.scopes[scope.0 as usize].parent.is_some_and(|p| self.is_within(p, home))
+    }
+
+    fn define(&mut self, sources: &Sources, scope: ScopeId, name: &ast::Ident, def: Def) {
+        if name.name.is_empty() {
+            return;
+        }
+        if is_builtin_type(&name.name) || is_builtin_routine(&name.name) {
+            let message = format!("`{name}` is predeclared and cannot be defined again");
+            self.diagnostics.push(Diagnostic::error(Code::E0209, name.span, message).help("choose another name"));
+            return;
+        }
+        let scope = &mut self.scopes[scope.0 as usize];
+        if let Some(first) = scope.names.get(&name.name) {
+            self.diagnostics.push(twice(sources, name, first.span));
+            return;
+        }
+        let folded = name.name.to_ascii_lowercase();
+        if let Some((other, span)) = scope.folded.get(&folded) {
+            self.diagnostics.push(case_clash(sources, name, other, *span));
+        } else {
+            scope.folded.insert(folded, (name.name.clone(), name.span));
+        }
+        scope.names.insert(name.name.clone(), Entry { def, span: name.span });
+    }
+
+    fn item(
+        &mut self,
+        sources: &Sources,
+        item: &'a ast::Item,
+        home: ScopeId,
+        public: bool,
+        module: Option<&Arc<str>>,
+    ) {
+        let module = module.cloned();
+        let def = match item {
+            ast::Item::Module(it) => return self.module(sources, it, home, public),
+            ast::Item::Equate(it) => {
+                self.equates.push(Placed { ast: it, home, inner: home, public, module });
+                Def::Equate(self.equates.len() - 1)
+            }
+            ast::Item::Type(it) => {
+                let inner = self.inner_scope(sources, home, &it.equates);
+                self.types.push(Placed { ast: it, home, inner, public, module });
+                Def::Type(self.types.len() - 1)
+            }
+            ast::Item::Class(it) => {
+                let inner = self.inner_scope(sources, home, &it.equates);
+                self.classes.push(Placed { ast: it, home, inner, public, module });
+                Def::Class(self.classes.len() - 1)
+            }
+            ast::Item::Actor(it) => {
+                let inner = self.inner_scope(sources, home, &it.equates);
+                self.actors.push(Placed { ast: it, home, inner, public, module });
+                Def::Actor(self.actors.len() - 1)
+            }
+            ast::Item::Routine(it) => {
+                self.routines.push(Placed { ast: it, home, inner: home, public, module });
+                Def::Routine(self.routines.len() - 1)
+            }
+            ast::Item::NativeRoutine(it) => {
+                self.natives.push(Placed { ast: it, home, inner: home, public, module });
+                Def::Native(self.natives.len() - 1)
+            }
+        };
+        self.define(sources, home, item.name(), def);
+    }
+
+    /// The scope of a type or class with equates.
+    fn inner_scope(&mut self, sources: &Sources, home: ScopeId, equates: &'a [ast::Equate]) -> ScopeId {
+        if equates.is_empty() {
+            return home;
+        }
+        let scope = self.add_scope(Some(home));
+        for equate in equates {
+            self.equates.push(Placed { ast: equate, home: scope, inner: scope, public: false, module: None });
+            self.define(sources, scope, &equate.name, Def::Equate(self.equates.len() - 1));
+        }
+        scope
+    }
+
+    fn module(&mut self, sources: &Sources, module: &'a ast::Module, outer: ScopeId, public: bool) {
+        let scope = self.add_scope(Some(outer));
+        for item in &module.items {
+            let exported = public && module.exports.iter().any(|name| name.name == item.name().name);
+            self.item(sources, item, scope, exported, Some(&module.name.name));
+        }
+        for export in &module.exports {
+            match self.scopes[scope.0 as usize].names.get(&export.name).copied() {
+                Some(entry) => {
+                    let name = ast::Ident { name: export.name.clone(), span: entry.span };
+                    self.define(sources, outer, &name, entry.def);
+                }
+                None if export.name.is_empty() => {}
+                None => {
+                    let message = format!("module `{}` does not define `{export}`", module.name);
+                    self.diagnostics.push(Diagnostic::error(Code::E0208, export.span, message));
+                }
+            }
+        }
+    }
+
+    /// Public types and routines are known to clients by their names alone.
+    fn unique_public_names(&mut self, sources: &Sources) {
+        let mut seen: HashMap<Arc<str>, Span> = HashMap::new();
+        let types = self.types.iter().filter(|it| it.public).map(|it| &it.ast.name);
+        let routines = self.routines.iter().filter(|it| it.public).map(|it| &it.ast.heading.name);
+        let mut found = vec![];
+        for name in types.chain(routines) {
+            match seen.get(&name.name) {
+                // Within one file the clash has been reported by scope.
+                Some(first) if first.file != name.span.file && &*name.name != "main" => {
+                    found.push(twice(sources, name, *first));
+                }
+                Some(_) => {}
+                None => drop(seen.insert(name.name.clone(), name.span)),
+            }
+        }
+        self.diagnostics.extend(found);
+    }
+
+    fn import(
+        &mut self,
+        sources: &Sources,
+        root: &str,
+        import: &ast::Import,
+        into: ScopeId,
+        scope_of: &HashMap<FileId, ScopeId>,
+    ) {
+        if import.path.iter().any(|part| part.name.is_empty()) {
+            return;
+        }
+        let file = file_of(root, import);
+        let Some(from) = sources.find(&file).and_then(|id| scope_of.get(&id)).copied() else {
+            let path = import.path.iter().map(|p| &*p.name).collect::<Vec<_>>().join(".");
+            let span = import.path[0].span.to(import.path[import.path.len() - 1].span);
+            let message = format!("there is no file for `{path}`");
+            let help = format!("it would be `{file}`");
+            self.diagnostics.push(Diagnostic::error(Code::E0208, span, message).help(help));
+            return;
+        };
+        let there = &self.scopes[from.0 as usize].names;
+        let mut brought = vec![];
+        match &import.names {
+            None => {
+                let mut all: Vec<_> = there.iter().map(|(name, entry)| (name.clone(), *entry)).collect();
+                all.sort_by_key(|(_, entry)| entry.span.start);
+                // `main` is the entry of its own file.
+                all.retain(|(name, _)| &**name != "main");
+                brought.extend(all.into_iter().map(|(name, entry)| (name, entry, import.span)));
+            }
+            Some(names) => {
+                for (name, here) in names {
+                    match there.get(&name.name) {
+                        Some(entry) => brought.push((here.name.clone(), *entry, here.span)),
+                        None if name.name.is_empty() => {}
+                        None => {
+                            let message = format!("`{file}` has no public name `{name}`");
+                            self.diagnostics.push(Diagnostic::error(Code::E0208, name.span, message));
+                        }
+                    }
+                }
+            }
+        }
+        for (name, entry, span) in brought {
+            let scope = &mut self.scopes[into.0 as usize];
+            let other = scope.names.get(&name).or(scope.imports.get(&name));
+            match other {
+                Some(other) if other.def != entry.def => {
+                    let message = format!("the imported name `{name}` is taken already");
+                    let diagnostic = Diagnostic::error(Code::E0212, span, message)
+                        .label(other.span, "this is the other one")
+                        .help(format!("import it under another name: `({name} as …)`"));
+                    self.diagnostics.push(diagnostic);
+                }
+                Some(_) => {}
+                None => drop(scope.imports.insert(name, entry)),
+            }
+        }
+    }
+}
+
+/// The text that `import` names.
+pub(crate) fn file_of(root: &str, import: &ast::Import) -> String {
+    let path = import.path.iter().map(|p| &*p.name).collect::<Vec<_>>().join("/");
+    if root.is_empty() { format!("{path}.theta") } else { format!("{root}/{path}.theta") }
+}
+
+/// E0209.
+pub(crate) fn twice(sources: &Sources, name: &ast::Ident, first: Span) -> Diagnostic {
+    let line = sources.line(first.file, first.start);
+    let place = if first.file == name.span.file {
+        format!("line {line}")
+    } else {
+        format!("line {line} of {}", sources.name(first.file))
+    };
+    Diagnostic::error(Code::E0209, name.span, format!("`{name}` is defined already ({place})"))
+        .help("choose another name")
+}
+
+/// E0103.
+pub(crate) fn case_clash(sources: &Sources, name: &ast::Ident, other: &str, span: Span) -> Diagnostic {
+    let line = sources.line(span.file, span.start);
+    Diagnostic::error(Code::E0103, name.span, format!("`{name}` differs from `{other}` (line {line}) only in letter case"))
+        .help("veneers use the capital for promises; choose another name")
+}
+
+/// The one of `names` that is most like `wanted`, if any is like it.
+pub(crate) fn similar<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let limit = wanted.len() / 3 + 1;
+    names
+        .into_iter()
+        .filter(|name| *name != wanted && name.len().abs_diff(wanted.len()) <= limit)
+        .map(|name| (distance(wanted, name), name))
+        .filter(|(distance, _)| *distance <= limit.min(3))
+        .min()
+        .map(|(_, name)| name)
+}
+
+/// Insertions, removals, replacements and swaps of neighbours between two names.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() > 64 || b.len() > 64 {
+        return usize::MAX;
+    }
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = if i == 0 || j == 0 {
+                i + j
+            } else {
+                let same = usize::from(!a[i - 1].eq_ignore_ascii_case(&b[j - 1]));
+                let mut best = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + same);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    best = best.min(rows[i - 2][j - 2] + 1);
+                }
+                best
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}
