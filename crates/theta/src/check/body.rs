@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bifrost_ir::{Const, Func, Operand, Routine as IrRoutine, SignalId, Signature, Stmt, TypeId, Var};
+use bifrost_ir::{Const, Func, Operand, Routine as IrRoutine, SignalId, Signature, Stmt, TypeId, Var, verify};
 
 use super::classes::MakerInfo;
 use super::flow::Flow;
@@ -147,6 +147,10 @@ impl<'a> Checker<'a> {
         let extra: Vec<TypeId> =
             captured.iter().map(|l| l.ty).chain(above_values.iter().map(|v| v.ty)).map(|ty| ty.unwrap_or(any)).collect();
         results.extend(&extra);
+        if results.len() > verify::VALUES_MAX || extra.len() > verify::WORDS_MAX - 2 {
+            let what = format!("a maker of more than {} variables", verify::VALUES_MAX);
+            body.cx.unsupported(last.core, &what);
+        }
         if body.flow.reachable {
             body.b.emit(Stmt::Return(values.into_iter().collect()));
         }

@@ -125,16 +125,12 @@ impl<'a> Body<'_, 'a> {
 
     /// The sequence that `..` makes of the remaining arguments.
     fn collect(&mut self, rest: Vec<(Value, Span)>, element: TypeId, span: Span) -> Operand {
-        let row = builtin::find_routine("array_new").expect("a built-in routine");
-        let make = builtin::instantiate(&mut self.cx.program, row, &[element]);
-        let array_type = self.cx.program.types.instance(TypeKind::Array(element));
-        let array = self.b.temp(Some(array_type));
-        self.b.call(Callee::Routine(make), [], [array], span.start);
-        for (value, place) in rest {
-            let op = self.convert(value, Some(element), place);
-            self.call_method(array_type, "append", vec![array.into(), op], span.start);
-        }
-        self.call_method(array_type, "to_sequence", vec![array.into()], span.start)
+        let ty = self.cx.program.types.instance(TypeKind::Sequence(element));
+        let dst = self.b.temp(Some(ty));
+        let elements = rest.into_iter().map(|(value, place)| self.convert(value, Some(element), place)).collect();
+        self.b.emit(Stmt::NewSequence { dst, elements, site: bifrost_ir::Site(span.start) });
+        self.flow.assign(dst);
+        dst.into()
     }
 
     /// Calls a method that surely exists; its result, if it has one.

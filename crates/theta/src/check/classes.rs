@@ -207,8 +207,11 @@ impl Checker<'_> {
         let mut entries: Vec<Entry> = vec![];
         for (index, routine) in ast.methods.iter().enumerate() {
             let heading = &routine.heading;
+            if self.is_generic(heading) {
+                continue;
+            }
             let signature = self.resolve_heading(&env, heading);
-            if entries.iter().any(|entry| *entry.method.name == *heading.name.name) || !heading.parms.is_empty() {
+            if entries.iter().any(|entry| *entry.method.name == *heading.name.name) {
                 continue;
             }
             let func = self.placeholder();
@@ -343,7 +346,9 @@ impl Checker<'_> {
             return;
         }
         for maker in &ast.makers {
-            self.check_maker(at, maker);
+            if !self.is_generic(&maker.heading) {
+                self.check_maker(at, maker);
+            }
         }
         for name in &ast.provides {
             if !ast.makers.iter().any(|maker| maker.heading.name.name == name.name) {

@@ -19,6 +19,9 @@ pub(crate) enum Constant {
     Str(String),
 }
 
+/// How many equates may be defined by each other in a row.
+const EQUATE_DEPTH_MAX: u32 = 64;
+
 /// The longest string constant, so that `a = b || b` cannot double without end.
 const STRING_BYTES_MAX: usize = 1 << 20;
 
@@ -57,7 +60,15 @@ impl Checker<'_> {
             }
             known => return known.clone(),
         }
+        if self.equate_depth >= EQUATE_DEPTH_MAX {
+            let name = &self.names.equates[at].ast.name;
+            let message = format!("more than {EQUATE_DEPTH_MAX} equates lead to `{name}`");
+            self.report(Diagnostic::error(Code::E0109, name.span, message));
+            self.equates[at] = Equate::Wrong;
+            return Equate::Wrong;
+        }
         self.equates[at] = Equate::Open;
+        self.equate_depth += 1;
         let value = &self.names.equates[at].ast.value;
         let env = Env::new(self.names.equates[at].inner);
         let found = if self.means_type(&env, value) {
@@ -66,6 +77,7 @@ impl Checker<'_> {
         } else {
             self.constant(&env, value).map_or(Equate::Wrong, Equate::Constant)
         };
+        self.equate_depth -= 1;
         if matches!(self.equates[at], Equate::Open) {
             self.equates[at] = found;
         }

@@ -165,6 +165,9 @@ impl Checker<'_> {
         self.check_distinct(ast.methods.iter().map(|heading| &heading.name));
         let mut methods: Vec<Method> = vec![];
         for heading in &ast.methods {
+            if self.is_generic(heading) {
+                continue;
+            }
             let signature = self.resolve_heading(&env, heading);
             if methods.iter().any(|m| *m.name == *heading.name.name) {
                 continue;
@@ -235,10 +238,10 @@ impl Checker<'_> {
                 _ => ast.heading.name.to_string(),
             };
             let public = placed.public;
-            let signature = self.resolve_heading(&env, &ast.heading);
-            if !ast.heading.parms.is_empty() {
+            if self.is_generic(&ast.heading) {
                 continue;
             }
+            let signature = self.resolve_heading(&env, &ast.heading);
             let func = self.placeholder();
             let doc = ast.heading.doc.clone();
             self.routines[at] = Some(self.program.add_routine(Routine {

@@ -70,6 +70,8 @@ pub(crate) struct Checker<'a> {
     pub classes: Vec<Option<ClassInfo>>,
     pub routines: Vec<Option<RoutineId>>,
     pub equates: Vec<Equate>,
+    /// Equates that are open, to bound the recursion over them.
+    pub equate_depth: u32,
 }
 
 /// Checks everything in `names`; the program is complete if no diagnostic is an error.
@@ -85,6 +87,7 @@ pub(crate) fn check(sources: &Sources, mut names: Names<'_>) -> (Program, Vec<Di
         program: Program::new(),
         diagnostics,
         equates,
+        equate_depth: 0,
     };
     checker.declare();
     checker.complete_types();
@@ -107,10 +110,6 @@ impl<'a> Checker<'a> {
     /// E0199 for `what`.
     pub(crate) fn unsupported(&mut self, span: Span, what: &str) {
         self.report(Diagnostic::error(Code::E0199, span, format!("`{what}` is not supported yet")));
-    }
-
-    pub(crate) fn line(&self, span: Span) -> u32 {
-        self.sources.line(span.file, span.start)
     }
 
     /// The name of a type, for messages.

@@ -32,6 +32,11 @@ impl<'a> Body<'_, 'a> {
         let mut at = 0;
         while let Some(stmt) = body.get(at) {
             at += 1;
+            if self.b.depth() + 2 >= bifrost_ir::verify::DEPTH_MAX {
+                let message = "blocks are nested too deep";
+                let help = "move an inner part, or a part of the `elseif`s, to a routine of its own";
+                return self.report(Diagnostic::error(Code::E0109, stmt.core, message).help(help));
+            }
             // What is never reached is checked, but not written.
             let dead = !self.flow.reachable;
             if dead {

@@ -1,6 +1,6 @@
 //! Types as written, and the types they mean.
 
-use bifrost_ir::{Param, SignalId, SignalSig, Signature, TypeId, TypeKind, Types};
+use bifrost_ir::{Param, SignalId, SignalSig, Signature, TypeId, TypeKind, Types, verify};
 
 use super::{Checker, Env, Equate};
 use crate::ast::{Expr, ExprKind, Formal, Heading, Ident, Signal, TypeExpr, TypeExprKind};
@@ -47,14 +47,6 @@ impl Checker<'_> {
             return None;
         };
         let ty = match entry.def {
-            Def::Type(at) if !self.names.types[at].ast.parms.is_empty() || !args.is_empty() => {
-                self.unsupported(written.span, "a type with parameters");
-                None
-            }
-            Def::Class(at) if !self.names.classes[at].ast.parms.is_empty() || !args.is_empty() => {
-                self.unsupported(written.span, "a class with parameters");
-                None
-            }
             // What keeps a type from being used has been reported where it is defined.
             Def::Type(at) => self.types[at],
             Def::Class(at) => {
@@ -67,10 +59,7 @@ impl Checker<'_> {
                 }
                 self.classes[at].as_ref().map(|class| class.ty)
             }
-            Def::Actor(_) => {
-                self.unsupported(written.span, "an actor type");
-                None
-            }
+            Def::Actor(_) => None,
             Def::Equate(at) => match self.equate(at) {
                 Equate::Type(ty) => Some(ty),
                 Equate::Constant(_) => {
@@ -85,6 +74,7 @@ impl Checker<'_> {
             }
         };
         if !args.is_empty() && ty.is_some() {
+            // A type with parameters has no type yet, so this one has none.
             let message = format!("`{name}` has no type parameters");
             self.report(Diagnostic::error(Code::E0203, written.span, message).help(format!("write `{name}`")));
         }
@@ -189,11 +179,7 @@ impl Checker<'_> {
 
     /// The signature of a heading. Wrong types become `any`; they have been reported.
     pub(crate) fn resolve_heading(&mut self, env: &Env, heading: &Heading) -> Signature {
-        if !heading.parms.is_empty() {
-            self.unsupported(heading.parms[0].span, "a routine with type parameters");
-        } else if let Some(clause) = heading.wheres.first() {
-            self.unsupported(clause.parm.span, "where");
-        }
+        self.check_limits(heading);
         self.check_distinct(heading.args.iter().map(|arg| &arg.name));
         let params = heading.args.iter().map(|arg| self.resolve_formal(env, arg)).collect();
         let types: Vec<TypeId> =
@@ -204,6 +190,40 @@ impl Checker<'_> {
         } else {
             Signature { params, results: types, yields: None, signals }
         }
+    }
+
+    /// Whether a heading is generic, which is reported.
+    pub(crate) fn is_generic(&mut self, heading: &Heading) -> bool {
+        if let Some(parm) = heading.parms.first() {
+            self.unsupported(parm.span, "a routine with type parameters");
+        } else if let Some(clause) = heading.wheres.first() {
+            self.unsupported(clause.parm.span, "where");
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// Reports headings that the IR cannot carry.
+    fn check_limits(&mut self, heading: &Heading) {
+        // One word is the receiver or routine, one the body of the loop.
+        let many = |what: &str, max: usize| format!("`{}` has more than {max} {what}", heading.name);
+        let (results, yields) = match heading.result.yields {
+            true => (0, heading.result.types.len()),
+            false => (heading.result.types.len(), 0),
+        };
+        let message = if heading.args.len() > verify::WORDS_MAX - 2 {
+            many("arguments", verify::WORDS_MAX - 2)
+        } else if results > verify::VALUES_MAX {
+            many("results", verify::VALUES_MAX)
+        } else if yields > verify::YIELDS_MAX {
+            many("results", verify::YIELDS_MAX)
+        } else if heading.signals.iter().any(|signal| signal.types.len() > verify::VALUES_MAX) {
+            many("values in an exception", verify::VALUES_MAX)
+        } else {
+            return;
+        };
+        self.report(Diagnostic::error(Code::E0109, heading.span, message).help("put some of them into an object"));
     }
 
     fn resolve_formal(&mut self, env: &Env, formal: &Formal) -> Param {

@@ -45,6 +45,11 @@ impl Builder {
         self.var("", ty)
     }
 
+    /// How many blocks are open.
+    pub fn depth(&self) -> usize {
+        self.blocks.len()
+    }
+
     pub fn emit(&mut self, stmt: Stmt) {
         self.blocks.last_mut().expect("a block is open").push(stmt);
     }

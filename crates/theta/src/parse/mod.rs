@@ -159,7 +159,7 @@ impl<'a> Parser<'a> {
         };
         let mut diagnostic =
             Diagnostic::error(Code::E0109, self.span_of(found), format!("expected {what}, found {text}"));
-        if found.tok == Tok::EndOfFile
+        if (found.tok == Tok::EndOfFile || what.starts_with("`end "))
             && let Some(open) = self.open.last()
         {
             let line = self.line(open.line_at);
@@ -306,8 +306,9 @@ impl<'a> Parser<'a> {
         let Some(open) = self.open.pop() else { return self.here() };
         let start = self.token().start;
         if !self.is(Tok::End) {
+            let what = format!("`end {}`", open.name);
             self.open.push(open);
-            self.expected("`end`");
+            self.expected(&what);
             self.open.pop();
             return Span { end: start, ..self.here() };
         }

@@ -51,7 +51,8 @@ impl Parser<'_> {
     }
 
     fn ends_body(&self) -> bool {
-        matches!(
+        self.is_heading()
+            || matches!(
             self.tok(),
             Tok::End
                 | Tok::EndOfFile
@@ -63,6 +64,21 @@ impl Parser<'_> {
                 | Tok::Module
                 | Tok::Import
         )
+    }
+
+    /// Whether a line starts with `f (a: T` or `f () returns`: the next routine, so an `end` is missing here.
+    fn is_heading(&self) -> bool {
+        if !self.is(Tok::Name) || !self.token().new_line || self.ahead(1).tok != Tok::LParen {
+            return false;
+        }
+        if self.ahead(2).tok == Tok::RParen {
+            return matches!(self.ahead(3).tok, Tok::Returns | Tok::Yields | Tok::Signals | Tok::Makes);
+        }
+        let mut at = 2;
+        while self.ahead(at).tok == Tok::Name && self.ahead(at + 1).tok == Tok::Comma {
+            at += 2;
+        }
+        self.ahead(at).tok == Tok::Name && self.ahead(at + 1).tok == Tok::Colon
     }
 
     /// `stmt`

@@ -1,0 +1,388 @@
+//! Every row of the table in section 12 of the definition that concerns what is supported: code, text,
+//! span and help, word for word.
+
+mod support;
+
+use support::check;
+
+/// A routine around statements.
+fn routine(body: &str) -> String {
+    format!("f (a: int, b: int) returns (int)\n{body}\n  return (a)\nend f\n")
+}
+
+#[test]
+fn e0101_unknown_symbol() {
+    let text = routine("  if a != b then return (1) end");
+    check(&text, &[("E0101", "unknown symbol `!`", "!=", "not-equal is written `~=`")]);
+}
+
+#[test]
+fn e0102_wrong_name_at_end() {
+    check(
+        "DataBase = type\n  size () returns (int)\nend DataBas\n",
+        &[(
+            "E0102",
+            "this `end` names `DataBas`, but `DataBase` is open here",
+            "DataBas",
+            "write `end DataBase`; opened at line 1",
+        )],
+    );
+}
+
+#[test]
+fn a_missing_end_is_found_where_it_should_be() {
+    check(
+        "module m\n  f (a: int)\n    g(a)\n  g (a: int)\n  end g\nend m\n",
+        &[("E0109", "expected `end f`, found `g`", "g", "`f`, opened at line 2, has no `end f`")],
+    );
+    check(
+        "f (a: int)\n  while a > 1 do\n    a := a - 1\nend f\ng () end g\n",
+        &[("E0109", "expected `end` of the `while` of line 2, found `end`", "end", "")],
+    );
+    check(
+        "module m\n  T = type\n    x () returns (int)\nend m\n",
+        &[("E0102", "this `end` names `m`, but `T` is open here", "m", "write `end T`; opened at line 2")],
+    );
+}
+
+#[test]
+fn e0103_letter_case() {
+    check(
+        "point = type\n  x () returns (int)\n  X () returns (int)\nend point\n",
+        &[(
+            "E0103",
+            "`X` differs from `x` (line 2) only in letter case",
+            "X",
+            "veneers use the capital for promises; choose another name",
+        )],
+    );
+}
+
+#[test]
+fn e0104_reserved_word() {
+    check(
+        "Part = type\n  type () returns (string)\n  id () returns (int)\nend Part\n",
+        &[("E0104", "`type` is a reserved word", "type", "choose another name, for example `kind`")],
+    );
+}
+
+#[test]
+fn e0105_declaration_of_c() {
+    check(
+        &routine("  int sum = 0\n  a := sum"),
+        &[("E0105", "a declaration is written `name: type := value`", "int sum = 0", "write `sum: int := 0`")],
+    );
+}
+
+#[test]
+fn e0106_comparison_as_statement() {
+    check(
+        &routine("  sum: int := 0\n  sum = sum + a"),
+        &[(
+            "E0106",
+            "this compares `sum` with a value and drops the answer",
+            "sum = sum + a",
+            "to assign, write `sum := sum + a`",
+        )],
+    );
+}
+
+#[test]
+fn e0107_type_before_variable() {
+    check(
+        &routine("  for int: i in 1.to(a) do b := b + i end"),
+        &[(
+            "E0107",
+            "`int` is a type; the loop variable comes first",
+            "int: i",
+            "write `for i: int in … do … end`",
+        )],
+    );
+}
+
+#[test]
+fn e0108_word_after_end() {
+    check(
+        &routine("  for i: int in 1.to(a) do b := b + i end for"),
+        &[("E0108", "`for` does not belong after `end`", "for", "write `end`")],
+    );
+    check(
+        &routine("  while a > b do b := b + 1 end while\n  if a = b then b := 1 end if\n  b := 2"),
+        &[
+            ("E0108", "`while` does not belong after `end`", "while", "write `end`"),
+            ("E0108", "`if` does not belong after `end`", "if", "write `end`"),
+        ],
+    );
+    check(&routine("  for i: int in 1.to(a) do b := i end for j: int in 1.to(b) do a := j end"), &[]);
+}
+
+#[test]
+fn e0110_chained_comparison() {
+    check(
+        &routine("  if 1 < a < b then b := 1 end"),
+        &[("E0110", "comparisons cannot be chained", "<", "join two comparisons with `&`: `a < b & b < c`")],
+    );
+}
+
+const INT_LIST: &str = "IntList = type
+  first () returns (int) signals (empty)   next () returns (IntList) signals (empty)
+end IntList
+";
+
+#[test]
+fn e0201_no_such_method() {
+    check(
+        &format!("{INT_LIST}f (l: IntList) returns (int)\n  return (l.frist())\nend f\n"),
+        &[(
+            "E0201",
+            "type `IntList` has no method `frist`",
+            "frist",
+            "a method with a similar name exists: `first`",
+        )],
+    );
+}
+
+#[test]
+fn e0202_wrong_type() {
+    check(
+        &routine("  n: int := \"a\""),
+        &[(
+            "E0202",
+            "expected `int`, found `string`",
+            "\"a\"",
+            "`string` has `to_int () signals (bad_format, overflow)`",
+        )],
+    );
+}
+
+const DATA_BASE: &str = "DataElem = type name () returns (string) end DataElem
+DataBase = type
+  fetch (user: string) returns (DataElem) signals (not_found)
+  users () yields (DataElem)
+end DataBase
+";
+
+#[test]
+fn e0203_wrong_number_of_arguments() {
+    check(
+        &format!("{DATA_BASE}f (d: DataBase)\n  d.fetch()\nend f\n"),
+        &[(
+            "E0203",
+            "`fetch` takes 1 argument, 0 given",
+            "()",
+            "`fetch (user: string) returns (DataElem) signals (not_found)`",
+        )],
+    );
+}
+
+#[test]
+fn e0204_missing_method() {
+    let class = "ArrayDB = class implements DataBase
+  elems: array[DataElem]
+  fetch (user: string) returns (DataElem) signals (not_found)
+    signal not_found
+  end fetch
+end ArrayDB\n";
+    check(
+        &format!("{DATA_BASE}{class}"),
+        &[(
+            "E0204",
+            "class `ArrayDB` does not implement `users () yields (DataElem)` of `DataBase`",
+            "ArrayDB",
+            "add the method, or an instance variable `users`",
+        )],
+    );
+}
+
+#[test]
+fn e0205_restated_method() {
+    let heading = "fetch (user: string) returns (DataElem) signals (not_found, denied)";
+    check(
+        &format!("{DATA_BASE}SafeBase = type < DataBase\n  {heading}\nend SafeBase\n"),
+        &[(
+            "E0205",
+            "`fetch` does not conform to `DataBase.fetch`: it may signal `denied`",
+            heading,
+            "a subtype may signal only `not_found`",
+        )],
+    );
+}
+
+#[test]
+fn e0207_iterator_outside_for() {
+    check(
+        &routine("  b := 1.to(9)"),
+        &[(
+            "E0207",
+            "`to` is an iterator and can only be called in a `for`",
+            "1.to(9)",
+            "write `for i: int in 1.to(9) do … end`",
+        )],
+    );
+}
+
+#[test]
+fn e0208_unknown_name() {
+    check(&routine("  b := nothing"), &[("E0208", "unknown name `nothing`", "nothing", "")]);
+    check(&routine("  b := ff(1, 2)\n  limit: int := 3\n  b := limt"), &[
+        ("E0208", "unknown name `ff`", "ff", "a similar name exists: `f`"),
+        ("E0208", "unknown name `limt`", "limt", "a similar name exists: `limit`"),
+    ]);
+}
+
+#[test]
+fn e0209_defined_twice() {
+    check(
+        "f () end f\ng () end g\nf () end f\n",
+        &[("E0209", "`f` is defined already (line 1)", "f", "choose another name")],
+    );
+}
+
+#[test]
+fn e0210_number_of_results() {
+    let two = "divide (a: int, b: int) returns (int, int) signals (zero)\n  return (a / b, a // b) resignal zero\nend divide\n";
+    check(two, &[]);
+    check(
+        &format!("{two}{}", routine("  q, r, s: int := divide(7, 2)")),
+        &[("E0210", "3 variables, but 2 values", "q, r, s: int := divide(7, 2)", "")],
+    );
+    check(&format!("{two}{}", routine("  q, r: int := divide(7, 2)\n  a := q + r")), &[]);
+}
+
+#[test]
+fn e0211_hides_a_name() {
+    check(
+        &routine("  if a > 1 then\n    b: int := 1\n  end"),
+        &[("E0211", "`b` hides the variable of line 1", "b", "choose another name")],
+    );
+    check(
+        &routine("  string: int := 1"),
+        &[("E0211", "`string` hides the type of that name", "string", "choose another name")],
+    );
+}
+
+#[test]
+fn e0214_initialisers() {
+    let class = "P = type x () returns (int) end P\nC = class implements P\n  x, y: int\nend C\n";
+    check(
+        &format!("{class}make_p () returns (P)\n  return (C{{x := 1, z := 2}})\nend make_p\n"),
+        &[
+            ("E0214", "`C` needs initialiser for `y`", "C{x := 1, z := 2}", "add `y := …`"),
+            (
+                "E0214",
+                "class `C` has no instance variable `z` of its own",
+                "z",
+                "a similar name exists: `x`",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn e0301_use_before_assignment() {
+    check(
+        "f (a: int) returns (int)\n  total: int\n  if a > 1 then total := 1 end\n  return (total)\nend f\n",
+        &[(
+            "E0301",
+            "`total` may be used before it has a value",
+            "total",
+            "assign it on every path, for example at its declaration",
+        )],
+    );
+    check(
+        "f (a: int) returns (int)\n  total: int\n  if a > 1 then total := 1 else signal failure(\"\") end\n  return (total)\nend f\n",
+        &[],
+    );
+}
+
+#[test]
+fn e0302_path_without_return() {
+    check(
+        "nth (n: int) returns (int)\n  if n > 1 then return (1) end\nend nth\n",
+        &[(
+            "E0302",
+            "`nth` can reach its end without returning a value",
+            "end nth",
+            "add `return (…)` or `signal …`",
+        )],
+    );
+    check("nth (n: int) returns (int)\n  while true do\n    n := n + 1\n    if n > 9 then return (n) end\n  end\nend nth\n", &[]);
+}
+
+#[test]
+fn e0303_signal_not_declared() {
+    check(
+        "put (n: int)\n  if n > 1 then signal full end\nend put\n",
+        &[("E0303", "`put` does not list `full`", "full", "add `signals (full)` to the heading")],
+    );
+}
+
+#[test]
+fn e0304_handler_for_nothing() {
+    check(
+        &format!("{DATA_BASE}f (d: DataBase)\n  d.fetch(\"a\") except when not_foud: end\nend f\n"),
+        &[("E0304", "nothing in this statement can raise `not_foud`", "not_foud", "it can raise `not_found`")],
+    );
+}
+
+#[test]
+fn e0306_assignment_in_an_immutable_object() {
+    let text = "N = immutable type name () returns (string) end N
+C = class implements N
+  name: string
+  change ()
+    name := \"b\"
+  end change
+end C
+";
+    check(
+        text,
+        &[(
+            "E0306",
+            "`name` belongs to an immutable type and is set only by a constructor or maker",
+            "name",
+            "build a new object instead",
+        )],
+    );
+}
+
+#[test]
+fn e0307_instance_variable_out_of_reach() {
+    let text = "N = type size () returns (int) end N
+module m exports make_n
+  C = class implements N
+    size, hidden: int
+  end C
+  make_n () returns (N) return (C{size := 1, hidden := 2}) end make_n
+end m
+f (n: N) returns (int)
+  return (n.hidden)
+end f
+";
+    check(
+        text,
+        &[(
+            "E0307",
+            "`hidden` is an instance variable of class `C` and out of reach here",
+            "hidden",
+            "an object of type `N` is known by its methods only",
+        )],
+    );
+}
+
+#[test]
+fn e0308_exit_without_handler() {
+    check(
+        &routine("  exit done"),
+        &[("E0308", "no handler in `f` takes `done`", "done", "write `… except when done: … end` around it")],
+    );
+    check(&routine("  begin\n    exit done(1)\n  end except when done (n: int): b := n end"), &[]);
+}
+
+#[test]
+fn e0309_break_outside_a_loop() {
+    check(
+        &routine("  break"),
+        &[("E0309", "`break` outside a loop", "break", "it leaves the innermost `while` or `for` around it")],
+    );
+}
