@@ -4,7 +4,7 @@
 //! outwards: own scope, enclosing module, file, imports. Locals and instance variables come before
 //! all of these and are the business of `check`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::ast;
@@ -226,8 +226,9 @@ impl<'a> Names<'a> {
 
     fn module(&mut self, sources: &Sources, module: &'a ast::Module, outer: ScopeId, public: bool) {
         let scope = self.add_scope(Some(outer));
+        let exports: HashSet<&str> = module.exports.iter().map(|name| &*name.name).collect();
         for item in &module.items {
-            let exported = public && module.exports.iter().any(|name| name.name == item.name().name);
+            let exported = public && exports.contains(&*item.name().name);
             self.item(sources, item, scope, exported, Some(&module.name.name));
         }
         for export in &module.exports {
@@ -355,6 +356,8 @@ pub(crate) fn similar<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>
     let limit = wanted.len() / 3 + 1;
     names
         .into_iter()
+        // Suggestions are worth a moment, not more.
+        .take(2000)
         .filter(|name| *name != wanted && name.len().abs_diff(wanted.len()) <= limit)
         .map(|name| (distance(wanted, name), name))
         .filter(|(distance, _)| *distance <= limit.min(3))

@@ -1,11 +1,12 @@
 //! One body being checked and written: its locals, its handlers, its variables in scope.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bifrost_ir::{Const, Func, Operand, Routine as IrRoutine, SignalId, Signature, Stmt, TypeId, Var, verify};
 
 use super::classes::MakerInfo;
-use super::flow::Flow;
+use super::flow::{Flow, Slot};
 use super::{Checker, Env};
 use crate::ast::{self, Expr, Handler, Ident, StmtKind};
 use crate::diagnostic::{Code, Diagnostic};
@@ -38,6 +39,7 @@ pub(crate) enum Role {
 pub(crate) struct Local {
     pub name: Arc<str>,
     pub var: Var,
+    pub slot: Slot,
     pub ty: Option<TypeId>,
     pub span: Span,
 }
@@ -70,6 +72,9 @@ pub(crate) struct Body<'c, 'a> {
     pub name: Arc<str>,
     pub signature: Signature,
     pub locals: Vec<Local>,
+    /// For each name, in lower case, its place in `locals`.
+    places: HashMap<String, usize>,
+    slots: u32,
     /// For each open scope the number of locals outside it.
     pub scopes: Vec<usize>,
     pub flow: Flow,
@@ -136,7 +141,7 @@ impl<'a> Checker<'a> {
         let above_values = made.then.as_ref().map_or(vec![], |(_, values)| values.clone());
         let mut captured = vec![];
         if then.is_some() {
-            captured = body.locals.iter().filter(|l| body.flow.is_assigned(l.var)).cloned().collect();
+            captured = body.locals.iter().filter(|l| body.flow.is_assigned(l.slot)).cloned().collect();
         }
         values.extend(captured.iter().map(|local| Operand::Var(local.var)));
         values.extend(above_values.iter().map(|value| value.op));
@@ -201,11 +206,8 @@ impl<'a> Checker<'a> {
     ) -> Func {
         let mut body = Body::new(self, env, Role::Then, Some(at), name.to_owned(), maker, signature);
         for (index, local) in captured.iter().enumerate() {
-            let var = Var::from_u32(index as u32 + 1);
-            body.locals.push(Local { var, ..local.clone() });
-        }
-        for index in 0..body.signature.params.len() {
-            body.flow.assign(Var::from_u32(index as u32 + 1));
+            let name = Ident { name: local.name.clone(), span: local.span };
+            body.add_local(&name, Var::from_u32(index as u32 + 1), local.ty);
         }
         if let Some(above) = above {
             let count = body.signature.params.len();
@@ -230,10 +232,7 @@ impl<'c, 'a> Body<'c, 'a> {
     ) -> Self {
         let with_self = matches!(role, Role::Method | Role::Then);
         let receiver = class.filter(|_| with_self).and_then(|at| cx.classes[at].as_ref()).map(|info| info.ty);
-        let mut flow = Flow::start();
-        if receiver.is_some() {
-            flow.assign(Var::from_u32(0));
-        }
+        let flow = Flow::start();
         Body {
             cx,
             env,
@@ -243,6 +242,8 @@ impl<'c, 'a> Body<'c, 'a> {
             name: name.clone(),
             signature,
             locals: vec![],
+            places: HashMap::new(),
+            slots: 0,
             scopes: vec![],
             flow,
             loops: vec![],
@@ -254,10 +255,9 @@ impl<'c, 'a> Body<'c, 'a> {
         let first = usize::from(self.role == Role::Method);
         for (index, name) in names.enumerate() {
             let var = Var::from_u32((first + index) as u32);
-            let ty = self.signature.params.get(index).map(|param| param.ty);
+            let ty = self.signature.params.get(index).and_then(|param| self.cx.known(param.ty));
             self.check_new_name(name, false);
-            self.locals.push(Local { name: name.name.clone(), var, ty, span: name.span });
-            self.flow.assign(var);
+            self.add_local(name, var, ty);
         }
     }
 
@@ -283,18 +283,45 @@ impl<'c, 'a> Body<'c, 'a> {
 
     pub fn exit(&mut self) {
         let count = self.scopes.pop().unwrap_or(0);
-        self.locals.truncate(count);
+        for (at, local) in self.locals.drain(count..).enumerate() {
+            let key = local.name.to_ascii_lowercase();
+            if self.places.get(&key) == Some(&(count + at)) {
+                self.places.remove(&key);
+            }
+        }
     }
 
     pub fn local(&self, name: &str) -> Option<&Local> {
-        self.locals.iter().rev().find(|local| &*local.name == name)
+        let place = self.places.get(&name.to_ascii_lowercase())?;
+        Some(&self.locals[*place]).filter(|local| &*local.name == name)
+    }
+
+    /// Adds a local with a value.
+    fn add_local(&mut self, name: &Ident, var: Var, ty: Option<TypeId>) {
+        let slot = self.unassigned_local(name, var, ty);
+        self.flow.assign(slot);
+    }
+
+    fn unassigned_local(&mut self, name: &Ident, var: Var, ty: Option<TypeId>) -> Slot {
+        let slot = Slot(self.slots);
+        self.slots += 1;
+        // A name that is taken has been reported; the first one keeps it.
+        self.places.entry(name.name.to_ascii_lowercase()).or_insert(self.locals.len());
+        self.locals.push(Local { name: name.name.clone(), var, slot, ty, span: name.span });
+        slot
     }
 
     /// A new local, not assigned yet.
-    pub fn declare(&mut self, name: &Ident, ty: Option<TypeId>) -> Var {
+    pub fn declare(&mut self, name: &Ident, ty: Option<TypeId>) -> (Var, Slot) {
         self.check_new_name(name, true);
         let var = self.b.var(&name.name, ty);
-        self.locals.push(Local { name: name.name.clone(), var, ty, span: name.span });
+        (var, self.unassigned_local(name, var, ty))
+    }
+
+    /// A new local that has a value from the start.
+    pub fn declare_assigned(&mut self, name: &Ident, ty: Option<TypeId>) -> Var {
+        let (var, slot) = self.declare(name, ty);
+        self.flow.assign(slot);
         var
     }
 
@@ -304,8 +331,8 @@ impl<'c, 'a> Body<'c, 'a> {
             return;
         }
         let sources = self.cx.sources;
-        let same = self.locals.iter().enumerate().find(|(_, l)| l.name.eq_ignore_ascii_case(&name.name));
-        if let Some((at, other)) = same {
+        if let Some(at) = self.places.get(&name.name.to_ascii_lowercase()).copied() {
+            let other = &self.locals[at];
             // Equal parameters have been reported with the heading.
             if !local {
                 return;
@@ -383,7 +410,7 @@ impl<'c, 'a> Body<'c, 'a> {
     /// The value as one of type `wanted`; reports at `span` if it is none.
     pub fn convert(&mut self, value: Value, wanted: Option<TypeId>, span: Span) -> Operand {
         if let (Some(found), Some(wanted)) = (value.ty, wanted)
-            && !self.cx.program.types.is_subtype(found, wanted)
+            && !self.cx.below(found, wanted)
         {
             let diagnostic = self.mismatch(found, wanted, span);
             self.report(diagnostic);

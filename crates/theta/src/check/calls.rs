@@ -64,12 +64,9 @@ impl<'a> Body<'_, 'a> {
         }
         self.raise(&target.signature);
         let dsts: Vec<_> = target.signature.results.iter().map(|ty| self.b.temp(Some(*ty))).collect();
-        for var in &dsts {
-            self.flow.assign(*var);
-        }
         self.b.call(target.callee, operands, dsts.iter().copied(), expr.span.start);
         let results = target.signature.results.iter();
-        Some(dsts.into_iter().zip(results).map(|(var, ty)| Value { op: var.into(), ty: Some(*ty) }).collect())
+        Some(dsts.into_iter().zip(results).map(|(var, ty)| Value { op: var.into(), ty: self.cx.known(*ty) }).collect())
     }
 
     /// Callee and operands of a call, the receiver first.
@@ -129,7 +126,6 @@ impl<'a> Body<'_, 'a> {
         let dst = self.b.temp(Some(ty));
         let elements = rest.into_iter().map(|(value, place)| self.convert(value, Some(element), place)).collect();
         self.b.emit(Stmt::NewSequence { dst, elements, site: bifrost_ir::Site(span.start) });
-        self.flow.assign(dst);
         dst.into()
     }
 
@@ -138,9 +134,6 @@ impl<'a> Body<'_, 'a> {
         let Some(method) = self.cx.program.types.find_method(ty, name) else { return nothing() };
         let results = self.cx.program.types.method(method).signature.results.clone();
         let dsts: Vec<_> = results.iter().map(|ty| self.b.temp(Some(*ty))).collect();
-        for var in &dsts {
-            self.flow.assign(*var);
-        }
         self.b.call(Callee::Method(method), operands, dsts.iter().copied(), site);
         dsts.first().map_or(nothing(), |var| (*var).into())
     }
@@ -368,7 +361,7 @@ impl<'a> Body<'_, 'a> {
 
     /// The instance variable `name` of objects of type `ty`, if code here can reach it: class, field, type.
     pub fn visible_ivar(&self, ty: TypeId, name: &str) -> Option<(usize, u32, Option<TypeId>)> {
-        let at = self.cx.classes.iter().position(|c| c.as_ref().is_some_and(|info| info.ty == ty))?;
+        let at = *self.cx.class_at.get(&ty)?;
         if !self.cx.names.is_within(self.env.scope, self.cx.names.classes[at].home) {
             return None;
         }
@@ -478,7 +471,6 @@ impl<'a> Body<'_, 'a> {
         let mut dsts = vec![];
         for ty in results {
             let var = self.b.temp(Some(ty));
-            self.flow.assign(var);
             dsts.push(var);
             values.push(Value { op: var.into(), ty: Some(ty) });
         }
@@ -507,7 +499,6 @@ impl<'a> Body<'_, 'a> {
         let made = self.initialise(at, inits, maker, expr.span);
         let Some((id, ty)) = self.cx.classes[at].as_ref().map(|info| (info.id, info.ty)) else { return self.wrong() };
         let object = self.b.temp(Some(ty));
-        self.flow.assign(object);
         let site = bifrost_ir::Site(expr.span.start);
         self.b.emit(Stmt::New { dst: object, class: id, fields: made.fields, site });
         if let Some((name, values)) = made.then {

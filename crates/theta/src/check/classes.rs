@@ -12,9 +12,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{ClassId, Field, FuncId, Method, MethodId, MethodRef, RoutineId, Signature, Supertype, TypeId, TypeKind, Types};
+use bifrost_ir::{ClassId, Field, FuncId, Method, MethodId, MethodRef, RoutineId, Signature, Supertype, TypeId, TypeKind};
 
-use super::items::{method, renamed};
+use super::items::{CHAIN_MAX, MEMBERS_MAX, method, renamed};
 use super::{Checker, Env};
 use crate::ast::{self, Ident};
 use crate::diagnostic::{Code, Diagnostic};
@@ -93,6 +93,7 @@ impl Checker<'_> {
             self.link_class(at);
         }
         let order = self.classes_in_order();
+        self.link_subclasses(&order);
         for at in &order {
             self.complete_variables(*at);
         }
@@ -160,6 +161,27 @@ impl Checker<'_> {
         order
     }
 
+    /// Notes who inherits from whom, and cuts chains that are too long.
+    fn link_subclasses(&mut self, order: &[usize]) {
+        self.subclasses = vec![vec![]; self.classes.len()];
+        let mut height = vec![0; self.classes.len()];
+        for at in order {
+            let Some(up) = self.classes[*at].as_ref().and_then(|info| info.superclass) else { continue };
+            height[*at] = height[up] + 1;
+            if height[*at] <= CHAIN_MAX {
+                self.subclasses[up].push(*at);
+                continue;
+            }
+            height[*at] = 0;
+            let name = &self.names.classes[*at].ast.name;
+            let message = format!("class `{name}` has more than {CHAIN_MAX} classes above each other");
+            self.report(Diagnostic::error(Code::E0109, name.span, message));
+            if let Some(info) = &mut self.classes[*at] {
+                info.superclass = None;
+            }
+        }
+    }
+
     fn complete_variables(&mut self, at: usize) {
         let Some(info) = &self.classes[at] else { return };
         let (id, ty, superclass) = (info.id, info.ty, info.superclass);
@@ -168,12 +190,15 @@ impl Checker<'_> {
         self.check_distinct(ast.ivars.iter().map(|ivar| &ivar.name));
         let above = superclass.and_then(|up| self.classes[up].as_ref().map(|info| info.id));
         let mut fields = above.map_or(vec![], |up| self.program.classes[up].fields.clone());
+        if fields.len() + ast.ivars.len() > MEMBERS_MAX {
+            return self.too_many(&ast.name);
+        }
         let first_field = fields.len() as u32;
         let mut ivars = vec![];
         for ivar in &ast.ivars {
-            let ty = self.resolve_type(&env, &ivar.ty);
-            fields.push(Field { name: ivar.name.name.to_string(), ty: ty.unwrap_or(Types::ANY) });
-            ivars.push(Ivar { name: ivar.name.name.clone(), ty, span: ivar.name.span });
+            let ty = self.resolve_type_or_wrong(&env, &ivar.ty);
+            fields.push(Field { name: ivar.name.name.to_string(), ty });
+            ivars.push(Ivar { name: ivar.name.name.clone(), ty: self.known(ty), span: ivar.name.span });
         }
         let class = &mut self.program.classes[id];
         (class.fields, class.superclass) = (fields, above);
@@ -188,6 +213,21 @@ impl Checker<'_> {
     fn complete_class(&mut self, at: usize) {
         let Some(info) = &self.classes[at] else { return };
         let (id, ty) = (info.id, info.ty);
+        let ast = self.names.classes[at].ast;
+        let most = [ast.methods.len(), ast.makers.len(), ast.provides.len(), ast.hides.len(), ast.implements.len()];
+        if most.into_iter().any(|count| count > MEMBERS_MAX) {
+            return self.too_many(&ast.name);
+        }
+        let required = self.program.types.def(ty).supertypes.iter().map(|up| self.program.types.def(up.ty).methods.len());
+        let above = info.superclass.and_then(|up| self.classes[up].as_ref());
+        let inherited = above.map_or(0, |up| self.program.types.def(up.ty).methods.len());
+        let count = required.sum::<usize>() + inherited + ast.methods.len();
+        if count > 4 * MEMBERS_MAX {
+            return self.too_many(&ast.name);
+        }
+        if !self.may_add_methods(count, ast.name.span) {
+            return;
+        }
         let mut entries = self.own_methods(at);
         self.inherit(at, &mut entries);
         for up in self.program.types.def(ty).supertypes.clone() {
@@ -306,7 +346,7 @@ impl Checker<'_> {
                 let (field, ivar) = info.ivar(&required.name)?;
                 // A variable of a wrong type has been reported; one more report would not help.
                 let ty = ivar.ty.unwrap_or(*result);
-                if !self.program.types.is_subtype(ty, *result) {
+                if !self.below(ty, *result) {
                     return None;
                 }
                 let signature = Signature { results: vec![ty], ..Signature::default() };
@@ -315,7 +355,7 @@ impl Checker<'_> {
             ([param], []) if !info.immutable => {
                 let (field, ivar) = info.ivar(required.name.strip_prefix("set_")?)?;
                 let ty = ivar.ty.unwrap_or(param.ty);
-                if !self.program.types.is_subtype(param.ty, ty) {
+                if !self.below(param.ty, ty) {
                     return None;
                 }
                 let signature = Signature { params: vec![param.clone()], ..Signature::default() };
@@ -375,13 +415,17 @@ impl Checker<'_> {
         let id = self.program.types.def_mut(info.ty).methods.push(hidden);
         let mut reached: Vec<(usize, MethodRef)> = vec![(at, MethodRef { ty: info.ty, method: id })];
         while let Some((above, from)) = reached.pop() {
-            for below in 0..self.classes.len() {
-                let Some(sub) = self.classes[below].clone().filter(|sub| sub.superclass == Some(above)) else { continue };
+            for below in self.subclasses[above].clone() {
+                let name_span = self.names.classes[below].ast.name.span;
+                let Some((id, ty)) = self.classes[below].as_ref().map(|sub| (sub.id, sub.ty)) else { continue };
+                if !self.may_add_methods(1, name_span) {
+                    break;
+                }
                 let mut inherited = method(name, signature.clone(), vec![from], "");
                 inherited.public = false;
-                self.program.classes[sub.id].bodies.push(func);
-                let id = self.program.types.def_mut(sub.ty).methods.push(inherited);
-                reached.push((below, MethodRef { ty: sub.ty, method: id }));
+                self.program.classes[id].bodies.push(func);
+                let method = self.program.types.def_mut(ty).methods.push(inherited);
+                reached.push((below, MethodRef { ty, method }));
             }
         }
         id
@@ -389,9 +433,9 @@ impl Checker<'_> {
 }
 
 impl ClassInfo {
-    /// Whether this class stands above the one whose own type is `ty`.
-    pub fn superclass_of(&self, ty: TypeId, classes: &[Option<ClassInfo>]) -> bool {
-        let mut next = classes.iter().flatten().find(|info| info.ty == ty).and_then(|info| info.superclass);
+    /// Whether this class stands above the one at position `below`.
+    pub fn superclass_of(&self, below: Option<usize>, classes: &[Option<ClassInfo>]) -> bool {
+        let mut next = below.and_then(|at| classes[at].as_ref()).and_then(|info| info.superclass);
         while let Some(info) = next.and_then(|at| classes[at].as_ref()) {
             if info.ty == self.ty {
                 return true;

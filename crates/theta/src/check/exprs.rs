@@ -109,13 +109,13 @@ impl<'a> Body<'_, 'a> {
             return self.wrong();
         }
         if let Some(local) = self.local(&name.name) {
-            let (var, ty) = (local.var, local.ty);
-            if !self.flow.is_assigned(var) {
+            let (var, slot, ty) = (local.var, local.slot, local.ty);
+            if !self.flow.is_assigned(slot) {
                 let message = format!("`{name}` may be used before it has a value");
                 let help = "assign it on every path, for example at its declaration";
                 self.report(Diagnostic::error(Code::E0301, name.span, message).help(help));
                 // One report for each variable is enough.
-                self.flow.assign(var);
+                self.flow.assign(slot);
             }
             return Value { op: var.into(), ty };
         }
@@ -166,7 +166,6 @@ impl<'a> Body<'_, 'a> {
     fn get(&mut self, object: Value, at: usize, field: u32, ty: Option<TypeId>) -> Value {
         let Some(class) = self.cx.classes[at].as_ref().map(|info| info.id) else { return self.wrong() };
         let dst = self.b.temp(ty);
-        self.flow.assign(dst);
         self.b.emit(Stmt::Get { dst, object: object.op, class, field });
         Value { op: dst.into(), ty }
     }
@@ -193,10 +192,11 @@ impl<'a> Body<'_, 'a> {
     /// E0307 for an instance variable out of reach, E0201 for a name that does not exist.
     pub fn no_selection(&self, ty: TypeId, name: &Ident) -> Diagnostic {
         let types = &self.cx.program.types;
+        let at = self.cx.class_at.get(&ty).copied();
         let owner = self.cx.classes.iter().flatten().find(|info| {
             let below = types.is_subtype(info.ty, ty);
             // The own type of a subclass hides the variables of its superclasses.
-            let above = info.superclass_of(ty, &self.cx.classes);
+            let above = info.superclass_of(at, &self.cx.classes);
             (below || above) && info.ivar(&name.name).is_some()
         });
         match owner {
@@ -209,7 +209,7 @@ impl<'a> Body<'_, 'a> {
             None => {
                 let text = format!("type `{}` has no instance variable `{name}`", types.name(ty));
                 let mut diagnostic = Diagnostic::error(Code::E0201, name.span, text);
-                let own = self.cx.classes.iter().flatten().find(|info| info.ty == ty);
+                let own = at.and_then(|at| self.cx.classes[at].as_ref());
                 let names = own.into_iter().flat_map(|info| info.ivars.iter().map(|ivar| &*ivar.name));
                 diagnostic.help = crate::resolve::similar(&name.name, names)
                     .map(|n| format!("an instance variable with a similar name exists: `{n}`"))
@@ -267,12 +267,9 @@ impl<'a> Body<'_, 'a> {
         }
         self.raise(&signature);
         let dsts: Vec<_> = signature.results.iter().map(|ty| self.b.temp(Some(*ty))).collect();
-        for var in &dsts {
-            self.flow.assign(*var);
-        }
         self.b.call(Callee::Method(found), operands, dsts.iter().copied(), span.start);
         match (dsts.first(), signature.results.first()) {
-            (Some(var), Some(ty)) => Value { op: (*var).into(), ty: Some(*ty) },
+            (Some(var), Some(ty)) => Value { op: (*var).into(), ty: self.cx.known(*ty) },
             _ => Value { op: nothing(), ty: Some(Types::NULL) },
         }
     }
@@ -317,7 +314,6 @@ impl<'a> Body<'_, 'a> {
         let known = self.b.close();
         let (then, otherwise) = if op == Binary::And { (evaluated, known) } else { (known, evaluated) };
         self.b.emit(Stmt::If { test: left.op, then, otherwise });
-        self.flow.assign(result);
         Value { op: result.into(), ty: Some(Types::BOOL) }
     }
 }

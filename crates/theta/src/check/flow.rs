@@ -1,6 +1,8 @@
 //! What is known at a point of a body: whether it is reached, and which variables have values.
 
-use bifrost_ir::Var;
+/// A local variable, counted from 0 in its body. Temporaries have none: they are never read before they are filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Slot(pub u32);
 
 /// What is known at one point.
 #[derive(Clone, Debug, Default)]
@@ -16,18 +18,18 @@ impl Flow {
         Flow { reachable: true, assigned: vec![] }
     }
 
-    /// Notes that `var` has a value.
-    pub fn assign(&mut self, var: Var) {
-        let (word, bit) = (var.as_u32() as usize / 64, var.as_u32() % 64);
+    /// Notes that `slot` has a value.
+    pub fn assign(&mut self, slot: Slot) {
+        let (word, bit) = (slot.0 as usize / 64, slot.0 % 64);
         if self.assigned.len() <= word {
             self.assigned.resize(word + 1, 0);
         }
         self.assigned[word] |= 1 << bit;
     }
 
-    /// Whether `var` has a value on every path to here; true where no path leads.
-    pub fn is_assigned(&self, var: Var) -> bool {
-        let (word, bit) = (var.as_u32() as usize / 64, var.as_u32() % 64);
+    /// Whether `slot` has a value on every path to here; true where no path leads.
+    pub fn is_assigned(&self, slot: Slot) -> bool {
+        let (word, bit) = (slot.0 as usize / 64, slot.0 % 64);
         !self.reachable || self.assigned.get(word).is_some_and(|bits| bits & (1 << bit) != 0)
     }
 

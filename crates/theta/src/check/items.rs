@@ -14,7 +14,13 @@ use crate::resolve::similar;
 use crate::source::Span;
 
 /// How long a chain of supertypes or superclasses may be.
-const CHAIN_MAX: u32 = 128;
+pub(crate) const CHAIN_MAX: u32 = 128;
+
+/// Methods, variables or supertypes of one type or class.
+pub(crate) const MEMBERS_MAX: usize = 1000;
+
+/// Ways up from one type; the subtype relation walks them all.
+const WAYS_MAX: u32 = 1000;
 
 impl Checker<'_> {
     /// Makes the types and classes, still empty, so that headings can name them.
@@ -30,7 +36,10 @@ impl Checker<'_> {
                 self.unsupported(ast.name.span, "an actor type");
                 continue;
             }
-            let def = empty_type(&ast.name, TypeKind::Object, ast.immutable, public, &ast.doc);
+            if !self.may_add_type(ast.name.span) {
+                break;
+            }
+            let def = empty_type(&ast.name.name, TypeKind::Object, ast.immutable, public, &ast.doc);
             self.types[at] = Some(self.program.types.add(def));
         }
         for at in 0..self.names.classes.len() {
@@ -43,11 +52,15 @@ impl Checker<'_> {
                 self.unsupported(*span, "class native");
                 continue;
             }
+            if !self.may_add_type(ast.name.span) {
+                break;
+            }
             let id = self.program.classes.next_key();
-            let ty = self.program.types.add(empty_type(&ast.name, TypeKind::Class(id), false, false, &ast.doc));
+            let ty = self.program.types.add(empty_type(&ast.name.name, TypeKind::Class(id), false, false, &ast.doc));
             let (name, superclass) = (ast.name.name.to_string(), None);
             self.program.classes.push(Class { name, ty, superclass, fields: vec![], bodies: vec![] });
             self.classes[at] = Some(ClassInfo::new(id, ty));
+            self.class_at.insert(ty, at);
         }
         for at in 0..self.names.actors.len() {
             self.unsupported(self.names.actors[at].ast.name.span, "actor");
@@ -60,8 +73,20 @@ impl Checker<'_> {
     /// Supertypes of all types, then their methods, supertypes first.
     pub(crate) fn complete_types(&mut self) {
         let order = self.types_in_order();
+        let mut ways = vec![1_u32; self.types.len()];
         for at in &order {
             self.resolve_supertypes(*at);
+            let above = self.type_supers(*at);
+            ways[*at] = above.iter().fold(1, |sum, up| ways[*up].saturating_add(sum));
+            if ways[*at] > WAYS_MAX
+                && let Some(ty) = self.types[*at]
+            {
+                let name = &self.names.types[*at].ast.name;
+                let message = format!("more than {WAYS_MAX} ways lead up from `{name}` to its supertypes");
+                self.report(Diagnostic::error(Code::E0109, name.span, message));
+                self.program.types.def_mut(ty).supertypes.clear();
+                ways[*at] = 1;
+            }
         }
         for at in order {
             self.complete_type(at);
@@ -162,6 +187,9 @@ impl Checker<'_> {
         let Some(ty) = self.types[at] else { return };
         let env = Env::new(self.names.types[at].inner);
         let ast = self.names.types[at].ast;
+        if ast.methods.len() > MEMBERS_MAX || ast.supers.len() > MEMBERS_MAX {
+            return self.too_many(&ast.name);
+        }
         self.check_distinct(ast.methods.iter().map(|heading| &heading.name));
         let mut methods: Vec<Method> = vec![];
         for heading in &ast.methods {
@@ -176,6 +204,13 @@ impl Checker<'_> {
         }
         let supertypes = self.program.types.def(ty).supertypes.clone();
         for (up, (_, renames)) in supertypes.iter().zip(&ast.supers) {
+            let inherited = self.program.types.def(up.ty).methods.len();
+            if methods.len() + inherited > MEMBERS_MAX {
+                return self.too_many(&ast.name);
+            }
+            if !self.may_add_methods(inherited, ast.name.span) {
+                return;
+            }
             self.check_renames(up.ty, renames);
             for (id, inherited) in self.program.types.def(up.ty).methods.clone() {
                 let name = renamed(&inherited.name, &up.renames);
@@ -194,6 +229,12 @@ impl Checker<'_> {
             }
         }
         self.program.types.def_mut(ty).methods = methods.into_iter().collect();
+    }
+
+    /// E0109 for a type or class that is too large.
+    pub(crate) fn too_many(&mut self, name: &Ident) {
+        let message = format!("`{name}` has more than {MEMBERS_MAX} members, inherited ones included");
+        self.report(Diagnostic::error(Code::E0109, name.span, message).help("split it into several"));
     }
 
     fn check_renames(&mut self, up: TypeId, renames: &[Rename]) {
@@ -275,9 +316,15 @@ impl Checker<'_> {
             self.check_makers(at);
         }
         for at in 0..self.classes.len() {
+            if self.is_full() {
+                return;
+            }
             self.check_methods(at);
         }
         for at in 0..self.routines.len() {
+            if self.is_full() {
+                return;
+            }
             let Some(routine) = self.routines[at] else { continue };
             let Body::Func(func) = self.program.routines[routine].body else { continue };
             let placed = &self.names.routines[at];
@@ -299,9 +346,9 @@ pub(crate) fn renamed(old: &str, renames: &[(String, String)]) -> String {
     renames.iter().find(|(_, o)| o == old).map_or(old, |(new, _)| new).to_owned()
 }
 
-fn empty_type(name: &Ident, kind: TypeKind, immutable: bool, public: bool, doc: &str) -> TypeDef {
+pub(crate) fn empty_type(name: &str, kind: TypeKind, immutable: bool, public: bool, doc: &str) -> TypeDef {
     TypeDef {
-        name: name.name.to_string(),
+        name: name.to_owned(),
         kind,
         supertypes: vec![],
         methods: PrimaryMap::new(),

@@ -20,9 +20,10 @@ mod items;
 mod stmts;
 mod types;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{Program, RoutineId, SignalId, TypeId};
+use bifrost_ir::{Program, RoutineId, SignalId, TypeId, TypeKind};
 
 use crate::ast::Ident;
 use crate::diagnostic::{Code, Diagnostic};
@@ -32,8 +33,12 @@ use crate::source::{Sources, Span};
 use classes::ClassInfo;
 use constants::Constant;
 
-/// Reports kept of one compilation.
-const DIAGNOSTICS_MAX: usize = 500;
+/// Reports kept of one compilation; after so many, checking stops.
+const DIAGNOSTICS_MAX: usize = 200;
+/// Types of one program, classes and instantiations included.
+const TYPES_MAX: usize = 20_000;
+/// Methods of all types and classes together, inherited ones counted each time: few lines can ask for many.
+const METHODS_MAX: usize = 400_000;
 
 /// Where code stands: the scope its names are looked up in, and its type parameters.
 #[derive(Clone)]
@@ -70,13 +75,22 @@ pub(crate) struct Checker<'a> {
     pub classes: Vec<Option<ClassInfo>>,
     pub routines: Vec<Option<RoutineId>>,
     pub equates: Vec<Equate>,
+    /// The type of what is wrong in a heading; made when it is needed, so no good program has it.
+    pub wrong: Option<TypeId>,
+    /// The class that each own type belongs to, by position.
+    pub class_at: HashMap<TypeId, usize>,
+    /// Direct subclasses of each class, by position.
+    pub subclasses: Vec<Vec<usize>>,
+    /// Methods of all types and classes so far; see [`METHODS_MAX`].
+    pub method_count: usize,
     /// Equates that are open, to bound the recursion over them.
     pub equate_depth: u32,
 }
 
 /// Checks everything in `names`; the program is complete if no diagnostic is an error.
 pub(crate) fn check(sources: &Sources, mut names: Names<'_>) -> (Program, Vec<Diagnostic>) {
-    let diagnostics = std::mem::take(&mut names.diagnostics);
+    let mut diagnostics = std::mem::take(&mut names.diagnostics);
+    diagnostics.truncate(DIAGNOSTICS_MAX);
     let equates = vec![Equate::Untouched; names.equates.len()];
     let mut checker = Checker {
         sources,
@@ -87,6 +101,10 @@ pub(crate) fn check(sources: &Sources, mut names: Names<'_>) -> (Program, Vec<Di
         program: Program::new(),
         diagnostics,
         equates,
+        wrong: None,
+        class_at: HashMap::new(),
+        subclasses: vec![],
+        method_count: 0,
         equate_depth: 0,
     };
     checker.declare();
@@ -95,7 +113,9 @@ pub(crate) fn check(sources: &Sources, mut names: Names<'_>) -> (Program, Vec<Di
     checker.complete_classes();
     checker.complete_routines();
     bifrost_ir::builtin::complete(&mut checker.program.types);
-    checker.check_bodies();
+    if !checker.is_full() {
+        checker.check_bodies();
+    }
     bifrost_ir::builtin::complete(&mut checker.program.types);
     (checker.program, checker.diagnostics)
 }
@@ -105,6 +125,52 @@ impl<'a> Checker<'a> {
         if self.diagnostics.len() < DIAGNOSTICS_MAX {
             self.diagnostics.push(diagnostic);
         }
+    }
+
+    /// Whether so much is wrong that looking on is a waste.
+    pub(crate) fn is_full(&self) -> bool {
+        self.diagnostics.len() >= DIAGNOSTICS_MAX
+    }
+
+    /// Whether one more type may be made; reports at `span` if not.
+    pub(crate) fn may_add_type(&mut self, span: Span) -> bool {
+        let room = self.program.types.len() < TYPES_MAX;
+        if !room {
+            let message = format!("the program has more than {TYPES_MAX} types");
+            self.report(Diagnostic::error(Code::E0109, span, message).help("split it into several programs"));
+        }
+        room
+    }
+
+    /// Whether `count` more methods may be made; reports at `span` if not.
+    pub(crate) fn may_add_methods(&mut self, count: usize, span: Span) -> bool {
+        self.method_count += count;
+        let room = self.method_count < METHODS_MAX;
+        if !room {
+            let message = format!("the program has more than {METHODS_MAX} methods, inherited ones counted each time");
+            self.report(Diagnostic::error(Code::E0109, span, message).help("split it into several programs"));
+        }
+        room
+    }
+
+    /// The type of what is wrong in a heading.
+    pub(crate) fn wrong_type(&mut self) -> TypeId {
+        if let Some(ty) = self.wrong {
+            return ty;
+        }
+        let ty = self.program.types.add(items::empty_type("?", TypeKind::Object, false, false, ""));
+        self.wrong = Some(ty);
+        ty
+    }
+
+    /// A type of a heading; `None` if it is wrong.
+    pub(crate) fn known(&self, ty: TypeId) -> Option<TypeId> {
+        Some(ty).filter(|ty| Some(*ty) != self.wrong)
+    }
+
+    /// Whether `sub` may stand for `sup`; a wrong type fits everywhere.
+    pub(crate) fn below(&self, sub: TypeId, sup: TypeId) -> bool {
+        self.known(sub).is_none() || self.known(sup).is_none() || self.program.types.is_subtype(sub, sup)
     }
 
     /// E0199 for `what`.
@@ -123,7 +189,7 @@ impl<'a> Checker<'a> {
 
     /// Reports names of one scope that are equal or differ only in letter case.
     pub(crate) fn check_distinct<'n>(&mut self, names: impl IntoIterator<Item = &'n Ident>) {
-        let mut seen: std::collections::HashMap<String, &Ident> = std::collections::HashMap::new();
+        let mut seen: HashMap<String, &Ident> = HashMap::new();
         for name in names {
             if name.name.is_empty() {
                 continue;

@@ -4,15 +4,18 @@ use bifrost_ir::{Arm, ArmMatch, Const, Operand, SignalId, Site, Stmt as IrStmt, 
 use smallvec::SmallVec;
 
 use super::body::{Body, Loop, Value};
-use super::flow::Flow;
+use super::flow::{Flow, Slot};
 use crate::ast::{self, Expr, ExprKind, Handler, Ident, LoopVar, Stmt, StmtKind, TypeExpr};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::resolve::similar;
 use crate::source::Span;
 
+/// Variables of one function, temporaries included.
+const VARS_MAX: usize = 1 << 16;
+
 /// A place to store a value, its object and indexes evaluated already.
 enum Place {
-    Var { var: Var, ty: Option<TypeId> },
+    Var { var: Var, slot: Slot, ty: Option<TypeId> },
     Field { object: Operand, class: bifrost_ir::ClassId, field: u32, ty: Option<TypeId> },
     Element { object: Value, indexes: Vec<(Value, Span)>, span: Span },
     Wrong,
@@ -32,6 +35,9 @@ impl<'a> Body<'_, 'a> {
         let mut at = 0;
         while let Some(stmt) = body.get(at) {
             at += 1;
+            if self.cx.is_full() || !self.has_room(stmt.core) {
+                return;
+            }
             if self.b.depth() + 2 >= bifrost_ir::verify::DEPTH_MAX {
                 let message = "blocks are nested too deep";
                 let help = "move an inner part, or a part of the `elseif`s, to a routine of its own";
@@ -52,6 +58,16 @@ impl<'a> Body<'_, 'a> {
                 self.b.close();
             }
         }
+    }
+
+    /// Whether the function is not too large yet; what walks it may copy a bit for each variable at each branch.
+    fn has_room(&mut self, span: Span) -> bool {
+        let room = self.b.func.vars.len() < VARS_MAX;
+        if !room {
+            let message = format!("`{}` needs more than {VARS_MAX} variables", self.name);
+            self.report(Diagnostic::error(Code::E0109, span, message).help("split it into several routines"));
+        }
+        room
     }
 
     /// E0105: `int sum = 0`, which reads as two statements on one line.
@@ -92,8 +108,7 @@ impl<'a> Body<'_, 'a> {
             if let Some(value) = value {
                 self.expect(value, ty);
             }
-            let var = self.declare(name, ty);
-            self.flow.assign(var);
+            self.declare_assigned(name, ty);
             return true;
         }
         // Only the type itself was misread.
@@ -176,8 +191,7 @@ impl<'a> Body<'_, 'a> {
         for formal in when.values.iter().flatten() {
             let env = self.env.clone();
             let ty = self.cx.resolve_type(&env, &formal.ty);
-            let var = self.declare(&formal.name, ty);
-            self.flow.assign(var);
+            let var = self.declare_assigned(&formal.name, ty);
             vars.push((var, ty));
         }
         if when.values.is_some() {
@@ -207,7 +221,7 @@ impl<'a> Body<'_, 'a> {
         }
         for ((found, (_, wanted)), formal) in types.iter().zip(vars).zip(formals) {
             if let Some(wanted) = wanted
-                && !self.cx.program.types.is_subtype(*found, *wanted)
+                && !self.cx.below(*found, *wanted)
             {
                 let diagnostic = self.mismatch(*found, *wanted, formal.ty.span);
                 self.report(diagnostic);
@@ -226,8 +240,7 @@ impl<'a> Body<'_, 'a> {
                 let diagnostic = self.mismatch(Types::STRING, ty, formal.ty.span);
                 self.report(diagnostic);
             }
-            let var = self.declare(&formal.name, ty);
-            self.flow.assign(var);
+            let var = self.declare_assigned(&formal.name, ty);
             vars.push(var);
         }
         self.statements(&others.body);
@@ -241,7 +254,7 @@ impl<'a> Body<'_, 'a> {
         let listed = self.listed(name, signal)?;
         for types in carried {
             let fits = types.len() == listed.len()
-                && types.iter().zip(&listed).all(|(a, b)| self.cx.program.types.is_subtype(*a, *b));
+                && types.iter().zip(&listed).all(|(a, b)| self.cx.below(*a, *b));
             if !fits {
                 let message = format!("`{name}` carries other values here than in the heading of `{}`", self.name);
                 self.report(Diagnostic::error(Code::E0202, name.span, message));
@@ -318,8 +331,8 @@ impl<'a> Body<'_, 'a> {
                 let message = format!("this compares `{subject}` with a value and drops the answer");
                 let help = format!("to assign, write `{subject} := {value}`");
                 self.report(Diagnostic::error(Code::E0106, stmt.core, message).help(help));
-                if let Some(var) = as_name(left).and_then(|name| self.local(&name.name)).map(|local| local.var) {
-                    self.flow.assign(var);
+                if let Some(slot) = as_name(left).and_then(|name| self.local(&name.name)).map(|local| local.slot) {
+                    self.flow.assign(slot);
                 }
             }
             ExprKind::Call { callee, args } => drop(self.call(expr, callee, args)),
@@ -367,11 +380,10 @@ impl<'a> Body<'_, 'a> {
         let values = self.values(values, names.len(), stmt.core);
         for (index, name) in names.iter().enumerate() {
             let op = values.get(index).map(|(value, span)| self.convert(*value, ty, *span));
-            let var = self.declare(name, ty);
+            let var = self.declare_assigned(name, ty);
             if let Some(op) = op {
                 self.b.assign(var, op);
             }
-            self.flow.assign(var);
         }
     }
 
@@ -382,9 +394,6 @@ impl<'a> Body<'_, 'a> {
             // All right sides come before the first store.
             for (value, _) in &mut values {
                 value.op = self.b.snapshot(value.op, value.ty);
-                if let Operand::Var(var) = value.op {
-                    self.flow.assign(var);
-                }
             }
         }
         for (index, place) in places.into_iter().enumerate() {
@@ -392,8 +401,8 @@ impl<'a> Body<'_, 'a> {
                 Some((value, span)) => self.store(place, *value, *span),
                 // The wrong number of values has been reported.
                 None => {
-                    if let Place::Var { var, .. } = place {
-                        self.flow.assign(var);
+                    if let Place::Var { slot, .. } = place {
+                        self.flow.assign(slot);
                     }
                 }
             }
@@ -404,7 +413,7 @@ impl<'a> Body<'_, 'a> {
         match &target.kind {
             ExprKind::Name(name) => {
                 if let Some(local) = self.local(&name.name) {
-                    return Place::Var { var: local.var, ty: local.ty };
+                    return Place::Var { var: local.var, slot: local.slot, ty: local.ty };
                 }
                 let this = Operand::Var(Var::from_u32(0));
                 if let Some((field, ty)) = self.own_ivar(&name.name).map(|(field, ivar)| (field, ivar.ty)) {
@@ -478,10 +487,10 @@ impl<'a> Body<'_, 'a> {
 
     fn store(&mut self, place: Place, value: Value, span: Span) {
         match place {
-            Place::Var { var, ty } => {
+            Place::Var { var, slot, ty } => {
                 let op = self.convert(value, ty, span);
                 self.b.assign(var, op);
-                self.flow.assign(var);
+                self.flow.assign(slot);
             }
             Place::Field { object, class, field, ty } => {
                 let value = self.convert(value, ty, span);
@@ -598,9 +607,7 @@ impl<'a> Body<'_, 'a> {
     fn loop_variable(&mut self, var: &'a LoopVar, given: Option<TypeId>) -> Var {
         let env = self.env.clone();
         let Some(written) = &var.ty else {
-            let filled = self.declare(&var.name, given);
-            self.flow.assign(filled);
-            return filled;
+            return self.declare_assigned(&var.name, given);
         };
         if let ast::TypeExprKind::Name { name, args } = &written.kind
             && args.is_empty()
@@ -611,27 +618,21 @@ impl<'a> Body<'_, 'a> {
             let message = format!("`{}` is a type; the loop variable comes first", var.name);
             let help = format!("write `for {name}: {} in … do … end`", var.name);
             self.report(Diagnostic::error(Code::E0107, span, message).help(help));
-            let filled = self.declare(name, given);
-            self.flow.assign(filled);
-            return filled;
+            return self.declare_assigned(name, given);
         }
         let ty = self.cx.resolve_type(&env, written);
         if let (Some(found), Some(wanted)) = (given, ty) {
-            if !self.cx.program.types.is_subtype(found, wanted) {
+            if !self.cx.below(found, wanted) {
                 let diagnostic = self.mismatch(found, wanted, written.span);
                 self.report(diagnostic);
             } else if found != wanted {
                 let filled = self.b.temp(given);
-                self.flow.assign(filled);
-                let local = self.declare(&var.name, ty);
+                let local = self.declare_assigned(&var.name, ty);
                 self.b.assign(local, filled.into());
-                self.flow.assign(local);
                 return filled;
             }
         }
-        let filled = self.declare(&var.name, ty);
-        self.flow.assign(filled);
-        filled
+        self.declare_assigned(&var.name, ty)
     }
 
     fn jump(&mut self, stmt: &'a Stmt) {

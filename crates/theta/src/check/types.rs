@@ -32,6 +32,14 @@ impl Checker<'_> {
         }
     }
 
+    /// The same, with [`Checker::wrong`] where there is none.
+    pub(crate) fn resolve_type_or_wrong(&mut self, env: &Env, written: &TypeExpr) -> TypeId {
+        match self.resolve_type(env, written) {
+            Some(ty) => ty,
+            None => self.wrong_type(),
+        }
+    }
+
     fn resolve_named(&mut self, env: &Env, written: &TypeExpr, name: &Ident, args: &[TypeExpr]) -> Option<TypeId> {
         if name.name.is_empty() {
             return None;
@@ -134,6 +142,9 @@ impl Checker<'_> {
             return None;
         }
         let element = args[0]?;
+        if !self.may_add_type(written.span) {
+            return None;
+        }
         if self.depth(element) >= INSTANCE_DEPTH_MAX {
             let message = format!("type arguments are nested deeper than {INSTANCE_DEPTH_MAX} levels");
             self.report(Diagnostic::error(Code::E0109, written.span, message));
@@ -183,7 +194,7 @@ impl Checker<'_> {
         self.check_distinct(heading.args.iter().map(|arg| &arg.name));
         let params = heading.args.iter().map(|arg| self.resolve_formal(env, arg)).collect();
         let types: Vec<TypeId> =
-            heading.result.types.iter().map(|ty| self.resolve_type(env, ty).unwrap_or(Types::ANY)).collect();
+            heading.result.types.iter().map(|ty| self.resolve_type_or_wrong(env, ty)).collect();
         let signals = self.resolve_signals(env, &heading.signals);
         if heading.result.yields {
             Signature { params, results: vec![], yields: Some(types), signals }
@@ -227,7 +238,7 @@ impl Checker<'_> {
     }
 
     fn resolve_formal(&mut self, env: &Env, formal: &Formal) -> Param {
-        let ty = self.resolve_type(env, &formal.ty).unwrap_or(Types::ANY);
+        let ty = self.resolve_type_or_wrong(env, &formal.ty);
         Param { name: formal.name.name.to_string(), ty }
     }
 
@@ -236,7 +247,7 @@ impl Checker<'_> {
         let mut resolved = vec![];
         for signal in signals {
             let values =
-                signal.types.iter().map(|ty| self.resolve_type(env, ty).unwrap_or(Types::ANY)).collect();
+                signal.types.iter().map(|ty| self.resolve_type_or_wrong(env, ty)).collect();
             let name = self.signal(&signal.name.name);
             // `failure (string)` may always be signalled and is not listed in the IR.
             if name != SignalId::FAILURE {
@@ -256,7 +267,7 @@ impl Checker<'_> {
             return Some((format!("it takes {n} argument{plural}, not {m}"), heading()));
         }
         for (a, b) in sub.params.iter().zip(&sup.params) {
-            if !types.is_subtype(b.ty, a.ty) {
+            if !self.below(b.ty, a.ty) {
                 let (found, wanted) = (types.name(a.ty), types.name(b.ty));
                 return Some((format!("argument `{}` is `{found}`, not `{wanted}`", a.name), heading()));
             }
@@ -275,7 +286,7 @@ impl Checker<'_> {
             return Some((format!("it {word} {} value{plural}, not {}", given.len(), wanted.len()), heading()));
         }
         for (a, b) in given.iter().zip(wanted) {
-            if !types.is_subtype(*a, *b) {
+            if !self.below(*a, *b) {
                 return Some((format!("it {word} `{}`, not `{}`", types.name(*a), types.name(*b)), heading()));
             }
         }
@@ -292,7 +303,7 @@ impl Checker<'_> {
                 return Some((format!("it may signal `{name}`"), help));
             };
             let fits = signal.values.len() == wanted.values.len()
-                && signal.values.iter().zip(&wanted.values).all(|(a, b)| types.is_subtype(*a, *b));
+                && signal.values.iter().zip(&wanted.values).all(|(a, b)| self.below(*a, *b));
             if !fits {
                 return Some((format!("`{name}` carries other values"), heading()));
             }
