@@ -515,19 +515,50 @@ pub enum ExprKind {
     Type(TypeExpr),
     /// `( e )`.
     Paren(Box<Expr>),
-    Unary { op: Unary, operand: Box<Expr> },
-    Binary { op: Binary, op_span: Span, left: Box<Expr>, right: Box<Expr> },
-    Select { object: Box<Expr>, name: Ident },
-    Call { callee: Box<Expr>, args: Args },
+    Unary {
+        op: Unary,
+        operand: Box<Expr>,
+    },
+    Binary {
+        op: Binary,
+        op_span: Span,
+        left: Box<Expr>,
+        right: Box<Expr>,
+    },
+    Select {
+        object: Box<Expr>,
+        name: Ident,
+    },
+    Call {
+        callee: Box<Expr>,
+        args: Args,
+    },
     /// `p[…]`: element, instantiation of a type or of a routine.
-    Index { object: Box<Expr>, args: Vec<Expr> },
+    Index {
+        object: Box<Expr>,
+        args: Vec<Expr>,
+    },
     /// `p{…}` with `:` in it.
-    Tagged { ty: Box<Expr>, fields: Vec<Init> },
+    Tagged {
+        ty: Box<Expr>,
+        fields: Vec<Init>,
+    },
     /// `p{…}` with `:=` or a maker in it, or empty.
-    Construct { class: Box<Expr>, inits: Vec<Init>, maker: Option<MakerCall> },
+    Construct {
+        class: Box<Expr>,
+        inits: Vec<Init>,
+        maker: Option<MakerCall>,
+    },
     /// `A.new(…)`.
-    New { actor: Box<Expr>, args: Args, place: Place },
-    Bind { callee: Box<Expr>, args: Vec<Option<Expr>> },
+    New {
+        actor: Box<Expr>,
+        args: Args,
+        place: Place,
+    },
+    Bind {
+        callee: Box<Expr>,
+        args: Vec<Option<Expr>>,
+    },
     Error,
 }
 

@@ -105,11 +105,14 @@ pub struct Tokens {
 
 /// Splits `text` into tokens.
 pub fn lex(file: FileId, text: &str) -> Tokens {
-    let mut lexer = Lexer { file, text, bytes: text.as_bytes(), at: 0, new_line: true, out: Tokens {
-        tokens: Vec::with_capacity(text.len() / 5),
-        comments: vec![],
-        diagnostics: vec![],
-    } };
+    let mut lexer = Lexer {
+        file,
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+        new_line: true,
+        out: Tokens { tokens: Vec::with_capacity(text.len() / 5), comments: vec![], diagnostics: vec![] },
+    };
     while lexer.step() {}
     lexer.push(Tok::EndOfFile, lexer.at);
     lexer.out
@@ -179,7 +182,8 @@ impl Lexer<'_> {
     }
 
     fn digits(&mut self, hex: bool) {
-        while self.peek(0) == b'_' || (if hex { self.peek(0).is_ascii_hexdigit() } else { self.peek(0).is_ascii_digit() })
+        while self.peek(0) == b'_'
+            || (if hex { self.peek(0).is_ascii_hexdigit() } else { self.peek(0).is_ascii_digit() })
         {
             self.at += 1;
         }
@@ -210,7 +214,12 @@ impl Lexer<'_> {
                 self.at += 1;
             }
             let text = &self.text[start..self.at];
-            self.error(Code::E0109, start, format!("`{text}` is not a number"), "a name does not start with a digit");
+            self.error(
+                Code::E0109,
+                start,
+                format!("`{text}` is not a number"),
+                "a name does not start with a digit",
+            );
         }
         self.push(tok, start);
     }
@@ -227,7 +236,11 @@ impl Lexer<'_> {
                 }
                 b'\n' | 0 if self.at >= self.bytes.len() || self.peek(0) == b'\n' => {
                     let what = if tok == Tok::Str { "string" } else { "character" };
-                    let close = if tok == Tok::Str { "close it with `\"` on the same line" } else { "close it with `'`" };
+                    let close = if tok == Tok::Str {
+                        "close it with `\"` on the same line"
+                    } else {
+                        "close it with `'`"
+                    };
                     self.error(Code::E0109, start, format!("this {what} is not closed"), close);
                     break;
                 }
@@ -307,12 +320,19 @@ impl Lexer<'_> {
             return;
         }
         // A run of unknown characters is one mistake.
-        let known = |b: u8| b.is_ascii() && (b.is_ascii_alphanumeric() || b" \t\r\n%_\"':=~<>+-*/|&.,;()[]{}!".contains(&b));
+        let known = |b: u8| {
+            b.is_ascii() && (b.is_ascii_alphanumeric() || b" \t\r\n%_\"':=~<>+-*/|&.,;()[]{}!".contains(&b))
+        };
         while self.at < self.bytes.len() && !known(self.bytes[self.at]) {
             self.at += 1;
         }
         let shown: String = self.text[start..self.at].chars().take(12).flat_map(char::escape_debug).collect();
-        self.error(Code::E0101, start, format!("unknown symbol `{shown}`"), "names are made of ASCII letters, digits and `_`");
+        self.error(
+            Code::E0101,
+            start,
+            format!("unknown symbol `{shown}`"),
+            "names are made of ASCII letters, digits and `_`",
+        );
     }
 }
 
@@ -364,8 +384,10 @@ fn unescape(text: &str) -> (Option<char>, usize) {
                 return (None, 1);
             };
             let digits = &text[2..close + 1];
-            let valid = !digits.is_empty() && digits.len() <= 6 && digits.bytes().all(|b| b.is_ascii_hexdigit());
-            let value = valid.then(|| u32::from_str_radix(digits, 16).ok()).flatten().and_then(char::from_u32);
+            let valid =
+                !digits.is_empty() && digits.len() <= 6 && digits.bytes().all(|b| b.is_ascii_hexdigit());
+            let value =
+                valid.then(|| u32::from_str_radix(digits, 16).ok()).flatten().and_then(char::from_u32);
             return (value, close + 2);
         }
         _ => return (None, c.len_utf8()),

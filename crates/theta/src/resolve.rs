@@ -70,12 +70,29 @@ pub(crate) struct Names<'a> {
 
 /// The names of section 8 that stand for types.
 pub(crate) const BUILTIN_TYPES: &[&str] = &[
-    "any", "null", "bool", "int", "real", "char", "string", "bytes", "cell", "array", "sequence", "vector",
-    "list", "map", "maybe", "directory", "group", "replier",
+    "any",
+    "null",
+    "bool",
+    "int",
+    "real",
+    "char",
+    "string",
+    "bytes",
+    "cell",
+    "array",
+    "sequence",
+    "vector",
+    "list",
+    "map",
+    "maybe",
+    "directory",
+    "group",
+    "replier",
 ];
 
 /// The built-in routines that the IR does not know yet.
-pub(crate) const LATER_ROUTINES: &[&str] = &["vector_new", "group_of", "map_new", "some", "none", "node", "nodes"];
+pub(crate) const LATER_ROUTINES: &[&str] =
+    &["vector_new", "group_of", "map_new", "some", "none", "node", "nodes"];
 
 /// Whether `name` is a built-in type.
 pub(crate) fn is_builtin_type(name: &str) -> bool {
@@ -152,7 +169,8 @@ impl<'a> Names<'a> {
         }
         if is_builtin_type(&name.name) || is_builtin_routine(&name.name) {
             let message = format!("`{name}` is predeclared and cannot be defined again");
-            self.diagnostics.push(Diagnostic::error(Code::E0209, name.span, message).help("choose another name"));
+            self.diagnostics
+                .push(Diagnostic::error(Code::E0209, name.span, message).help("choose another name"));
             return;
         }
         let scope = &mut self.scopes[scope.0 as usize];
@@ -347,13 +365,18 @@ pub(crate) fn twice(sources: &Sources, name: &ast::Ident, first: Span) -> Diagno
 /// E0103.
 pub(crate) fn case_clash(sources: &Sources, name: &ast::Ident, other: &str, span: Span) -> Diagnostic {
     let line = sources.line(span.file, span.start);
-    Diagnostic::error(Code::E0103, name.span, format!("`{name}` differs from `{other}` (line {line}) only in letter case"))
-        .help("veneers use the capital for promises; choose another name")
+    Diagnostic::error(
+        Code::E0103,
+        name.span,
+        format!("`{name}` differs from `{other}` (line {line}) only in letter case"),
+    )
+    .help("veneers use the capital for promises; choose another name")
 }
 
 /// The one of `names` that is most like `wanted`, if any is like it.
 pub(crate) fn similar<'n>(wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let limit = wanted.len() / 3 + 1;
+    // Short names are all alike.
+    let limit = if wanted.len() < 3 { 0 } else { (wanted.len() / 3).max(1) };
     names
         .into_iter()
         // Suggestions are worth a moment, not more.

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{Const, Func, Operand, Routine as IrRoutine, SignalId, Signature, Stmt, TypeId, Var, verify};
+use bifrost_ir::{
+    Const, Func, Operand, Routine as IrRoutine, SignalId, Signature, Stmt, TypeId, Var, verify,
+};
 
 use super::classes::MakerInfo;
 use super::flow::{Flow, Slot};
@@ -115,8 +117,15 @@ impl<'a> Checker<'a> {
             let message = format!("a maker of `{0}` makes `{0}`", self.names.classes[at].ast.name);
             self.report(Diagnostic::error(Code::E0202, maker.class.span, message));
         }
-        let mut body =
-            Body::new(self, env.clone(), Role::Maker, Some(at), name.clone(), &maker.heading.name.name, signature.clone());
+        let mut body = Body::new(
+            self,
+            env.clone(),
+            Role::Maker,
+            Some(at),
+            name.clone(),
+            &maker.heading.name.name,
+            signature.clone(),
+        );
         body.parameters(maker.heading.args.iter().map(|arg| &arg.name));
         let make = match maker.body.split_last() {
             Some((last, before)) if last.handlers.is_empty() => match &last.kind {
@@ -149,8 +158,12 @@ impl<'a> Checker<'a> {
         let mut results: Vec<TypeId> = field_types.collect();
         results.resize(fields, bifrost_ir::Types::ANY);
         let any = bifrost_ir::Types::ANY;
-        let extra: Vec<TypeId> =
-            captured.iter().map(|l| l.ty).chain(above_values.iter().map(|v| v.ty)).map(|ty| ty.unwrap_or(any)).collect();
+        let extra: Vec<TypeId> = captured
+            .iter()
+            .map(|l| l.ty)
+            .chain(above_values.iter().map(|v| v.ty))
+            .map(|ty| ty.unwrap_or(any))
+            .collect();
         results.extend(&extra);
         if results.len() > verify::VALUES_MAX || extra.len() > verify::WORDS_MAX - 2 {
             let what = format!("a maker of more than {} variables", verify::VALUES_MAX);
@@ -176,14 +189,23 @@ impl<'a> Checker<'a> {
         let above_then = made.then.map(|(name, _)| name);
         let then_name = (then.is_some() || above_then.is_some()).then(|| format!("{name}.then"));
         if let Some(then_name) = &then_name {
-            let params = captured.iter().map(|l| l.name.to_string()).chain(above_values.iter().map(|_| String::new()));
+            let params =
+                captured.iter().map(|l| l.name.to_string()).chain(above_values.iter().map(|_| String::new()));
             let params = params.zip(&extra).map(|(name, ty)| bifrost_ir::Param { name, ty: *ty }).collect();
             let signature = Signature { params, signals: signature.signals.clone(), ..Signature::default() };
             let func = self.placeholder();
             self.add_hidden_method(at, then_name, signature.clone(), func);
             let statements = then.as_deref().unwrap_or(&[]);
-            let code =
-                self.check_then(env, at, then_name, &maker.heading.name.name, signature, &captured, above_then, statements);
+            let code = self.check_then(
+                env,
+                at,
+                then_name,
+                &maker.heading.name.name,
+                signature,
+                &captured,
+                above_then,
+                statements,
+            );
             self.program.funcs[func] = code;
         }
         let known = MakerInfo { signature, values, fields, then: then_name };
@@ -351,7 +373,8 @@ impl<'c, 'a> Body<'c, 'a> {
         }
         if is_builtin_type(&name.name) {
             let message = format!("`{name}` hides the type of that name");
-            return self.report(Diagnostic::error(Code::E0211, name.span, message).help("choose another name"));
+            return self
+                .report(Diagnostic::error(Code::E0211, name.span, message).help("choose another name"));
         }
         let ivar = self.own_ivar(&name.name).map(|(_, ivar)| ivar.span);
         if let Some(span) = ivar {
@@ -373,7 +396,8 @@ impl<'c, 'a> Body<'c, 'a> {
     pub fn raise(&mut self, signature: &Signature) {
         let Some(frame) = self.frames.last_mut() else { return };
         for signal in &signature.signals {
-            let known = frame.raised.iter().any(|(name, types)| *name == signal.name && *types == signal.values);
+            let known =
+                frame.raised.iter().any(|(name, types)| *name == signal.name && *types == signal.values);
             if !known {
                 frame.raised.push((signal.name, signal.values.clone()));
             }
@@ -381,7 +405,11 @@ impl<'c, 'a> Body<'c, 'a> {
     }
 
     /// Runs `inner` inside the handlers of `handler`; gives what it raised that matters to the handler.
-    pub fn framed(&mut self, handler: &Handler, inner: impl FnOnce(&mut Self)) -> Vec<(SignalId, Vec<TypeId>)> {
+    pub fn framed(
+        &mut self,
+        handler: &Handler,
+        inner: impl FnOnce(&mut Self),
+    ) -> Vec<(SignalId, Vec<TypeId>)> {
         let (names, others) = match handler {
             Handler::Except { arms, others } => {
                 let names = arms.iter().flat_map(|arm| {
@@ -399,7 +427,9 @@ impl<'c, 'a> Body<'c, 'a> {
         {
             for (signal, types) in &frame.raised {
                 let name = self.cx.program.types.signal_name(*signal);
-                if !frame.names.iter().any(|(n, _)| &**n == name) && !outer.raised.contains(&(*signal, types.clone())) {
+                if !frame.names.iter().any(|(n, _)| &**n == name)
+                    && !outer.raised.contains(&(*signal, types.clone()))
+                {
                     outer.raised.push((*signal, types.clone()));
                 }
             }
@@ -434,9 +464,9 @@ impl<'c, 'a> Body<'c, 'a> {
                 let heading = Signature { results: vec![], ..m.signature.clone() };
                 Some(format!("`{found_name}` has `{}`", types.heading(&m.name, &heading)))
             }
-            None if wanted == bifrost_ir::Types::ANY => {
-                Some("basic values carry no type with them; put it into a `cell` or another object".to_owned())
-            }
+            None if wanted == bifrost_ir::Types::ANY => Some(
+                "basic values carry no type with them; put it into a `cell` or another object".to_owned(),
+            ),
             None => None,
         };
         diagnostic

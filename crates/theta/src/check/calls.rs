@@ -66,7 +66,12 @@ impl<'a> Body<'_, 'a> {
         let dsts: Vec<_> = target.signature.results.iter().map(|ty| self.b.temp(Some(*ty))).collect();
         self.b.call(target.callee, operands, dsts.iter().copied(), expr.span.start);
         let results = target.signature.results.iter();
-        Some(dsts.into_iter().zip(results).map(|(var, ty)| Value { op: var.into(), ty: self.cx.known(*ty) }).collect())
+        Some(
+            dsts.into_iter()
+                .zip(results)
+                .map(|(var, ty)| Value { op: var.into(), ty: self.cx.known(*ty) })
+                .collect(),
+        )
     }
 
     /// Callee and operands of a call, the receiver first.
@@ -85,7 +90,8 @@ impl<'a> Body<'_, 'a> {
 
     fn given(&mut self, args: &'a Args) -> Given {
         let plain = args.plain.iter().map(|arg| (self.value(arg), arg.span)).collect();
-        let rest = args.rest.as_ref().map(|rest| rest.iter().map(|arg| (self.value(arg), arg.span)).collect());
+        let rest =
+            args.rest.as_ref().map(|rest| rest.iter().map(|arg| (self.value(arg), arg.span)).collect());
         Given { plain, rest }
     }
 
@@ -124,7 +130,8 @@ impl<'a> Body<'_, 'a> {
     fn collect(&mut self, rest: Vec<(Value, Span)>, element: TypeId, span: Span) -> Operand {
         let ty = self.cx.program.types.instance(TypeKind::Sequence(element));
         let dst = self.b.temp(Some(ty));
-        let elements = rest.into_iter().map(|(value, place)| self.convert(value, Some(element), place)).collect();
+        let elements =
+            rest.into_iter().map(|(value, place)| self.convert(value, Some(element), place)).collect();
         self.b.emit(Stmt::NewSequence { dst, elements, site: bifrost_ir::Site(span.start) });
         dst.into()
     }
@@ -185,7 +192,8 @@ impl<'a> Body<'_, 'a> {
         if name.name.is_empty() {
             return Found::Wrong;
         }
-        let variable = self.local(&name.name).map(|local| local.ty).or(self.own_ivar(&name.name).map(|(_, i)| i.ty));
+        let variable =
+            self.local(&name.name).map(|local| local.ty).or(self.own_ivar(&name.name).map(|(_, i)| i.ty));
         if let Some(ty) = variable {
             if let Some(ty) = ty {
                 let message = format!("a value of type `{}` cannot be called", self.cx.type_name(ty));
@@ -266,7 +274,9 @@ impl<'a> Body<'_, 'a> {
                 self.cx.unsupported(name.span, &name.name);
             } else {
                 let message = format!("`{name}` has no type parameters");
-                self.report(Diagnostic::error(Code::E0203, callee.span, message).help(format!("write `{name}(…)`")));
+                self.report(
+                    Diagnostic::error(Code::E0203, callee.span, message).help(format!("write `{name}(…)`")),
+                );
             }
             return Found::Wrong;
         };
@@ -274,7 +284,8 @@ impl<'a> Body<'_, 'a> {
         if args.len() != wanted {
             let plural = if wanted == 1 { "" } else { "s" };
             let message = format!("`{name}` takes {wanted} type argument{plural}, {} given", args.len());
-            let help = if row.generic { format!("write `{name}[T](…)`") } else { format!("write `{name}(…)`") };
+            let help =
+                if row.generic { format!("write `{name}[T](…)`") } else { format!("write `{name}(…)`") };
             self.report(Diagnostic::error(Code::E0203, callee.span, message).help(help));
             return Found::Wrong;
         }
@@ -326,7 +337,12 @@ impl<'a> Body<'_, 'a> {
             Some(method) => {
                 let signature = self.cx.program.types.method(method).signature.clone();
                 let name = name.name.to_string();
-                Found::Target(Target { callee: Callee::Method(method), receiver: Some(object.op), signature, name })
+                Found::Target(Target {
+                    callee: Callee::Method(method),
+                    receiver: Some(object.op),
+                    signature,
+                    name,
+                })
             }
             None => {
                 let diagnostic = self.no_method(ty, &name.name, name.span);
@@ -370,7 +386,13 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// The parts of an object of class `at` from its initialisers.
-    pub fn initialise(&mut self, at: usize, inits: &'a [Init], maker: Option<&'a MakerCall>, span: Span) -> Made {
+    pub fn initialise(
+        &mut self,
+        at: usize,
+        inits: &'a [Init],
+        maker: Option<&'a MakerCall>,
+        span: Span,
+    ) -> Made {
         let Some(info) = self.cx.classes[at].clone() else { return Made { fields: vec![], then: None } };
         let class_name = self.cx.names.classes[at].ast.name.clone();
         let mut own: Vec<Option<Operand>> = vec![None; info.ivars.len()];
@@ -379,7 +401,8 @@ impl<'a> Body<'_, 'a> {
             let Some(place) = place else {
                 self.value(&init.value);
                 if !init.name.name.is_empty() {
-                    let message = format!("class `{class_name}` has no instance variable `{}` of its own", init.name);
+                    let message =
+                        format!("class `{class_name}` has no instance variable `{}` of its own", init.name);
                     let close = similar(&init.name.name, info.ivars.iter().map(|ivar| &*ivar.name));
                     let mut diagnostic = Diagnostic::error(Code::E0214, init.name.span, message);
                     diagnostic.help = close.map(|n| format!("a similar name exists: `{n}`"));
@@ -390,7 +413,9 @@ impl<'a> Body<'_, 'a> {
             let value = self.expect(&init.value, info.ivars[place].ty);
             if own[place].replace(value).is_some() {
                 let message = format!("`{}` is initialised twice", init.name);
-                self.report(Diagnostic::error(Code::E0214, init.name.span, message).help("leave one of them out"));
+                self.report(
+                    Diagnostic::error(Code::E0214, init.name.span, message).help("leave one of them out"),
+                );
             }
         }
         let missing: Vec<String> = (info.ivars.iter().zip(&own))
@@ -424,7 +449,8 @@ impl<'a> Body<'_, 'a> {
                 self.given(&call.args);
                 // If it has a superclass, that one is wrong and has been reported.
                 if self.cx.names.classes[at].ast.inherits.is_none() {
-                    let message = format!("class `{class_name}` inherits nothing, so there is no maker to call");
+                    let message =
+                        format!("class `{class_name}` inherits nothing, so there is no maker to call");
                     self.report(Diagnostic::error(Code::E0214, call.name.span, message));
                 }
                 return (vec![], None);
@@ -446,7 +472,8 @@ impl<'a> Body<'_, 'a> {
         }
         let up = self.cx.names.classes[above].ast;
         let provided = up.provides.iter().any(|name| name.name == call.name.name);
-        let known = self.cx.classes[above].as_ref().and_then(|info| info.makers.get(&call.name.name)).cloned();
+        let known =
+            self.cx.classes[above].as_ref().and_then(|info| info.makers.get(&call.name.name)).cloned();
         let Some(known) = known.filter(|_| provided) else {
             if provided && up.makers.iter().any(|maker| maker.heading.name.name == call.name.name) {
                 // Its own mistakes have been reported, or it makes objects of its own subclass.
@@ -458,7 +485,8 @@ impl<'a> Body<'_, 'a> {
             let message = format!("class `{}` provides no maker `{}`", up.name, call.name);
             let names = up.provides.iter().map(|name| &*name.name);
             let mut diagnostic = Diagnostic::error(Code::E0214, call.name.span, message);
-            diagnostic.help = similar(&call.name.name, names).map(|n| format!("a similar name exists: `{n}`"));
+            diagnostic.help =
+                similar(&call.name.name, names).map(|n| format!("a similar name exists: `{n}`"));
             self.report(diagnostic);
             return (vec![], None);
         };
@@ -497,7 +525,9 @@ impl<'a> Body<'_, 'a> {
             return self.wrong();
         };
         let made = self.initialise(at, inits, maker, expr.span);
-        let Some((id, ty)) = self.cx.classes[at].as_ref().map(|info| (info.id, info.ty)) else { return self.wrong() };
+        let Some((id, ty)) = self.cx.classes[at].as_ref().map(|info| (info.id, info.ty)) else {
+            return self.wrong();
+        };
         let object = self.b.temp(Some(ty));
         let site = bifrost_ir::Site(expr.span.start);
         self.b.emit(Stmt::New { dst: object, class: id, fields: made.fields, site });

@@ -12,7 +12,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{ClassId, Field, FuncId, Method, MethodId, MethodRef, RoutineId, Signature, Supertype, TypeId, TypeKind};
+use bifrost_ir::{
+    ClassId, Field, FuncId, Method, MethodId, MethodRef, RoutineId, Signature, Supertype, TypeId, TypeKind,
+};
 
 use super::items::{CHAIN_MAX, MEMBERS_MAX, method, renamed};
 use super::{Checker, Env};
@@ -112,7 +114,10 @@ impl Checker<'_> {
             let Some(up) = self.resolve_type(&env, written) else { continue };
             if self.program.types.kind(up) != TypeKind::Object {
                 let message = format!("`{}` cannot be implemented", self.type_name(up));
-                self.report(Diagnostic::error(Code::E0208, written.span, message).help("name a type defined by `type`"));
+                self.report(
+                    Diagnostic::error(Code::E0208, written.span, message)
+                        .help("name a type defined by `type`"),
+                );
                 continue;
             }
             let supertype = Supertype { ty: up, renames: vec![] };
@@ -130,7 +135,9 @@ impl Checker<'_> {
             }
             _ => {
                 let message = format!("there is no class `{name}`");
-                self.report(Diagnostic::error(Code::E0208, name.span, message).help("only classes can be inherited"));
+                self.report(
+                    Diagnostic::error(Code::E0208, name.span, message).help("only classes can be inherited"),
+                );
             }
         }
     }
@@ -214,11 +221,18 @@ impl Checker<'_> {
         let Some(info) = &self.classes[at] else { return };
         let (id, ty) = (info.id, info.ty);
         let ast = self.names.classes[at].ast;
-        let most = [ast.methods.len(), ast.makers.len(), ast.provides.len(), ast.hides.len(), ast.implements.len()];
+        let most =
+            [ast.methods.len(), ast.makers.len(), ast.provides.len(), ast.hides.len(), ast.implements.len()];
         if most.into_iter().any(|count| count > MEMBERS_MAX) {
             return self.too_many(&ast.name);
         }
-        let required = self.program.types.def(ty).supertypes.iter().map(|up| self.program.types.def(up.ty).methods.len());
+        let required = self
+            .program
+            .types
+            .def(ty)
+            .supertypes
+            .iter()
+            .map(|up| self.program.types.def(up.ty).methods.len());
         let above = info.superclass.and_then(|up| self.classes[up].as_ref());
         let inherited = above.map_or(0, |up| self.program.types.def(up.ty).methods.len());
         let count = required.sum::<usize>() + inherited + ast.methods.len();
@@ -279,10 +293,13 @@ impl Checker<'_> {
             self.check_old_name(above.ty, &rename.old);
         }
         let bodies = self.program.classes[above.id].bodies.clone();
-        for ((method, inherited), func) in self.program.types.def(above.ty).methods.clone().into_iter().zip(bodies) {
+        for ((method, inherited), func) in
+            self.program.types.def(above.ty).methods.clone().into_iter().zip(bodies)
+        {
             let from = MethodRef { ty: above.ty, method };
             let mut name = renamed(&inherited.name, &renames);
-            let offered = (inherited.public || same_module) && !hidden.iter().any(|h| *h.name == *inherited.name);
+            let offered =
+                (inherited.public || same_module) && !hidden.iter().any(|h| *h.name == *inherited.name);
             if !offered && !name.contains('.') {
                 name = format!("{}.{}", self.program.classes[above.id].name, name);
             }
@@ -294,8 +311,12 @@ impl Checker<'_> {
                     entries[own].method.stands_for.push(from);
                 }
                 Some(own) => {
-                    let message = format!("`{name}` is defined here and is the new name of an inherited method");
-                    self.report(Diagnostic::error(Code::E0209, entries[own].span, message).help("choose another name"));
+                    let message =
+                        format!("`{name}` is defined here and is the new name of an inherited method");
+                    self.report(
+                        Diagnostic::error(Code::E0209, entries[own].span, message)
+                            .help("choose another name"),
+                    );
                 }
                 None => {
                     let method = Method { name, stands_for: vec![from], public: false, ..inherited };
@@ -407,7 +428,13 @@ impl Checker<'_> {
     }
 
     /// Adds a method that no program can name to a class that is complete already, and to its subclasses.
-    pub(crate) fn add_hidden_method(&mut self, at: usize, name: &str, signature: Signature, func: FuncId) -> MethodId {
+    pub(crate) fn add_hidden_method(
+        &mut self,
+        at: usize,
+        name: &str,
+        signature: Signature,
+        func: FuncId,
+    ) -> MethodId {
         let Some(info) = self.classes[at].clone() else { return MethodId::from_u32(0) };
         let mut hidden = method(name, signature.clone(), vec![], "");
         hidden.public = false;
@@ -417,7 +444,9 @@ impl Checker<'_> {
         while let Some((above, from)) = reached.pop() {
             for below in self.subclasses[above].clone() {
                 let name_span = self.names.classes[below].ast.name.span;
-                let Some((id, ty)) = self.classes[below].as_ref().map(|sub| (sub.id, sub.ty)) else { continue };
+                let Some((id, ty)) = self.classes[below].as_ref().map(|sub| (sub.id, sub.ty)) else {
+                    continue;
+                };
                 if !self.may_add_methods(1, name_span) {
                     break;
                 }

@@ -53,7 +53,8 @@ impl Checker<'_> {
             Equate::Untouched => {}
             Equate::Open => {
                 let name = &self.names.equates[at].ast.name;
-                let diagnostic = Diagnostic::error(Code::E0208, name.span, format!("`{name}` is defined by itself"));
+                let diagnostic =
+                    Diagnostic::error(Code::E0208, name.span, format!("`{name}` is defined by itself"));
                 self.report(diagnostic);
                 self.equates[at] = Equate::Wrong;
                 return Equate::Wrong;
@@ -199,7 +200,9 @@ fn combine(op: Binary, left: Constant, right: Constant) -> Option<Constant> {
             Binary::Ne => a != b,
             _ => return None,
         })),
-        (Str(a), Str(b)) if op == Binary::Concat && a.len() + b.len() <= STRING_BYTES_MAX => Some(Str(a + &b)),
+        (Str(a), Str(b)) if op == Binary::Concat && a.len() + b.len() <= STRING_BYTES_MAX => {
+            Some(Str(a + &b))
+        }
         _ => None,
     }
 }

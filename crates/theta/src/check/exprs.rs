@@ -92,12 +92,16 @@ impl<'a> Body<'_, 'a> {
             Role::Method | Role::Then => Value { op: Operand::Var(bifrost_ir::Var::from_u32(0)), ty },
             Role::Routine => {
                 let message = "`self` exists only in methods";
-                self.report(Diagnostic::error(Code::E0208, span, message).help("pass the object as an argument"));
+                self.report(
+                    Diagnostic::error(Code::E0208, span, message).help("pass the object as an argument"),
+                );
                 self.wrong()
             }
             Role::Maker => {
                 let message = "`self` exists only after `then`";
-                self.report(Diagnostic::error(Code::E0208, span, message).help("write `make {…} then … end`"));
+                self.report(
+                    Diagnostic::error(Code::E0208, span, message).help("write `make {…} then … end`"),
+                );
                 self.wrong()
             }
         }
@@ -202,7 +206,8 @@ impl<'a> Body<'_, 'a> {
         match owner {
             Some(info) => {
                 let class = &self.cx.program.classes[info.id].name;
-                let message = format!("`{name}` is an instance variable of class `{class}` and out of reach here");
+                let message =
+                    format!("`{name}` is an instance variable of class `{class}` and out of reach here");
                 let help = format!("an object of type `{}` is known by its methods only", types.name(ty));
                 Diagnostic::error(Code::E0307, name.span, message).help(help)
             }
@@ -249,7 +254,8 @@ impl<'a> Body<'_, 'a> {
         let Some(found) = self.method_of(ty, method) else {
             let mut diagnostic = self.no_method(ty, method, op_span);
             if method == "equal" {
-                diagnostic.help = Some("declare it, or compare identities with `same_object(a, b)`".to_owned());
+                diagnostic.help =
+                    Some("declare it, or compare identities with `same_object(a, b)`".to_owned());
             }
             self.report(diagnostic);
             return self.wrong();
@@ -276,8 +282,12 @@ impl<'a> Body<'_, 'a> {
 
     fn unary(&mut self, expr: &'a Expr, op: Unary, operand: &'a Expr) -> Value {
         match (op, &operand.kind) {
-            (Unary::Negate, ExprKind::Int(v)) => return self.constant(Const::Int(v.wrapping_neg()), Types::INT),
-            (Unary::Negate, ExprKind::Real(v)) => return self.constant(Const::Real((-v).to_bits()), Types::REAL),
+            (Unary::Negate, ExprKind::Int(v)) => {
+                return self.constant(Const::Int(v.wrapping_neg()), Types::INT);
+            }
+            (Unary::Negate, ExprKind::Real(v)) => {
+                return self.constant(Const::Real((-v).to_bits()), Types::REAL);
+            }
             (Unary::Clone, _) => {
                 self.value(operand);
                 return self.unsupported(expr.span, "clone");
@@ -289,7 +299,14 @@ impl<'a> Body<'_, 'a> {
         self.operator(value, method, vec![], expr.span, expr.span)
     }
 
-    fn binary(&mut self, expr: &'a Expr, op: Binary, op_span: Span, left: &'a Expr, right: &'a Expr) -> Value {
+    fn binary(
+        &mut self,
+        expr: &'a Expr,
+        op: Binary,
+        op_span: Span,
+        left: &'a Expr,
+        right: &'a Expr,
+    ) -> Value {
         let object = self.value(left);
         if matches!(op, Binary::And | Binary::Or) && object.ty == Some(Types::BOOL) {
             return self.shortcut(op, object, right);

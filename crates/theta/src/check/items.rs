@@ -56,7 +56,13 @@ impl Checker<'_> {
                 break;
             }
             let id = self.program.classes.next_key();
-            let ty = self.program.types.add(empty_type(&ast.name.name, TypeKind::Class(id), false, false, &ast.doc));
+            let ty = self.program.types.add(empty_type(
+                &ast.name.name,
+                TypeKind::Class(id),
+                false,
+                false,
+                &ast.doc,
+            ));
             let (name, superclass) = (ast.name.name.to_string(), None);
             self.program.classes.push(Class { name, ty, superclass, fields: vec![], bodies: vec![] });
             self.classes[at] = Some(ClassInfo::new(id, ty));
@@ -176,8 +182,10 @@ impl Checker<'_> {
                 continue;
             }
             immutable |= self.program.types.def(up).immutable;
-            let renames =
-                renames.iter().map(|rename| (rename.new.name.to_string(), rename.old.name.to_string())).collect();
+            let renames = renames
+                .iter()
+                .map(|rename| (rename.new.name.to_string(), rename.old.name.to_string()))
+                .collect();
             self.program.types.def_mut(ty).supertypes.push(Supertype { ty: up, renames });
         }
         self.program.types.def_mut(ty).immutable = immutable;

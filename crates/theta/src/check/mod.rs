@@ -11,9 +11,9 @@
 //! so what is emitted for wrong parts only has to be well formed.
 
 mod body;
+mod calls;
 mod classes;
 mod constants;
-mod calls;
 mod exprs;
 mod flow;
 mod items;
@@ -147,7 +147,8 @@ impl<'a> Checker<'a> {
         self.method_count += count;
         let room = self.method_count < METHODS_MAX;
         if !room {
-            let message = format!("the program has more than {METHODS_MAX} methods, inherited ones counted each time");
+            let message =
+                format!("the program has more than {METHODS_MAX} methods, inherited ones counted each time");
             self.report(Diagnostic::error(Code::E0109, span, message).help("split it into several programs"));
         }
         room

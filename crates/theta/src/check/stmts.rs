@@ -96,7 +96,9 @@ impl<'a> Body<'_, 'a> {
         };
         let span = if name.is_some() { stmt.span.to(next.unwrap_or(stmt).span) } else { stmt.span };
         let help = match (&name, value) {
-            (Some(name), Some(value)) => format!("write `{name}: {text} := {}`", self.cx.sources.slice(value.span)),
+            (Some(name), Some(value)) => {
+                format!("write `{name}: {text} := {}`", self.cx.sources.slice(value.span))
+            }
             (Some(name), None) => format!("write `{name}: {text}`"),
             _ => format!("write `name: {text} := value`"),
         };
@@ -140,14 +142,20 @@ impl<'a> Body<'_, 'a> {
                     after.join(std::mem::replace(&mut self.flow, Flow::nowhere()));
                 }
             }
-            Handler::Resignal(names) => arms.extend(names.iter().filter_map(|name| self.resignal(name, &raised))),
+            Handler::Resignal(names) => {
+                arms.extend(names.iter().filter_map(|name| self.resignal(name, &raised)))
+            }
         }
         self.flow = after;
         self.b.emit(IrStmt::Except { body: covered, arms });
     }
 
     /// What the exception `name` carries at the places where it is raised; reports if it cannot be.
-    fn raised(&mut self, name: &Ident, raised: &[(SignalId, Vec<TypeId>)]) -> Option<(SignalId, Vec<Vec<TypeId>>)> {
+    fn raised(
+        &mut self,
+        name: &Ident,
+        raised: &[(SignalId, Vec<TypeId>)],
+    ) -> Option<(SignalId, Vec<Vec<TypeId>>)> {
         if name.name.is_empty() {
             return None;
         }
@@ -161,7 +169,8 @@ impl<'a> Body<'_, 'a> {
             return Some((signal, values));
         }
         let message = format!("nothing in this statement can raise `{name}`");
-        let mut possible: Vec<String> = raised.iter().map(|(signal, _)| self.cx.signal_name(*signal)).collect();
+        let mut possible: Vec<String> =
+            raised.iter().map(|(signal, _)| self.cx.signal_name(*signal)).collect();
         possible.dedup();
         let close = similar(&name.name, possible.iter().map(String::as_str)).map(str::to_owned);
         let help = match (close, possible.is_empty()) {
@@ -215,7 +224,8 @@ impl<'a> Body<'_, 'a> {
     ) {
         if types.len() != vars.len() {
             let plural = if types.len() == 1 { "" } else { "s" };
-            let message = format!("`{name}` carries {} value{plural}, {} named here", types.len(), vars.len());
+            let message =
+                format!("`{name}` carries {} value{plural}, {} named here", types.len(), vars.len());
             let help = format!("write `when {name} (*):` to ignore them");
             return self.report(Diagnostic::error(Code::E0210, name.span, message).help(help));
         }
@@ -251,12 +261,13 @@ impl<'a> Body<'_, 'a> {
     /// The arm that passes the exception `name` on.
     fn resignal(&mut self, name: &'a Ident, raised: &[(SignalId, Vec<TypeId>)]) -> Option<Arm> {
         let (signal, carried) = self.raised(name, raised)?;
-        let listed = self.listed(name, signal)?;
+        let listed = self.listed(name, signal, &carried[0])?;
         for types in carried {
-            let fits = types.len() == listed.len()
-                && types.iter().zip(&listed).all(|(a, b)| self.cx.below(*a, *b));
+            let fits =
+                types.len() == listed.len() && types.iter().zip(&listed).all(|(a, b)| self.cx.below(*a, *b));
             if !fits {
-                let message = format!("`{name}` carries other values here than in the heading of `{}`", self.name);
+                let message =
+                    format!("`{name}` carries other values here than in the heading of `{}`", self.name);
                 self.report(Diagnostic::error(Code::E0202, name.span, message));
                 return None;
             }
@@ -269,7 +280,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// The types that the heading lists for `signal`; E0303 if it does not list it.
-    fn listed(&mut self, name: &Ident, signal: SignalId) -> Option<Vec<TypeId>> {
+    fn listed(&mut self, name: &Ident, signal: SignalId, given: &[TypeId]) -> Option<Vec<TypeId>> {
         if signal == SignalId::FAILURE {
             return Some(vec![Types::STRING]);
         }
@@ -277,10 +288,13 @@ impl<'a> Body<'_, 'a> {
             return Some(listed.values.clone());
         }
         let message = format!("`{}` does not list `{name}`", self.name);
+        let types: Vec<&str> = given.iter().map(|ty| self.cx.program.types.name(*ty)).collect();
+        let clause =
+            if types.is_empty() { name.to_string() } else { format!("{name} ({})", types.join(", ")) };
         let help = if self.signature.signals.is_empty() {
-            format!("add `signals ({name})` to the heading")
+            format!("add `signals ({clause})` to the heading")
         } else {
-            format!("add `{name}` to the `signals` of the heading")
+            format!("add `{clause}` to the `signals` of the heading")
         };
         self.report(Diagnostic::error(Code::E0303, name.span, message).help(help));
         None
@@ -331,7 +345,9 @@ impl<'a> Body<'_, 'a> {
                 let message = format!("this compares `{subject}` with a value and drops the answer");
                 let help = format!("to assign, write `{subject} := {value}`");
                 self.report(Diagnostic::error(Code::E0106, stmt.core, message).help(help));
-                if let Some(slot) = as_name(left).and_then(|name| self.local(&name.name)).map(|local| local.slot) {
+                if let Some(slot) =
+                    as_name(left).and_then(|name| self.local(&name.name)).map(|local| local.slot)
+                {
                     self.flow.assign(slot);
                 }
             }
@@ -363,8 +379,7 @@ impl<'a> Body<'_, 'a> {
 
     fn wrong_count(&mut self, found: usize, wanted: usize, span: Span) {
         let plural = |n: usize| if n == 1 { "" } else { "s" };
-        let message =
-            format!("{wanted} variable{}, but {found} value{}", plural(wanted), plural(found));
+        let message = format!("{wanted} variable{}, but {found} value{}", plural(wanted), plural(found));
         self.report(Diagnostic::error(Code::E0210, span, message));
     }
 
@@ -473,13 +488,15 @@ impl<'a> Body<'_, 'a> {
         field: u32,
         ty: Option<TypeId>,
     ) -> Place {
-        let Some((class, immutable)) = self.cx.classes[at].as_ref().map(|info| (info.id, info.immutable)) else {
+        let Some((class, immutable)) = self.cx.classes[at].as_ref().map(|info| (info.id, info.immutable))
+        else {
             return Place::Wrong;
         };
         if immutable {
             let message =
                 format!("`{name}` belongs to an immutable type and is set only by a constructor or maker");
-            let diagnostic = Diagnostic::error(Code::E0306, target.span, message).help("build a new object instead");
+            let diagnostic =
+                Diagnostic::error(Code::E0306, target.span, message).help("build a new object instead");
             self.report(diagnostic);
         }
         Place::Field { object, class, field, ty }
@@ -548,8 +565,11 @@ impl<'a> Body<'_, 'a> {
             _ => {
                 let value = self.value(iterator);
                 if let Some(ty) = value.ty {
-                    let mut diagnostic =
-                        Diagnostic::error(Code::E0207, iterator.span, "a `for` runs over the call of an iterator");
+                    let mut diagnostic = Diagnostic::error(
+                        Code::E0207,
+                        iterator.span,
+                        "a `for` runs over the call of an iterator",
+                    );
                     let elements = self.method_of(ty, "elements").is_some();
                     if elements {
                         let text = self.cx.sources.slice(iterator.span);
@@ -567,7 +587,9 @@ impl<'a> Body<'_, 'a> {
             if yields.is_none() {
                 let message = format!("`{}` is not an iterator", target.name);
                 let heading = self.cx.program.types.heading(&target.name, &target.signature);
-                self.report(Diagnostic::error(Code::E0207, iterator.span, message).help(format!("`{heading}`")));
+                self.report(
+                    Diagnostic::error(Code::E0207, iterator.span, message).help(format!("`{heading}`")),
+                );
             }
         }
         if let Some(yields) = &yields
@@ -648,7 +670,8 @@ impl<'a> Body<'_, 'a> {
                 let word = if is_break { "break" } else { "continue" };
                 let message = format!("`{word}` outside a loop");
                 let help = "it leaves the innermost `while` or `for` around it";
-                let help = if is_break { help } else { "it goes on with the innermost `while` or `for` around it" };
+                let help =
+                    if is_break { help } else { "it goes on with the innermost `while` or `for` around it" };
                 self.report(Diagnostic::error(Code::E0309, stmt.core, message).help(help));
             }
         }
@@ -702,14 +725,19 @@ impl<'a> Body<'_, 'a> {
             self.report(Diagnostic::error(Code::E0210, stmt.core, message).help(format!("`{heading}`")));
             return SmallVec::new();
         }
-        found.into_iter().zip(wanted).map(|((value, span), ty)| self.convert(value, Some(*ty), span)).collect()
+        found
+            .into_iter()
+            .zip(wanted)
+            .map(|((value, span), ty)| self.convert(value, Some(*ty), span))
+            .collect()
     }
 
     fn signal_statement(&mut self, stmt: &'a Stmt, name: &'a Ident, values: &'a [Expr]) {
         let found: Vec<(Value, Span)> = values.iter().map(|expr| (self.value(expr), expr.span)).collect();
         if !name.name.is_empty() {
             let signal = self.cx.signal(&name.name);
-            if let Some(listed) = self.listed(name, signal)
+            let given: Vec<TypeId> = found.iter().filter_map(|(value, _)| value.ty).collect();
+            if let Some(listed) = self.listed(name, signal, &given)
                 && let Some(values) = self.carried(stmt, name, found, &listed)
             {
                 self.b.emit(IrStmt::Signal { signal, values });
@@ -739,7 +767,8 @@ impl<'a> Body<'_, 'a> {
     /// `exit e(v)`: a jump to the innermost handler that takes it.
     fn exit_statement(&mut self, name: &'a Ident, values: &'a [Expr]) {
         let found: Vec<(Value, Span)> = values.iter().map(|expr| (self.value(expr), expr.span)).collect();
-        let taker = self.frames.iter().rposition(|f| f.others || f.names.iter().any(|(n, _)| *n == name.name));
+        let taker =
+            self.frames.iter().rposition(|f| f.others || f.names.iter().any(|(n, _)| *n == name.name));
         match taker {
             _ if name.name.is_empty() => {}
             None => {
@@ -749,7 +778,8 @@ impl<'a> Body<'_, 'a> {
             }
             Some(taker) => {
                 let signal = self.cx.signal(&name.name);
-                let types: Vec<TypeId> = found.iter().map(|(value, _)| value.ty.unwrap_or(Types::ANY)).collect();
+                let types: Vec<TypeId> =
+                    found.iter().map(|(value, _)| value.ty.unwrap_or(Types::ANY)).collect();
                 // Everything inside the taker lets it pass.
                 let frame = &mut self.frames[taker];
                 if !frame.raised.contains(&(signal, types.clone())) {

@@ -40,7 +40,13 @@ impl Checker<'_> {
         }
     }
 
-    fn resolve_named(&mut self, env: &Env, written: &TypeExpr, name: &Ident, args: &[TypeExpr]) -> Option<TypeId> {
+    fn resolve_named(
+        &mut self,
+        env: &Env,
+        written: &TypeExpr,
+        name: &Ident,
+        args: &[TypeExpr],
+    ) -> Option<TypeId> {
         if name.name.is_empty() {
             return None;
         }
@@ -84,7 +90,9 @@ impl Checker<'_> {
         if !args.is_empty() && ty.is_some() {
             // A type with parameters has no type yet, so this one has none.
             let message = format!("`{name}` has no type parameters");
-            self.report(Diagnostic::error(Code::E0203, written.span, message).help(format!("write `{name}`")));
+            self.report(
+                Diagnostic::error(Code::E0203, written.span, message).help(format!("write `{name}`")),
+            );
         }
         ty
     }
@@ -99,7 +107,10 @@ impl Checker<'_> {
         known.extend(crate::resolve::BUILTIN_TYPES);
         known.retain(|n| {
             is_builtin_type(n)
-                || self.names.lookup(env.scope, n).is_some_and(|e| matches!(e.def, Def::Type(_) | Def::Class(_)))
+                || self
+                    .names
+                    .lookup(env.scope, n)
+                    .is_some_and(|e| matches!(e.def, Def::Type(_) | Def::Class(_)))
         });
         let close = similar(&name.name, known).map(|n| format!("a type with a similar name exists: `{n}`"));
         let mut diagnostic = Diagnostic::error(Code::E0208, name.span, format!("there is no type `{name}`"));
@@ -107,7 +118,13 @@ impl Checker<'_> {
         self.report(diagnostic);
     }
 
-    fn resolve_builtin(&mut self, env: &Env, written: &TypeExpr, name: &Ident, args: &[TypeExpr]) -> Option<TypeId> {
+    fn resolve_builtin(
+        &mut self,
+        env: &Env,
+        written: &TypeExpr,
+        name: &Ident,
+        args: &[TypeExpr],
+    ) -> Option<TypeId> {
         let simple = match &*name.name {
             "null" => Some(Types::NULL),
             "bool" => Some(Types::BOOL),
@@ -129,7 +146,8 @@ impl Checker<'_> {
             let message = format!("`{name}` takes {wanted} type argument{plural}, {} given", args.len());
             let example = if wanted == 2 { format!("{name}[K, V]") } else { format!("{name}[T]") };
             let mut diagnostic = Diagnostic::error(Code::E0203, written.span, message);
-            diagnostic.help = Some(if wanted == 0 { format!("write `{name}`") } else { format!("write `{example}`") });
+            diagnostic.help =
+                Some(if wanted == 0 { format!("write `{name}`") } else { format!("write `{example}`") });
             self.report(diagnostic);
             return simple;
         }
@@ -234,7 +252,9 @@ impl Checker<'_> {
         } else {
             return;
         };
-        self.report(Diagnostic::error(Code::E0109, heading.span, message).help("put some of them into an object"));
+        self.report(
+            Diagnostic::error(Code::E0109, heading.span, message).help("put some of them into an object"),
+        );
     }
 
     fn resolve_formal(&mut self, env: &Env, formal: &Formal) -> Param {
@@ -246,8 +266,7 @@ impl Checker<'_> {
         self.check_distinct(signals.iter().map(|signal| &signal.name));
         let mut resolved = vec![];
         for signal in signals {
-            let values =
-                signal.types.iter().map(|ty| self.resolve_type_or_wrong(env, ty)).collect();
+            let values = signal.types.iter().map(|ty| self.resolve_type_or_wrong(env, ty)).collect();
             let name = self.signal(&signal.name.name);
             // `failure (string)` may always be signalled and is not listed in the IR.
             if name != SignalId::FAILURE {
@@ -258,7 +277,12 @@ impl Checker<'_> {
     }
 
     /// Why a method headed `sub` cannot stand where `sup` is declared, and what would help.
-    pub(crate) fn misfit(&self, sub: &Signature, sup: &Signature, sup_name: &str) -> Option<(String, String)> {
+    pub(crate) fn misfit(
+        &self,
+        sub: &Signature,
+        sup: &Signature,
+        sup_name: &str,
+    ) -> Option<(String, String)> {
         let types = &self.program.types;
         let heading = || format!("the heading there is `{}`", types.heading(sup_name, sup));
         if sub.params.len() != sup.params.len() {
@@ -283,11 +307,17 @@ impl Checker<'_> {
         let word = if sub.is_iterator() { "yields" } else { "returns" };
         if given.len() != wanted.len() {
             let plural = if given.len() == 1 { "" } else { "s" };
-            return Some((format!("it {word} {} value{plural}, not {}", given.len(), wanted.len()), heading()));
+            return Some((
+                format!("it {word} {} value{plural}, not {}", given.len(), wanted.len()),
+                heading(),
+            ));
         }
         for (a, b) in given.iter().zip(wanted) {
             if !self.below(*a, *b) {
-                return Some((format!("it {word} `{}`, not `{}`", types.name(*a), types.name(*b)), heading()));
+                return Some((
+                    format!("it {word} `{}`, not `{}`", types.name(*a), types.name(*b)),
+                    heading(),
+                ));
             }
         }
         for signal in &sub.signals {

@@ -182,7 +182,8 @@ impl Parser<'_> {
             *height = init.value.height.max(*height);
         }
         if let Some(call) = &maker {
-            *height = tallest(&call.args.plain).max(tallest(call.args.rest.as_deref().unwrap_or(&[]))).max(*height);
+            *height =
+                tallest(&call.args.plain).max(tallest(call.args.rest.as_deref().unwrap_or(&[]))).max(*height);
         }
         ExprKind::Construct { class: head, inits, maker }
     }
@@ -266,7 +267,9 @@ impl Parser<'_> {
                 let span = self.since(token.start);
                 return self.expr(ExprKind::Paren(Box::new(inner)), span, height);
             }
-            Tok::Record | Tok::Struct | Tok::Oneof | Tok::Proc | Tok::Iter => ExprKind::Type(self.type_expr()),
+            Tok::Record | Tok::Struct | Tok::Oneof | Tok::Proc | Tok::Iter => {
+                ExprKind::Type(self.type_expr())
+            }
             Tok::Bind => return self.bind(),
             _ => {
                 self.expected("an expression");

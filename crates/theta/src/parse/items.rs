@@ -223,7 +223,18 @@ impl Parser<'_> {
             }
         }
         self.close();
-        TypeDef { name, immutable, actor, parms, supers, wheres, methods, equates, doc, span: self.since(start) }
+        TypeDef {
+            name,
+            immutable,
+            actor,
+            parms,
+            supers,
+            wheres,
+            methods,
+            equates,
+            doc,
+            span: self.since(start),
+        }
     }
 
     /// Whether `end` is next, and not a method that is called so.
@@ -419,11 +430,7 @@ impl Parser<'_> {
         let word = self.bump();
         let span = self.span_of(word);
         let args = self.paren_decls();
-        let body = if native {
-            vec![]
-        } else {
-            self.routine_body(&Ident { name: Arc::from("new"), span }).0
-        };
+        let body = if native { vec![] } else { self.routine_body(&Ident { name: Arc::from("new"), span }).0 };
         Creator { args, body, span }
     }
 

@@ -31,7 +31,10 @@ pub fn parse(sources: &Sources, file: FileId) -> (ast::File, Vec<Diagnostic>) {
         let span = Span::new(file, 0, 0);
         let message = format!("this file is longer than {} MiB", FILE_BYTES_MAX >> 20);
         let tree = ast::File { id: file, imports: vec![], items: vec![] };
-        return (tree, vec![Diagnostic::error(Code::E0109, span, message).help("split it into several files")]);
+        return (
+            tree,
+            vec![Diagnostic::error(Code::E0109, span, message).help("split it into several files")],
+        );
     }
     let lexed = lexer::lex(file, text);
     let mut parser = Parser {
@@ -163,7 +166,8 @@ impl<'a> Parser<'a> {
             && let Some(open) = self.open.last()
         {
             let line = self.line(open.line_at);
-            diagnostic = diagnostic.help(format!("`{}`, opened at line {line}, has no `end {}`", open.name, open.name));
+            diagnostic = diagnostic
+                .help(format!("`{}`, opened at line {line}, has no `end {}`", open.name, open.name));
         }
         self.report(diagnostic);
     }
@@ -206,7 +210,9 @@ impl<'a> Parser<'a> {
 
     fn expect_name(&mut self) -> Ident {
         // A word that opens or closes something is more likely to mean itself.
-        self.expect_name_or(|p| !matches!(p.tok(), Tok::End | Tok::Do | Tok::Then | Tok::In) && !p.token().new_line)
+        self.expect_name_or(|p| {
+            !matches!(p.tok(), Tok::End | Tok::Do | Tok::Then | Tok::In) && !p.token().new_line
+        })
     }
 
     fn reserved_word(&mut self) {

@@ -2,6 +2,7 @@
 
 use super::Parser;
 use crate::ast::*;
+use crate::diagnostic::{Code, Diagnostic};
 use crate::lexer::Tok;
 
 impl Parser<'_> {
@@ -19,7 +20,10 @@ impl Parser<'_> {
             }
             let errors = self.diagnostics.len();
             let mut stmt = self.statement();
-            if self.diagnostics.len() > errors && !matches!(stmt.kind, StmtKind::Error) && self.last_error == Some(self.at) {
+            if self.diagnostics.len() > errors
+                && !matches!(stmt.kind, StmtKind::Error)
+                && self.last_error == Some(self.at)
+            {
                 // The rest of a broken line says nothing that can be trusted.
                 stmt.kind = match stmt.kind {
                     kind @ (StmtKind::Declare { .. } | StmtKind::For { .. } | StmtKind::If { .. }) => kind,
@@ -53,17 +57,17 @@ impl Parser<'_> {
     fn ends_body(&self) -> bool {
         self.is_heading()
             || matches!(
-            self.tok(),
-            Tok::End
-                | Tok::EndOfFile
-                | Tok::Else
-                | Tok::Elseif
-                | Tok::When
-                | Tok::Others
-                | Tok::After
-                | Tok::Module
-                | Tok::Import
-        )
+                self.tok(),
+                Tok::End
+                    | Tok::EndOfFile
+                    | Tok::Else
+                    | Tok::Elseif
+                    | Tok::When
+                    | Tok::Others
+                    | Tok::After
+                    | Tok::Module
+                    | Tok::Import
+            )
     }
 
     /// Whether a line starts with `f (a: T` or `f () returns`: the next routine, so an `end` is missing here.
@@ -173,10 +177,12 @@ impl Parser<'_> {
             }
             Tok::Return => {
                 self.bump();
+                self.check_parentheses("return");
                 StmtKind::Return(self.values())
             }
             Tok::Yield => {
                 self.bump();
+                self.check_parentheses("yield");
                 if !self.is_here(Tok::LParen) {
                     self.expected("`(`");
                 }
@@ -227,6 +233,28 @@ impl Parser<'_> {
         let values = self.expressions();
         self.expect(Tok::RParen);
         values
+    }
+
+    /// Reports `return x`, the habit of other languages.
+    fn check_parentheses(&mut self, word: &str) {
+        let starts_value = matches!(
+            self.tok(),
+            Tok::Name
+                | Tok::Int
+                | Tok::Real
+                | Tok::Str
+                | Tok::Char
+                | Tok::True
+                | Tok::False
+                | Tok::Nil
+                | Tok::SelfWord
+        );
+        if !starts_value || self.token().new_line {
+            return;
+        }
+        let message = format!("the values of `{word}` stand in parentheses");
+        let diagnostic = Diagnostic::error(Code::E0109, self.here(), message);
+        self.report(diagnostic.help(format!("write `{word} (…)`")));
     }
 
     fn if_statement(&mut self) -> StmtKind {

@@ -27,9 +27,7 @@ pub fn check(text: &str, expected: &[Row<'_>]) {
     let found: Vec<Row<'_>> = compilation
         .diagnostics
         .iter()
-        .map(|d| {
-            (d.code.name(), d.message.as_str(), sources.slice(d.span), d.help.as_deref().unwrap_or(""))
-        })
+        .map(|d| (d.code.name(), d.message.as_str(), sources.slice(d.span), d.help.as_deref().unwrap_or("")))
         .collect();
     let rendered = render_all(&sources, &compilation.diagnostics, Colour::Plain);
     assert_eq!(found, expected, "\n{rendered}");
@@ -48,7 +46,9 @@ pub fn read_all(folder: &str) -> Vec<(String, String)> {
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|e| e == "theta"))
-        .map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read_to_string(path).unwrap()))
+        .map(|path| {
+            (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read_to_string(path).unwrap())
+        })
         .collect();
     texts.sort();
     texts
