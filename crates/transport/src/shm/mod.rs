@@ -189,3 +189,102 @@ impl ShmStream {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    /// Two ends. The tests let the client write what it likes, as a hostile one does.
+    fn ends() -> (ShmStream, ShmStream) {
+        let (one, other) = rustix::net::socketpair(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap();
+        let [one, other] = [one, other].map(Arc::new);
+        let server = ShmStream::serve(&one, &Arc::default(), 4096, Duration::ZERO).unwrap();
+        let client = ShmStream::connect(&other, &Arc::default(), Instant::now(), Duration::ZERO).unwrap();
+        (server, client)
+    }
+
+    #[test]
+    fn positions_broken_by_the_peer_end_the_stream_for_good() {
+        let (mut server, mut client) = ends();
+        client.write(b"fine", None).unwrap();
+        let mut into = Vec::new();
+        assert_eq!(server.read(&mut into, 100, None).unwrap(), 4);
+        let control = client.region.ring(Direction::ToServer).control;
+        control.announced.0.produced.store(3, Ordering::Relaxed);
+        assert!(matches!(server.read(&mut into, 100, None), Err(ReadError::Corrupt)));
+        control.announced.0.produced.store(5, Ordering::Relaxed);
+        assert!(matches!(server.try_read(&mut into, 100), Err(ReadError::Corrupt)));
+        assert!(matches!(server.write(b"x", None), Err(WriteError::Corrupt)));
+        assert_eq!(into, b"fine");
+    }
+
+    #[test]
+    fn garbage_in_all_words_of_the_peer_is_survived() {
+        for garbage in [0, 1, 3, 4096, 4097, 1 << 32, u64::MAX] {
+            let (mut server, client) = ends();
+            for direction in [Direction::ToServer, Direction::ToClient] {
+                let ring = client.region.ring(direction);
+                let announced = &ring.control.announced.0;
+                let words = [&announced.produced, &announced.copy_start, &ring.control.consumed.0];
+                for word in words.into_iter().chain(&announced.copy).chain(ring.words) {
+                    word.store(garbage, Ordering::Relaxed);
+                }
+                for sleeps in [&ring.control.consumer_sleeps.0, &ring.control.producer_sleeps.0] {
+                    sleeps.store(garbage as u32, Ordering::Relaxed);
+                }
+            }
+            let mut into = Vec::new();
+            let soon = || Some(Instant::now() + Duration::from_millis(1));
+            for _ in 0..10 {
+                // Any answer will do.
+                let _ = server.read(&mut into, 1000, soon());
+                let _ = server.write(&[1; 3000], soon());
+                server.flush();
+            }
+            assert!(into.len() <= 4096, "no more than a ring holds");
+        }
+    }
+
+    #[test]
+    fn a_peer_that_keeps_the_sleep_word_cannot_keep_us_from_stopping() {
+        let (mut server, client) = ends();
+        let attention = server.attention.clone();
+        let reading = std::thread::spawn(move || server.read(&mut Vec::new(), 1, None));
+        let word = &client.region.ring(Direction::ToServer).control.consumer_sleeps.0;
+        // Says that the sleeper sleeps, whatever it says itself.
+        for _ in 0..100_000 {
+            word.store(1, Ordering::Relaxed);
+        }
+        attention.raise(STOPPED);
+        word.store(1, Ordering::Relaxed);
+        assert!(matches!(reading.join().unwrap(), Err(ReadError::Stopped)));
+    }
+
+    #[test]
+    fn memory_that_is_not_as_it_must_be_is_not_mapped() {
+        let (region, memory) = Region::create(4096).unwrap();
+        assert!(rustix::fs::ftruncate(&memory, 0).is_err(), "sealed");
+        assert!(rustix::fs::ftruncate(&memory, 1 << 20).is_err(), "sealed");
+        assert!(Region::open(&memory, 4096).is_ok());
+        for ring_bytes in [0, 1, 2048, 5000, 8192, 1 << 40, u64::MAX] {
+            assert!(Region::open(&memory, ring_bytes).is_err(), "{ring_bytes}");
+        }
+        region.ring(Direction::ToServer).words[0].store(1, Ordering::Relaxed);
+        let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
+        let unsealed = rustix::fs::memfd_create("test", flags).unwrap();
+        rustix::fs::ftruncate(&unsealed, 4096 * 3).unwrap();
+        let reason = Region::open(&unsealed, 4096).unwrap_err().to_string();
+        assert_eq!(reason, "it is not sealed against shrinking");
+        rustix::fs::fcntl_add_seals(&unsealed, rustix::fs::SealFlags::SHRINK).unwrap();
+        let reason = Region::open(&unsealed, 4096).unwrap_err().to_string();
+        assert_eq!(reason, "its header is not that of a version 1 ring");
+    }
+}

@@ -285,3 +285,103 @@ fn copy_words(words: &[std::sync::atomic::AtomicU64], into: &mut Vec<u8>) {
         into.extend_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use proptest::prelude::*;
+
+    use super::super::mapped::{Direction, Region};
+    use super::*;
+
+    const CAPACITY: usize = 4096;
+
+    fn region() -> Region {
+        Region::create(CAPACITY).unwrap().0
+    }
+
+    proptest! {
+        /// A plain queue is the model: what goes in comes out, however it is cut, lap after lap.
+        #[test]
+        fn a_ring_is_a_queue(steps in prop::collection::vec((any::<bool>(), 1usize..1500, any::<u8>()), 1..400)) {
+            let region = region();
+            let ring = region.ring(Direction::ToServer);
+            let (mut producer, mut consumer) = (Producer::new(CAPACITY), Consumer::new(CAPACITY));
+            let mut model = VecDeque::new();
+            for (pushes, length, first) in steps {
+                // Short ones are as likely as all others together.
+                let length = if first < 128 { length % 70 + 1 } else { length };
+                if pushes {
+                    let bytes: Vec<u8> = (0..length).map(|index| first.wrapping_add(index as u8)).collect();
+                    let count = producer.push(ring, &bytes).unwrap();
+                    prop_assert!(count > 0 || model.len() > CAPACITY * 7 / 8);
+                    model.extend(&bytes[..count]);
+                } else {
+                    let mut bytes = vec![42];
+                    let count = consumer.pull(ring, &mut bytes, length).unwrap();
+                    prop_assert_eq!(bytes.len(), 1 + count);
+                    prop_assert_eq!(count == 0, model.is_empty());
+                    let expected: Vec<u8> = model.drain(..count).collect();
+                    prop_assert_eq!(&bytes[1..], expected);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_produced_position_that_cannot_be_is_refused() {
+        let region = region();
+        let ring = region.ring(Direction::ToServer);
+        let (mut producer, mut consumer) = (Producer::new(CAPACITY), Consumer::new(CAPACITY));
+        let mut into = Vec::new();
+        producer.push(ring, &[1; 100]).unwrap();
+        assert_eq!(consumer.pull(ring, &mut into, 200), Ok(100));
+        for position in [99, 0, 100 + CAPACITY as u64 + 1, u64::MAX, 1 << 63] {
+            ring.control.announced.0.produced.store(position, Ordering::Relaxed);
+            assert_eq!(consumer.pull(ring, &mut into, 200), Err(Corrupt), "{position}");
+        }
+        // As much as a ring holds is believed, whatever the bytes are.
+        ring.control.announced.0.produced.store(100 + CAPACITY as u64, Ordering::Relaxed);
+        assert_eq!(consumer.pull(ring, &mut into, usize::MAX), Ok(CAPACITY));
+        assert_eq!(into.len(), 100 + CAPACITY);
+    }
+
+    #[test]
+    fn a_consumed_position_that_cannot_be_is_refused() {
+        let region = region();
+        let ring = region.ring(Direction::ToServer);
+        let mut producer = Producer::new(CAPACITY);
+        while producer.push(ring, &[1; 1000]).unwrap() > 0 {}
+        ring.control.consumed.0.store(1000, Ordering::Relaxed);
+        assert_eq!(producer.push(ring, &[1; 1000]), Ok(1000));
+        for position in [999, 0, CAPACITY as u64 + 1001, u64::MAX, 1 << 63] {
+            ring.control.consumed.0.store(position, Ordering::Relaxed);
+            assert_eq!(producer.push(ring, &[1]), Err(Corrupt), "{position}");
+        }
+    }
+
+    #[test]
+    fn a_copy_of_other_bytes_is_not_taken() {
+        let region = region();
+        let ring = region.ring(Direction::ToServer);
+        let (mut producer, mut consumer) = (Producer::new(CAPACITY), Consumer::new(CAPACITY));
+        // A long one first, at position 0, where the copy that never was also starts.
+        producer.push(ring, &[1; 60]).unwrap();
+        let mut into = Vec::new();
+        assert_eq!(consumer.pull(ring, &mut into, 10), Ok(10));
+        assert_eq!(consumer.pull(ring, &mut into, 100), Ok(50));
+        // A short one, then a long one behind it, read across their border.
+        producer.push(ring, &[2; 16]).unwrap();
+        producer.push(ring, &[3; 60]).unwrap();
+        assert_eq!(consumer.pull(ring, &mut into, 40), Ok(40));
+        // A short one, then another.
+        assert_eq!(consumer.pull(ring, &mut into, 100), Ok(36));
+        producer.push(ring, &[4; 3]).unwrap();
+        producer.push(ring, &[5; 5]).unwrap();
+        assert_eq!(consumer.pull(ring, &mut into, 100), Ok(8));
+        let runs = [(1, 60), (2, 16), (3, 60), (4, 3), (5, 5)];
+        let expected: Vec<u8> = runs.iter().flat_map(|&(byte, count)| vec![byte; count]).collect();
+        assert_eq!(into, expected);
+    }
+}
