@@ -1,1 +1,250 @@
-//! What runs interpreted and what compiled; caches of methods and batches
+//! What runs interpreted and what compiled; caches of methods and batches.
+//!
+//! An [`Engine`] is a program that is ready to run: verified, linked, with a compiler for its functions (each
+//! compiled at its first call) and an interpreter for what clients send. Batches are kept by their
+//! content, so that a control structure that any session has sent before is neither checked nor prepared again.
+//!
+//! One engine serves all sessions of a process. It holds no objects: those are in contexts ([`Cx`]).
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use bifrost_interp::{BatchEnd, Interp, Prepared};
+use bifrost_ir::verify::{ProgramError, VerifyError, verify_func, verify_program};
+use bifrost_ir::{Body, Func, Program, RoutineId, TypeId, builtin};
+use bifrost_runtime::abi::{VALUES_MAX, Word};
+use bifrost_runtime::{Cx, Image, LinkError, Ret, invoke, natives, object};
+use parking_lot::Mutex;
+
+mod compiled;
+
+/// How the program's functions run. Batches start in the interpreter in both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// As machine code, compiled at the first call.
+    #[default]
+    Compiled,
+    /// In the interpreter: slow, and the oracle for the other.
+    Interpreted,
+}
+
+/// Why a program cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The program breaks the IR's rules: a mistake of the front end.
+    #[error("the program is not well formed: {}", list(.0))]
+    Verify(Vec<ProgramError>),
+    /// The program cannot be linked.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// There is no code generator for this machine.
+    #[error("no machine code can be made on this machine: {0}")]
+    Compiler(String),
+}
+
+fn list(errors: &[ProgramError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// A control structure or procedure that was checked and prepared.
+#[derive(Debug)]
+pub struct Batch {
+    /// What runs.
+    pub prepared: Arc<Prepared>,
+    /// The function it was prepared from, for callers that need its heading.
+    pub func: Arc<Func>,
+}
+
+/// An exception that came out of a routine.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name}{values}")]
+pub struct Raised {
+    /// The exception's name.
+    pub name: String,
+    /// Its values in parentheses as `unparse` writes them; empty without values.
+    pub values: String,
+}
+
+/// Most batches that are kept.
+const BATCHES_MAX: usize = 4096;
+/// Most words of their keys.
+const BATCH_WORDS_MAX: usize = 4 << 20;
+
+/// Batches by content. Old ones go first when there are too many.
+#[derive(Default)]
+struct Cache {
+    // Keys are chosen by clients: the default hasher is keyed.
+    by_content: HashMap<Arc<[Word]>, Arc<Batch>>,
+    order: VecDeque<Arc<[Word]>>,
+    words: usize,
+}
+
+/// A program that is ready to run.
+pub struct Engine {
+    image: Arc<Image>,
+    interp: Arc<Interp>,
+    batches: Mutex<Cache>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("image", &self.image).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// Verifies and links a program.
+    ///
+    /// # Errors
+    /// [`LoadError`]
+    ///
+    /// Cost: links tables that live as long as the process.
+    pub fn new(mut program: Program, mode: Mode) -> Result<Arc<Engine>, LoadError> {
+        builtin::complete(&mut program.types);
+        program.add_cells();
+        verify_program(&program).map_err(LoadError::Verify)?;
+        let compiler = match mode {
+            Mode::Compiled => Some(compiled::engine().map_err(LoadError::Compiler)?),
+            Mode::Interpreted => None,
+        };
+        let image = Image::link(program, compiler)?;
+        let interp = Interp::new(image.clone());
+        Ok(Arc::new(Engine { image, interp, batches: Mutex::default() }))
+    }
+
+    /// The linked program.
+    pub fn image(&self) -> &Arc<Image> {
+        &self.image
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        self.image.program()
+    }
+
+    /// The batch of this content, if it is kept. The content must determine the function completely.
+    pub fn find_batch(&self, content: &[Word]) -> Option<Arc<Batch>> {
+        self.batches.lock().by_content.get(content).cloned()
+    }
+
+    /// Checks and prepares a batch, and keeps it under its content.
+    ///
+    /// # Errors
+    /// What the verifier found.
+    pub fn add_batch(
+        &self,
+        content: &[Word],
+        func: Func,
+        procedures: &[Arc<Prepared>],
+    ) -> Result<Arc<Batch>, Vec<VerifyError>> {
+        let batch = Arc::new(self.prepare(func, procedures)?);
+        let mut cache = self.batches.lock();
+        while cache.order.len() >= BATCHES_MAX || cache.words + content.len() > BATCH_WORDS_MAX {
+            let Some(oldest) = cache.order.pop_front() else { break };
+            cache.words -= oldest.len();
+            cache.by_content.remove(&oldest);
+        }
+        let key: Arc<[Word]> = content.into();
+        if cache.by_content.insert(key.clone(), batch.clone()).is_none() {
+            cache.words += key.len();
+            cache.order.push_back(key);
+        }
+        Ok(batch)
+    }
+
+    /// Checks and prepares a batch or procedure without keeping it.
+    ///
+    /// # Errors
+    /// What the verifier found.
+    pub fn prepare(&self, func: Func, procedures: &[Arc<Prepared>]) -> Result<Batch, Vec<VerifyError>> {
+        verify_func(self.program(), &func)?;
+        let prepared = Arc::new(self.interp.prepare(&func, procedures));
+        Ok(Batch { prepared, func: Arc::new(func) })
+    }
+
+    /// Runs a batch between [`Cx::begin`] and [`Cx::leave`].
+    ///
+    /// # Safety
+    /// `cx` runs this engine's image, and `args` are words of the types of the batch's parameters.
+    pub unsafe fn run(&self, cx: &mut Cx, batch: &Batch, args: &[Word]) -> BatchEnd {
+        // SAFETY: promised by the caller.
+        unsafe { self.interp.run(cx, &batch.prepared, args) }
+    }
+
+    /// Calls a routine from Rust, as `main` and `setup` are.
+    ///
+    /// # Errors
+    /// The exception that it ended with; `killed` if it was ended from outside.
+    ///
+    /// # Safety
+    /// `cx` runs this engine's image, and `args` are words of the types of the routine's arguments.
+    pub unsafe fn call(&self, cx: &mut Cx, routine: RoutineId, args: &[Word]) -> Result<Word, Raised> {
+        let mut words = vec![0];
+        words.extend_from_slice(args);
+        cx.begin();
+        // SAFETY: promised by the caller.
+        let ret = unsafe { invoke::routine(cx, self.image.routine(routine), &mut words) };
+        let result = self.result(cx, routine, ret);
+        cx.leave();
+        result
+    }
+
+    fn result(&self, cx: &mut Cx, routine: RoutineId, ret: Ret) -> Result<Word, Raised> {
+        match ret.outcome {
+            0 => Ok(ret.value),
+            1 => {
+                let signature = &self.program().routines[routine].signature;
+                let id = cx.signalled();
+                let types: Vec<TypeId> = match signature.signal(id) {
+                    Some(signal) => signal.values.clone(),
+                    None => vec![bifrost_ir::Types::STRING],
+                };
+                let words: [Word; VALUES_MAX] = cx.signal_values;
+                let values: Vec<String> =
+                    types.iter().zip(words).map(|(ty, word)| self.unparse(cx, *ty, word)).collect();
+                let values =
+                    if values.is_empty() { String::new() } else { format!("({})", values.join(", ")) };
+                Err(Raised { name: self.program().types.signal_name(id).to_owned(), values })
+            }
+            _ => Err(Raised { name: "killed".to_owned(), values: format!("({:?})", cx.killed()) }),
+        }
+    }
+
+    /// The text of a value as a container would show it; objects that cannot be printed as their type's name.
+    pub fn unparse(&self, cx: &mut Cx, ty: TypeId, word: Word) -> String {
+        let types = &self.program().types;
+        let printable = types.kind(ty).is_basic() || types.find_method(ty, "unparse").is_some();
+        match printable.then(|| natives::unparse(cx, ty, word)) {
+            Some(Ok(text)) => text,
+            _ => format!("<{}>", types.name(ty)),
+        }
+    }
+
+    /// The routine of that name that is Theta code and takes nothing, or as many arguments as said.
+    pub fn find_entry(&self, name: &str, arguments: usize) -> Option<RoutineId> {
+        let id = self.program().find_routine(name)?;
+        let routine = &self.program().routines[id];
+        let fits = matches!(routine.body, Body::Func(_)) && routine.signature.params.len() == arguments;
+        fits.then_some(id)
+    }
+
+    /// A `sequence[string]` for `main`.
+    ///
+    /// # Errors
+    /// [`bifrost_heap::HeapFull`]
+    pub fn arguments(&self, cx: &mut Cx, arguments: &[String]) -> Result<Word, bifrost_heap::HeapFull> {
+        let ty = bifrost_ir::TypeKind::Sequence(bifrost_ir::Types::STRING);
+        let ty = self.program().types.find_instance(ty).expect("`main` names the type");
+        let words = arguments.iter().map(|a| cx.new_string(a)).collect::<Result<Vec<_>, _>>()?;
+        cx.new_sequence(self.image.table_of(ty), &[&words])
+    }
+
+    /// The text of a string.
+    ///
+    /// # Safety
+    /// `word` is a reference to a string.
+    pub unsafe fn text<'a>(word: Word) -> &'a str {
+        // SAFETY: promised by the caller.
+        unsafe { object::text(word) }
+    }
+}

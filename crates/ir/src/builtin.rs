@@ -234,6 +234,9 @@ pub static METHODS: &[Builtin] = &[
     native("directory", "equal (x: Self) returns (bool)"),
 ];
 
+/// The name of the creator of cells, which clients' batches use without naming it.
+pub const CELL_NEW: &str = "cell_new";
+
 /// A built-in routine, generic or not.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BuiltinRoutine {
@@ -257,7 +260,7 @@ pub static ROUTINES: &[BuiltinRoutine] = &[
     routine("sequence_of", true, "sequence_of (elems: sequence[T]) returns (sequence[T])"),
     routine("list_empty", true, "list_empty () returns (list[T])"),
     routine("list_of", true, "list_of (elems: sequence[T]) returns (list[T])"),
-    routine("cell_new", true, "cell_new () returns (cell[T])"),
+    routine(CELL_NEW, true, "cell_new () returns (cell[T])"),
     routine("same_object", false, "same_object (a: any, b: any) returns (bool)"),
     routine("random", false, "random (n: int) returns (int) signals (bounds)"),
     routine("now_ms", false, "now_ms () returns (int)"),

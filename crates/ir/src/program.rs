@@ -154,9 +154,10 @@ impl Program {
         }
     }
 
-    /// Makes `cell[T]` for every public type, so that clients can have cells of whatever they can name
+    /// Makes `cell[T]` and its creator for every public type, so that clients can have cells of whatever they can name
     /// and the program need not change while it runs. Cells of cells are left out.
     pub fn add_cells(&mut self) {
+        let row = crate::builtin::find_routine(crate::builtin::CELL_NEW).expect("a row of the table");
         let elements: Vec<TypeId> = self
             .types
             .iter()
@@ -164,7 +165,7 @@ impl Program {
             .map(|(id, _)| id)
             .collect();
         for element in elements {
-            self.types.instance(TypeKind::Cell(element));
+            crate::builtin::instantiate(self, row, &[element]);
         }
     }
 

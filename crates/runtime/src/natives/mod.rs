@@ -14,7 +14,16 @@ mod string;
 
 use std::collections::HashMap;
 
-use crate::abi::Code;
+use crate::abi::{Code, Ret, Word};
+use crate::cx::Cx;
+
+/// The text of a value inside a message: characters and strings are quoted.
+///
+/// # Errors
+/// The outcome of a user's `unparse` that did not return.
+pub fn unparse(cx: &mut Cx, ty: bifrost_ir::TypeId, word: Word) -> Result<String, Ret> {
+    generic::unparse(cx, ty, word, true)
+}
 
 /// The registered functions by key: `string.concat`, `array_new`.
 pub fn registry() -> HashMap<&'static str, Code> {

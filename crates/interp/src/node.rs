@@ -1,0 +1,137 @@
+//! Prepared nodes.
+
+use std::sync::Arc;
+
+use bifrost_ir::builtin::Op;
+use bifrost_ir::{FuncId, FuncKind, Literal, SignalId, Site};
+use bifrost_runtime::abi::{Code, Word};
+use bifrost_runtime::image::{RoutineDesc, Table};
+
+/// A place in the frame: a variable, a constant, or the scratch word that takes dropped results.
+pub(crate) type Place = u32;
+
+/// A function ready to run. Shared between sessions; holds no references to objects.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(crate) name: String,
+    pub(crate) kind: FuncKind,
+    /// Words that the caller passes and that go to the first places.
+    pub(crate) params: usize,
+    /// The frame at the start: zeros for variables, the constants behind them.
+    pub(crate) template: Box<[Word]>,
+    /// String constants, to be looked up in the context when a frame is made.
+    pub(crate) literals: Box<[(Place, Literal)]>,
+    pub(crate) body: Box<[Node]>,
+    pub(crate) results: usize,
+    pub(crate) iterator: bool,
+}
+
+impl Prepared {
+    /// What it was made from, for messages.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether each loop step and call takes a unit of fuel: for code that clients send.
+    pub(crate) fn metered(&self) -> bool {
+        matches!(self.kind, FuncKind::Batch | FuncKind::Procedure)
+    }
+}
+
+/// What a call with any number of operands enters.
+#[derive(Debug, Clone)]
+pub(crate) enum Target {
+    /// The receiver's table at a slot.
+    Slot(u32),
+    /// A native of a basic type.
+    Native(Code),
+    /// A routine; its descriptor goes before the operands.
+    Routine(&'static RoutineDesc),
+    /// A method of an object in an image without engine: interpreted, or the native in the table.
+    Interpret(u32),
+    /// A routine that is a function, in an image without engine.
+    InterpretFunc(FuncId),
+    /// A batched procedure.
+    Procedure(Arc<Prepared>),
+    /// The procedure that contains the call.
+    Itself,
+}
+
+/// A call in general.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub target: Target,
+    pub args: Box<[Place]>,
+    pub dsts: Box<[Place]>,
+    pub site: Site,
+}
+
+/// A loop over an iterator.
+#[derive(Debug)]
+pub(crate) struct ForEach {
+    pub call: Call,
+    pub vars: Box<[Place]>,
+    pub body: Box<[Node]>,
+}
+
+/// A loop.
+#[derive(Debug)]
+pub(crate) struct While {
+    pub cond: Box<[Node]>,
+    pub test: Place,
+    pub body: Box<[Node]>,
+}
+
+/// A choice.
+#[derive(Debug)]
+pub(crate) struct If {
+    pub test: Place,
+    pub then: Box<[Node]>,
+    pub otherwise: Box<[Node]>,
+}
+
+/// A handler.
+#[derive(Debug)]
+pub(crate) struct Arm {
+    /// Empty takes all.
+    pub signals: Box<[SignalId]>,
+    pub vars: Box<[Place]>,
+    pub body: Box<[Node]>,
+}
+
+/// A covered block.
+#[derive(Debug)]
+pub(crate) struct Except {
+    pub body: Box<[Node]>,
+    pub arms: Box<[Arm]>,
+}
+
+/// A step of a prepared function.
+#[derive(Debug)]
+pub(crate) enum Node {
+    Move { dst: Place, src: Place },
+    /// An operation. Operations of one operand have it twice.
+    Op { op: Op, dst: Place, a: Place, b: Place, site: Site },
+    /// A method of an object without arguments, one result at most. A dropped result goes to the scratch word.
+    Method0 { slot: u32, receiver: Place, dst: Place, site: Site },
+    /// The same with one argument.
+    Method1 { slot: u32, receiver: Place, a: Place, dst: Place, site: Site },
+    /// The same with two arguments.
+    Method2 { slot: u32, receiver: Place, a: Place, b: Place, dst: Place, site: Site },
+    /// Any other call.
+    Call(Box<Call>),
+    New { table: &'static Table, fields: Box<[Place]>, dst: Place, site: Site },
+    NewSequence { table: &'static Table, elements: Box<[Place]>, dst: Place, site: Site },
+    Get { dst: Place, object: Place, field: u32 },
+    Set { object: Place, field: u32, value: Place },
+    If(Box<If>),
+    While(Box<While>),
+    ForEach(Box<ForEach>),
+    Break,
+    Continue,
+    Return(Box<[Place]>),
+    Yield(Box<[Place]>),
+    Signal { signal: SignalId, values: Box<[Place]> },
+    Exit { signal: SignalId, values: Box<[Place]> },
+    Except(Box<Except>),
+}

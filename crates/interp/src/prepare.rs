@@ -1,0 +1,199 @@
+//! From the IR to prepared nodes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bifrost_ir::{ArmMatch, Block, Body, Callee, Const, Func, FuncKind, Literal, Operand, Program, Site, Stmt, Var};
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::image::Image;
+
+use crate::node::{Arm, Call, Except, ForEach, If, Node, Place, Prepared, Target, While};
+
+/// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`].
+pub(crate) fn prepare(image: &Image, func: &Func, procedures: &[Arc<Prepared>]) -> Prepared {
+    let mut p = Preparer {
+        image,
+        program: image.program(),
+        func,
+        procedures,
+        constants: HashMap::new(),
+        literals: Vec::new(),
+        template: vec![0; func.vars.len() + 1],
+    };
+    let body = p.block(&func.body);
+    Prepared {
+        name: func.name.clone(),
+        kind: func.kind,
+        params: func.param_count(),
+        template: p.template.into(),
+        literals: p.literals.into(),
+        body,
+        results: func.signature.results.len(),
+        iterator: func.signature.is_iterator(),
+    }
+}
+
+struct Preparer<'a> {
+    image: &'a Image,
+    program: &'a Program,
+    func: &'a Func,
+    procedures: &'a [Arc<Prepared>],
+    constants: HashMap<Const, Place>,
+    literals: Vec<(Place, Literal)>,
+    template: Vec<Word>,
+}
+
+impl Preparer<'_> {
+    /// The word behind the variables, which takes what nobody wants.
+    fn scratch(&self) -> Place {
+        self.func.vars.len() as Place
+    }
+
+    fn var(&self, v: Var) -> Place {
+        v.as_u32()
+    }
+
+    fn vars(&self, vars: &[Var]) -> Box<[Place]> {
+        vars.iter().map(|v| self.var(*v)).collect()
+    }
+
+    fn operand(&mut self, operand: Operand) -> Place {
+        let constant = match operand {
+            Operand::Var(v) => return self.var(v),
+            Operand::Const(c) => c,
+        };
+        if let Some(place) = self.constants.get(&constant) {
+            return *place;
+        }
+        let place = self.template.len() as Place;
+        self.template.push(match constant {
+            Const::Nil => 0,
+            Const::Bool(b) => Word::from(b),
+            Const::Int(i) => i as Word,
+            Const::Real(bits) => bits,
+            Const::Char(c) => Word::from(u32::from(c)),
+            Const::Str(literal) => {
+                self.literals.push((place, literal));
+                0
+            }
+        });
+        self.constants.insert(constant, place);
+        place
+    }
+
+    fn operands(&mut self, operands: &[Operand]) -> Box<[Place]> {
+        operands.iter().map(|o| self.operand(*o)).collect()
+    }
+
+    fn block(&mut self, block: &Block) -> Box<[Node]> {
+        block.0.iter().map(|s| self.stmt(s)).collect()
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> Node {
+        match stmt {
+            Stmt::Let { dst, src } => Node::Move { dst: self.var(*dst), src: self.operand(*src) },
+            Stmt::Call { callee, args, dsts, site } => self.call(*callee, args, dsts, *site),
+            Stmt::New { dst, class, fields, site } => Node::New {
+                table: self.image.table_of(self.program.classes[*class].ty),
+                fields: self.operands(fields),
+                dst: self.var(*dst),
+                site: *site,
+            },
+            Stmt::NewSequence { dst, elements, site } => Node::NewSequence {
+                table: self.image.table_of(self.func.vars[*dst].ty),
+                elements: self.operands(elements),
+                dst: self.var(*dst),
+                site: *site,
+            },
+            Stmt::Get { dst, object, field, .. } => {
+                Node::Get { dst: self.var(*dst), object: self.operand(*object), field: *field }
+            }
+            Stmt::Set { object, field, value, .. } => {
+                Node::Set { object: self.operand(*object), field: *field, value: self.operand(*value) }
+            }
+            Stmt::If { test, then, otherwise } => Node::If(Box::new(If {
+                test: self.operand(*test),
+                then: self.block(then),
+                otherwise: self.block(otherwise),
+            })),
+            Stmt::While { cond, test, body } => Node::While(Box::new(While {
+                cond: self.block(cond),
+                test: self.operand(*test),
+                body: self.block(body),
+            })),
+            Stmt::ForEach { callee, args, vars, body, site } => Node::ForEach(Box::new(ForEach {
+                call: self.general_call(*callee, args, &[], *site),
+                vars: self.vars(vars),
+                body: self.block(body),
+            })),
+            Stmt::Break => Node::Break,
+            Stmt::Continue => Node::Continue,
+            Stmt::Return(values) => Node::Return(self.operands(values)),
+            Stmt::Yield(values) => Node::Yield(self.operands(values)),
+            Stmt::Signal { signal, values } => Node::Signal { signal: *signal, values: self.operands(values) },
+            Stmt::Exit { signal, values } => Node::Exit { signal: *signal, values: self.operands(values) },
+            Stmt::Except { body, arms } => Node::Except(Box::new(Except {
+                body: self.block(body),
+                arms: arms
+                    .iter()
+                    .map(|arm| Arm {
+                        signals: match &arm.takes {
+                            ArmMatch::Named(names) => names.iter().copied().collect(),
+                            ArmMatch::Others => Box::default(),
+                        },
+                        vars: self.vars(&arm.vars),
+                        body: self.block(&arm.body),
+                    })
+                    .collect(),
+            })),
+        }
+    }
+
+    /// A call, as the most special node that fits (000 section 6.4.3).
+    fn call(&mut self, callee: Callee, args: &[Operand], dsts: &[Var], site: Site) -> Node {
+        if let Callee::Method(m) = callee {
+            let method = self.program.types.method(m);
+            let basic = self.program.types.kind(m.ty).is_basic();
+            if basic && let Some(op) = method.builtin.and_then(|b| b.op) {
+                let a = self.operand(args[0]);
+                let b = args.get(1).map_or(a, |b| self.operand(*b));
+                let dst = dsts.first().map_or(self.scratch(), |v| self.var(*v));
+                return Node::Op { op, dst, a, b, site };
+            }
+            if !basic && self.image.has_engine() && method.signature.results.len() <= 1 && args.len() <= 3 {
+                let slot = self.image.dispatch().slot(m);
+                let receiver = self.operand(args[0]);
+                let dst = dsts.first().map_or(self.scratch(), |v| self.var(*v));
+                return match args {
+                    [_] => Node::Method0 { slot, receiver, dst, site },
+                    [_, a] => Node::Method1 { slot, receiver, a: self.operand(*a), dst, site },
+                    [_, a, b, ..] => {
+                        let (a, b) = (self.operand(*a), self.operand(*b));
+                        Node::Method2 { slot, receiver, a, b, dst, site }
+                    }
+                    [] => unreachable!("a method call has a receiver"),
+                };
+            }
+        }
+        Node::Call(Box::new(self.general_call(callee, args, dsts, site)))
+    }
+
+    fn general_call(&mut self, callee: Callee, args: &[Operand], dsts: &[Var], site: Site) -> Call {
+        let target = match callee {
+            Callee::Method(m) if self.program.types.kind(m.ty).is_basic() => {
+                Target::Native(self.image.basic_native(m).expect("linking found every native"))
+            }
+            Callee::Method(m) if self.image.has_engine() => Target::Slot(self.image.dispatch().slot(m)),
+            Callee::Method(m) => Target::Interpret(self.image.dispatch().slot(m)),
+            Callee::Routine(r) => match self.program.routines[r].body {
+                Body::Func(func) if !self.image.has_engine() => Target::InterpretFunc(func),
+                _ => Target::Routine(self.image.routine(r)),
+            },
+            Callee::Procedure(i) => Target::Procedure(self.procedures[i as usize].clone()),
+            Callee::Itself => Target::Itself,
+        };
+        debug_assert!(!matches!(target, Target::Itself) || self.func.kind == FuncKind::Procedure);
+        Call { target, args: self.operands(args), dsts: self.vars(dsts), site }
+    }
+}
+

@@ -1,0 +1,604 @@
+//! Execution of prepared nodes.
+
+use std::sync::{Arc, OnceLock};
+
+use bifrost_ir::{Func, FuncId, FuncKind, SignalId, Site};
+use bifrost_runtime::abi::{Closure, Code, Outcome, Ret, Word, enter};
+use bifrost_runtime::cx::Kill;
+use bifrost_runtime::image::{Image, Interpreter, RoutineDesc, Table};
+use bifrost_runtime::{Cx, object};
+use cranelift_entity::EntityRef;
+use smallvec::SmallVec;
+
+use crate::node::{Arm, Call, Except, ForEach, Node, Place, Prepared, Target, While};
+use crate::op::{OpError, apply};
+use crate::prepare::prepare;
+
+/// Nesting of batched procedures (threats.md).
+const PROCEDURE_DEPTH_MAX: u32 = 256;
+
+/// Where a batch failed.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Trace {
+    /// The call.
+    pub site: Site,
+    /// For each loop around it, from the outermost, which step was under way, counting from 1.
+    pub iterations: SmallVec<[u64; 4]>,
+}
+
+/// How a batch or a procedure called by itself ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BatchEnd {
+    /// It ran to its end; a procedure's result is the word.
+    Done(Word),
+    /// A call signalled an exception that nothing handled: it is in the context.
+    Signalled(Trace),
+    /// It was ended from outside.
+    Killed(Trace),
+}
+
+/// How a block ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Flow {
+    Next,
+    Break,
+    Continue,
+    /// Results are in `Cx::results`.
+    Return,
+    /// A call signalled: handlers around it look at it.
+    Signalled,
+    /// The `signal` statement: leaves the function.
+    Raised,
+    /// The `exit` statement: only handlers of this function look at it.
+    Exit,
+    /// The loop that this iterator serves was left.
+    Left,
+    Killed,
+    Pending,
+}
+
+/// The interpreter of one image.
+pub struct Interp {
+    image: Arc<Image>,
+    funcs: Box<[OnceLock<Arc<Prepared>>]>,
+}
+
+impl Interp {
+    /// An interpreter for a linked program; becomes that program's interpreter.
+    pub fn new(image: Arc<Image>) -> Arc<Interp> {
+        let funcs = image.program().funcs.iter().map(|_| OnceLock::new()).collect();
+        let interp = Arc::new(Interp { image: image.clone(), funcs });
+        image.set_interpreter(interp.clone());
+        interp
+    }
+
+    /// Prepares a verified batch or procedure; `procedures` are the prepared forms of those that it may call.
+    pub fn prepare(&self, func: &Func, procedures: &[Arc<Prepared>]) -> Prepared {
+        prepare(&self.image, func, procedures)
+    }
+
+    fn func(&self, func: FuncId) -> &Arc<Prepared> {
+        self.funcs[func.index()]
+            .get_or_init(|| Arc::new(prepare(&self.image, &self.image.program().funcs[func], &[])))
+    }
+
+    /// Runs a batch or procedure.
+    ///
+    /// # Safety
+    /// `cx` belongs to this interpreter's image, and `args` are words of the types of the parameters.
+    pub unsafe fn run(&self, cx: &mut Cx, prepared: &Prepared, args: &[Word]) -> BatchEnd {
+        debug_assert_eq!(args.len(), prepared.params);
+        let cx: *mut Cx = cx;
+        let mut run = Run { interp: self, cx, trace: Trace::default(), failed: false, closure: std::ptr::null() };
+        let flow = run.function(prepared, args);
+        let mut trace = run.trace;
+        trace.iterations.reverse();
+        match flow {
+            Flow::Next => BatchEnd::Done(0),
+            // SAFETY: the context outlives the run.
+            Flow::Return => BatchEnd::Done(unsafe { (*cx).results[0] }),
+            Flow::Killed => BatchEnd::Killed(trace),
+            _ => BatchEnd::Signalled(trace),
+        }
+    }
+}
+
+impl Interpreter for Interp {
+    unsafe fn call(&self, cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret {
+        let prepared = self.func(func);
+        let method = prepared.kind == FuncKind::Method;
+        // The first word of a routine is its descriptor, the last of an iterator its closure.
+        let args = if method { args } else { &args[1..] };
+        let (args, closure) = match prepared.iterator {
+            true => (&args[..args.len() - 1], args[args.len() - 1] as *const Closure),
+            false => (args, std::ptr::null()),
+        };
+        let mut run = Run { interp: self, cx, trace: Trace::default(), failed: false, closure };
+        let flow = run.function(prepared, args);
+        // SAFETY: `cx` is the current context.
+        let cx = unsafe { &mut *cx };
+        match flow {
+            Flow::Next | Flow::Break | Flow::Continue => Ret::NOTHING,
+            Flow::Return => Ret::of(if prepared.results > 0 { cx.results[0] } else { 0 }),
+            Flow::Raised => Ret::SIGNALLED,
+            Flow::Signalled | Flow::Exit => cx.unhandled(),
+            Flow::Left => Ret::LEFT,
+            Flow::Killed => Ret::KILLED,
+            Flow::Pending => Ret { outcome: Outcome::Pending as u64, value: 0 },
+        }
+    }
+}
+
+/// The words of one activation.
+///
+/// Places were made by `prepare`, which makes the template as long as the largest of them.
+#[derive(Clone, Copy)]
+struct Frame(*mut Word);
+
+impl Frame {
+    #[inline(always)]
+    fn get(self, place: Place) -> Word {
+        // SAFETY: see `Frame`.
+        unsafe { *self.0.add(place as usize) }
+    }
+
+    #[inline(always)]
+    fn set(self, place: Place, value: Word) {
+        // SAFETY: see `Frame`.
+        unsafe { *self.0.add(place as usize) = value }
+    }
+}
+
+/// The loop of a FOREACH as its iterator's closure reaches it.
+struct LoopBody<'r, 'i> {
+    run: *mut Run<'i>,
+    function: &'r Prepared,
+    each: &'r ForEach,
+    frame: Frame,
+    steps: u64,
+    flow: Flow,
+}
+
+struct Run<'i> {
+    interp: &'i Interp,
+    cx: *mut Cx,
+    trace: Trace,
+    /// Whether the trace has the failing call already.
+    failed: bool,
+    /// The closure of the loop that an iterator serves.
+    closure: *const Closure,
+}
+
+impl Run<'_> {
+    #[inline(always)]
+    fn cx(&mut self) -> &mut Cx {
+        // SAFETY: the context is alive during the run and used by this thread only; no reference to it is kept across
+        // calls.
+        unsafe { &mut *self.cx }
+    }
+
+    fn function(&mut self, prepared: &Prepared, args: &[Word]) -> Flow {
+        if self.cx().must_attend() {
+            match self.attend(Site::default()) {
+                Flow::Next => {}
+                flow => return flow,
+            }
+        }
+        let mut words: SmallVec<[Word; 24]> = SmallVec::from_slice(&prepared.template);
+        words[..prepared.params].copy_from_slice(args);
+        for (place, literal) in &prepared.literals {
+            match self.cx().literal(*literal) {
+                Ok(word) => words[*place as usize] = word,
+                Err(full) => {
+                    let ret = self.cx().out_of_memory(full);
+                    return self.failed(ret, Site::default());
+                }
+            }
+        }
+        let frame = Frame(words.as_mut_ptr());
+        self.block(prepared, frame, &prepared.body)
+    }
+
+    /// What a call that did not return means here; notes the call if it is the first to fail.
+    #[cold]
+    fn failed(&mut self, ret: Ret, site: Site) -> Flow {
+        if !self.failed {
+            self.failed = true;
+            self.trace.site = site;
+            self.trace.iterations.clear();
+        }
+        match ret.outcome {
+            1 => Flow::Signalled,
+            2 => Flow::Pending,
+            3 => Flow::Left,
+            _ => Flow::Killed,
+        }
+    }
+
+    #[cold]
+    fn attend(&mut self, site: Site) -> Flow {
+        let ret = self.cx().attend();
+        if ret.returned() { Flow::Next } else { self.failed(ret, site) }
+    }
+
+    #[cold]
+    fn op_failed(&mut self, error: OpError, site: Site) -> Flow {
+        let cx = self.cx();
+        let signals = *cx.image().signals();
+        let ret = cx.signal(match error {
+            OpError::Overflow => signals.overflow,
+            OpError::Zero => signals.zero,
+            OpError::Bounds => signals.bounds,
+            OpError::IllegalChar => signals.illegal_char,
+        });
+        self.failed(ret, site)
+    }
+
+    /// Takes a unit of fuel in code that clients send.
+    #[inline(always)]
+    fn meter(&mut self, function: &Prepared, site: Site) -> Flow {
+        if !function.metered() {
+            return Flow::Next;
+        }
+        let cx = self.cx();
+        cx.fuel -= 1;
+        if cx.fuel < 0 { self.out_of_fuel(site) } else { Flow::Next }
+    }
+
+    #[cold]
+    fn out_of_fuel(&mut self, site: Site) -> Flow {
+        let ret = self.cx().kill(Kill::Fuel);
+        self.failed(ret, site)
+    }
+
+    fn block(&mut self, function: &Prepared, frame: Frame, nodes: &[Node]) -> Flow {
+        for node in nodes {
+            let flow = match node {
+                Node::Move { dst, src } => {
+                    frame.set(*dst, frame.get(*src));
+                    continue;
+                }
+                Node::Op { op, dst, a, b, site } => match apply(*op, frame.get(*a), frame.get(*b)) {
+                    Ok(value) => {
+                        frame.set(*dst, value);
+                        continue;
+                    }
+                    Err(error) => self.op_failed(error, *site),
+                },
+                Node::Method0 { slot, receiver, dst, site } => {
+                    let receiver = frame.get(*receiver);
+                    // SAFETY: the function is verified: the receiver has the slot's method, which takes these words.
+                    let ret = unsafe { enter(Table::of(receiver).entry(*slot), self.cx, &[receiver]) };
+                    self.finish(function, frame, *dst, ret, *site)
+                }
+                Node::Method1 { slot, receiver, a, dst, site } => {
+                    let receiver = frame.get(*receiver);
+                    let args = [receiver, frame.get(*a)];
+                    // SAFETY: as above.
+                    let ret = unsafe { enter(Table::of(receiver).entry(*slot), self.cx, &args) };
+                    self.finish(function, frame, *dst, ret, *site)
+                }
+                Node::Method2 { slot, receiver, a, b, dst, site } => {
+                    let receiver = frame.get(*receiver);
+                    let args = [receiver, frame.get(*a), frame.get(*b)];
+                    // SAFETY: as above.
+                    let ret = unsafe { enter(Table::of(receiver).entry(*slot), self.cx, &args) };
+                    self.finish(function, frame, *dst, ret, *site)
+                }
+                Node::Call(call) => self.call(function, frame, call),
+                Node::New { table, fields, dst, site } => {
+                    let values: SmallVec<[Word; 8]> = fields.iter().map(|p| frame.get(*p)).collect();
+                    match self.cx().new_object(table, &values) {
+                        Ok(object) => {
+                            frame.set(*dst, object);
+                            continue;
+                        }
+                        Err(full) => {
+                            let ret = self.cx().out_of_memory(full);
+                            self.failed(ret, *site)
+                        }
+                    }
+                }
+                Node::NewSequence { table, elements, dst, site } => {
+                    let values: SmallVec<[Word; 8]> = elements.iter().map(|p| frame.get(*p)).collect();
+                    match self.cx().new_sequence(table, &[&values]) {
+                        Ok(object) => {
+                            frame.set(*dst, object);
+                            continue;
+                        }
+                        Err(full) => {
+                            let ret = self.cx().out_of_memory(full);
+                            self.failed(ret, *site)
+                        }
+                    }
+                }
+                Node::Get { dst, object, field } => {
+                    // SAFETY: the function is verified: the object's class has the field.
+                    frame.set(*dst, unsafe { object::get(frame.get(*object), *field as usize) });
+                    continue;
+                }
+                Node::Set { object, field, value } => {
+                    // SAFETY: as above, and the value has the field's type.
+                    unsafe { object::set(frame.get(*object), *field as usize, frame.get(*value)) };
+                    continue;
+                }
+                Node::If(choice) => {
+                    let block = if frame.get(choice.test) != 0 { &choice.then } else { &choice.otherwise };
+                    self.block(function, frame, block)
+                }
+                Node::While(each) => self.while_loop(function, frame, each),
+                Node::ForEach(each) => self.for_each(function, frame, each),
+                Node::Break => Flow::Break,
+                Node::Continue => Flow::Continue,
+                Node::Return(values) => {
+                    for (i, place) in values.iter().enumerate() {
+                        self.cx().results[i] = frame.get(*place);
+                    }
+                    Flow::Return
+                }
+                Node::Yield(values) => {
+                    let values: SmallVec<[Word; 8]> = values.iter().map(|p| frame.get(*p)).collect();
+                    // SAFETY: an iterator runs with the closure of the loop that it serves, which takes what it yields.
+                    let ret = unsafe { (*self.closure).step(self.cx, &values) };
+                    if ret.returned() {
+                        continue;
+                    }
+                    self.failed(ret, Site::default())
+                }
+                Node::Signal { signal, values } => {
+                    self.raise(frame, *signal, values);
+                    Flow::Raised
+                }
+                Node::Exit { signal, values } => {
+                    self.raise(frame, *signal, values);
+                    Flow::Exit
+                }
+                Node::Except(except) => self.except(function, frame, except),
+            };
+            if flow != Flow::Next {
+                return flow;
+            }
+        }
+        Flow::Next
+    }
+
+    fn raise(&mut self, frame: Frame, signal: SignalId, values: &[Place]) {
+        let cx = self.cx();
+        cx.signal_id = u64::from(signal.as_u32());
+        for (i, place) in values.iter().enumerate() {
+            cx.signal_values[i] = frame.get(*place);
+        }
+    }
+
+    #[inline(always)]
+    fn finish(&mut self, function: &Prepared, frame: Frame, dst: Place, ret: Ret, site: Site) -> Flow {
+        if !ret.returned() {
+            return self.failed(ret, site);
+        }
+        frame.set(dst, ret.value);
+        self.meter(function, site)
+    }
+
+    /// Enters what a call names, with the operands and, for an iterator, the closure.
+    fn enter(&mut self, function: &Prepared, frame: Frame, call: &Call, closure: Option<&Closure>) -> Ret {
+        let mut words: SmallVec<[Word; 8]> = SmallVec::new();
+        if matches!(call.target, Target::Routine(_) | Target::InterpretFunc(_)) {
+            words.push(0);
+        }
+        words.extend(call.args.iter().map(|p| frame.get(*p)));
+        if let Some(closure) = closure {
+            words.push(closure as *const Closure as Word);
+        }
+        let cx = self.cx;
+        // SAFETY: the function is verified: each target takes these words.
+        unsafe {
+            match &call.target {
+                Target::Slot(slot) => enter(Table::of(words[0]).entry(*slot), cx, &words),
+                Target::Native(code) => enter(*code, cx, &words),
+                Target::Routine(desc) => {
+                    words[0] = *desc as *const RoutineDesc as Word;
+                    enter(desc.code(), cx, &words)
+                }
+                Target::Interpret(slot) => {
+                    let table = Table::of(words[0]);
+                    match self.interp.image.method_func(table.info(), *slot) {
+                        Some(func) => self.interp.call(cx, func, &words),
+                        None => enter(table.entry(*slot), cx, &words),
+                    }
+                }
+                Target::InterpretFunc(func) => self.interp.call(cx, *func, &words),
+                Target::Procedure(procedure) => self.procedure(procedure, &words),
+                Target::Itself => self.procedure(function, &words),
+            }
+        }
+    }
+
+    /// Runs a batched procedure; what it does not handle is its caller's, with the call inside the procedure named.
+    fn procedure(&mut self, procedure: &Prepared, args: &[Word]) -> Ret {
+        if self.cx().procedure_depth >= PROCEDURE_DEPTH_MAX {
+            return self.cx().failure("batched procedures are nested too deep (256 is the most)");
+        }
+        self.cx().procedure_depth += 1;
+        let flow = self.function(procedure, args);
+        // What went wrong inside is told of the call of the procedure, whose numbers the client knows.
+        self.failed = false;
+        let cx = self.cx();
+        cx.procedure_depth -= 1;
+        match flow {
+            Flow::Return => Ret::of(cx.results[0]),
+            Flow::Next | Flow::Break | Flow::Continue => Ret::NOTHING,
+            Flow::Killed => Ret::KILLED,
+            Flow::Pending => Ret { outcome: Outcome::Pending as u64, value: 0 },
+            Flow::Left => Ret::LEFT,
+            Flow::Signalled | Flow::Raised | Flow::Exit => Ret::SIGNALLED,
+        }
+    }
+
+    fn call(&mut self, function: &Prepared, frame: Frame, call: &Call) -> Flow {
+        let ret = self.enter(function, frame, call, None);
+        if !ret.returned() {
+            return self.failed(ret, call.site);
+        }
+        if let [first, rest @ ..] = &*call.dsts {
+            frame.set(*first, ret.value);
+            for (i, place) in rest.iter().enumerate() {
+                frame.set(*place, self.cx().results[i + 1]);
+            }
+        }
+        self.meter(function, call.site)
+    }
+
+    /// What happens at the end of each step of a loop: fuel and interruption.
+    #[inline(always)]
+    fn back_edge(&mut self, function: &Prepared) -> Flow {
+        if self.cx().must_attend() {
+            return self.attend(Site::default());
+        }
+        self.meter(function, Site::default())
+    }
+
+    fn while_loop(&mut self, function: &Prepared, frame: Frame, each: &While) -> Flow {
+        let mut steps: u64 = 0;
+        let flow = loop {
+            let flow = self.block(function, frame, &each.cond);
+            if flow != Flow::Next {
+                steps += 1;
+                break flow;
+            }
+            if frame.get(each.test) == 0 {
+                return Flow::Next;
+            }
+            steps += 1;
+            match self.block(function, frame, &each.body) {
+                Flow::Next | Flow::Continue => {}
+                Flow::Break => return Flow::Next,
+                flow => break flow,
+            }
+            match self.back_edge(function) {
+                Flow::Next => {}
+                flow => break flow,
+            }
+        };
+        self.note_step(flow, steps);
+        flow
+    }
+
+    /// Adds a loop to the trace of a failure on its way out.
+    #[cold]
+    fn note_step(&mut self, flow: Flow, steps: u64) {
+        if matches!(flow, Flow::Signalled | Flow::Killed) {
+            self.trace.iterations.push(steps);
+        }
+    }
+
+    fn for_each(&mut self, function: &Prepared, frame: Frame, each: &ForEach) -> Flow {
+        let mut body =
+            LoopBody { run: std::ptr::null_mut(), function, each, frame, steps: 0, flow: Flow::Next };
+        // SAFETY: `'i` outlives this call, during which alone the closure is used.
+        body.run = unsafe { std::mem::transmute::<*mut Run<'_>, *mut Run<'_>>(self) };
+        let body: *mut LoopBody<'_, '_> = &mut body;
+        let closure = Closure { code: body_code(each.vars.len()), environment: body as Word };
+        let ret = self.enter(function, frame, &each.call, Some(&closure));
+        // SAFETY: the loop's body lives until the end of this function.
+        let (flow, steps) = unsafe { ((*body).flow, (*body).steps) };
+        match ret.outcome {
+            0 => Flow::Next,
+            // The body said why it left the loop.
+            3 => match flow {
+                Flow::Break => Flow::Next,
+                flow => {
+                    self.note_step(flow, steps);
+                    flow
+                }
+            },
+            _ => {
+                let flow = self.failed(ret, each.call.site);
+                self.note_step(flow, steps);
+                flow
+            }
+        }
+    }
+
+    fn except(&mut self, function: &Prepared, frame: Frame, except: &Except) -> Flow {
+        let flow = self.block(function, frame, &except.body);
+        if !matches!(flow, Flow::Signalled | Flow::Exit) {
+            return flow;
+        }
+        let id = self.cx().signalled();
+        let takes = |arm: &&Arm| arm.signals.is_empty() || arm.signals.contains(&id);
+        let Some(arm) = except.arms.iter().find(takes) else { return flow };
+        if arm.signals.is_empty() {
+            // `others`: the variable takes the exception's name.
+            if let [place] = *arm.vars {
+                let name = self.interp.image.program().types.signal_name(id);
+                match self.cx().new_string(name) {
+                    Ok(word) => frame.set(place, word),
+                    Err(full) => {
+                        let ret = self.cx().out_of_memory(full);
+                        return self.failed(ret, Site::default());
+                    }
+                }
+            }
+        } else {
+            for (i, place) in arm.vars.iter().enumerate() {
+                frame.set(*place, self.cx().signal_values[i]);
+            }
+        }
+        self.failed = false;
+        self.block(function, frame, &arm.body)
+    }
+}
+
+/// One step of a FOREACH, entered by its iterator.
+///
+/// # Safety
+/// `environment` is the address of a `LoopBody` that lives, and `values` are what the iterator yields.
+unsafe fn body_step(environment: Word, values: &[Word]) -> Ret {
+    // SAFETY: promised by the caller; only this function and `for_each` after it use the loop's body.
+    let body = unsafe { &mut *(environment as *mut LoopBody<'_, '_>) };
+    for (place, value) in body.each.vars.iter().zip(values) {
+        body.frame.set(*place, *value);
+    }
+    body.steps += 1;
+    // SAFETY: the run is on the stack below; while an iterator runs nobody else uses it.
+    let run = unsafe { &mut *body.run };
+    let flow = match run.block(body.function, body.frame, &body.each.body) {
+        Flow::Next | Flow::Continue => run.back_edge(body.function),
+        flow => flow,
+    };
+    body.flow = flow;
+    match flow {
+        Flow::Next => Ret::NOTHING,
+        Flow::Killed => Ret::KILLED,
+        _ => Ret::LEFT,
+    }
+}
+
+macro_rules! bodies {
+    ($($n:literal $name:ident ($($v:ident),*)),* $(,)?) => {
+        $(extern "C" fn $name(_cx: *mut Cx, environment: Word $(, $v: Word)*) -> Ret {
+            // SAFETY: closures are made by `for_each` with the entry for their number of variables.
+            unsafe { body_step(environment, &[$($v),*]) }
+        })*
+
+        fn body_code(values: usize) -> Code {
+            match values {
+                $($n => Code($name as *const u8),)*
+                _ => unreachable!("linking refuses iterators that yield more"),
+            }
+        }
+    };
+}
+
+bodies! {
+    0 body0 (),
+    1 body1 (a),
+    2 body2 (a, b),
+    3 body3 (a, b, c),
+    4 body4 (a, b, c, d),
+    5 body5 (a, b, c, d, e),
+    6 body6 (a, b, c, d, e, f),
+    7 body7 (a, b, c, d, e, f, g),
+    8 body8 (a, b, c, d, e, f, g, h),
+}
+

@@ -1,0 +1,440 @@
+//! From the commands of a structure to the IR: the second reading.
+//!
+//! What comes from outside are the function's parameters, in the order in which [`Scan`] met them; a procedure's own
+//! parameters come before. Sites are positions counted from the structure's start.
+
+use std::sync::Arc;
+
+use bifrost_engine::Batch;
+use bifrost_ir::{
+    Arm, ArmMatch, Block, Callee, Func, FuncKind, Operand, Param, SignalSig, Signature, Site, Stmt, TypeId, Types,
+    Var, VarDecl, builtin,
+};
+use bifrost_runtime::abi::Word;
+use bifrost_wire::{Arg, Args, Command, Decoded, ErrorNumber, ProcedureNumber, Ref, TypeNumber, decode};
+use cranelift_entity::PrimaryMap;
+use smallvec::{SmallVec, smallvec};
+
+use crate::failures::FailureKind;
+use crate::structure::Scan;
+use crate::tables::Tables;
+
+/// A batched procedure of a session (000 section 8.2.3).
+#[derive(Debug)]
+pub struct Procedure {
+    /// The types of its declared parameters.
+    pub params: Box<[TypeId]>,
+    /// The type of its result.
+    pub result: Option<TypeId>,
+    /// What it uses from outside; passed behind the arguments.
+    pub captured: Vec<(Word, TypeId)>,
+    /// What runs.
+    pub batch: Arc<Batch>,
+}
+
+/// Why a structure cannot be built, and at which call.
+type Refusal = (u32, FailureKind);
+
+/// Builds the function of a structure that [`Scan`] found nothing wrong with. `bytes` are its commands.
+pub(crate) fn func(tables: &Tables, scan: &Scan, bytes: &[u8], frame: usize) -> Result<Func, Refusal> {
+    let mut builder = Builder {
+        tables,
+        scan,
+        vars: PrimaryMap::new(),
+        futures: Vec::with_capacity(scan.numbers as usize),
+        params: Vec::new(),
+        next_param: 0,
+        kind: FuncKind::Batch,
+        name: "batch".to_owned(),
+        results: Vec::new(),
+        signals: Vec::new(),
+        levels: Vec::new(),
+        current: Vec::new(),
+        foreach: None,
+    };
+    let mut at = 0;
+    while at < bytes.len() {
+        match decode(&bytes[at..], frame) {
+            Ok(Decoded::Command(command, used)) => {
+                at += used;
+                if at == used {
+                    builder.parameters(&command)?;
+                }
+                builder.command(command)?;
+            }
+            _ => return Err(builder.internal("the structure's bytes changed")),
+        }
+    }
+    builder.finish()
+}
+
+/// A structure that is open during building.
+struct Level {
+    open: Open,
+    /// The statements before it, in the block around it.
+    outer: Vec<Stmt>,
+}
+
+enum Open {
+    WhileCond,
+    WhileBody { cond: Block, test: Operand },
+    IfCond,
+    Then { cond: Vec<Stmt>, test: Operand },
+    Else { cond: Vec<Stmt>, test: Operand, then: Block },
+    Foreach { callee: Callee, args: SmallVec<[Operand; 3]>, vars: SmallVec<[Var; 1]>, site: Site },
+    Except { body: Option<Block>, arms: Vec<Arm>, arm: Option<(ArmMatch, SmallVec<[Var; 1]>)> },
+    Procedure,
+}
+
+struct Builder<'a> {
+    tables: &'a Tables,
+    scan: &'a Scan,
+    vars: PrimaryMap<Var, VarDecl>,
+    /// For each future made inside, its variable; none for calls without result.
+    futures: Vec<Option<Var>>,
+    params: Vec<Param>,
+    next_param: usize,
+    kind: FuncKind,
+    name: String,
+    results: Vec<TypeId>,
+    /// What the calls of a procedure may signal.
+    signals: Vec<SignalSig>,
+    levels: Vec<Level>,
+    current: Vec<Stmt>,
+    /// The statements before a FOREACH whose iterator has not come yet.
+    foreach: Option<Vec<Stmt>>,
+}
+
+impl Builder<'_> {
+    fn internal(&self, text: &str) -> Refusal {
+        (self.scan.base() + 1, FailureKind::refused(ErrorNumber::Internal, text))
+    }
+
+    /// The site of the next call.
+    fn site(&self) -> Site {
+        Site(self.futures.len() as u32 + 1)
+    }
+
+    fn var(&mut self, name: String, ty: TypeId) -> Var {
+        self.vars.push(VarDecl { name, ty })
+    }
+
+    /// A variable for the next future.
+    fn future(&mut self, ty: TypeId) -> Var {
+        let position = self.scan.base() + self.futures.len() as u32 + 1;
+        let var = self.var(format!("-{position}"), ty);
+        self.futures.push(Some(var));
+        var
+    }
+
+    fn ty(&self, number: TypeNumber) -> Result<TypeId, Refusal> {
+        self.tables.ty(number).ok_or_else(|| self.internal("a type number that was checked is gone"))
+    }
+
+    /// Declares the parameters, which are the first variables: a procedure's own, then what comes from outside.
+    fn parameters(&mut self, first: &Command<'_>) -> Result<(), Refusal> {
+        let mut declared = Vec::new();
+        if let Command::Procedure { name, params, result } = first {
+            self.kind = FuncKind::Procedure;
+            self.name = (*name).to_owned();
+            if let Some(result) = result {
+                self.results.push(self.ty(*result)?);
+            }
+            for number in params.iter() {
+                declared.push(self.ty(number)?);
+            }
+        }
+        for (i, ty) in declared.iter().enumerate() {
+            self.params.push(Param { name: format!("p{}", i + 1), ty: *ty });
+            let var = self.future(*ty);
+            debug_assert_eq!(var.as_u32() as usize, i);
+        }
+        for (i, (_, ty)) in self.scan.params.iter().enumerate() {
+            self.params.push(Param { name: format!("c{}", i + 1), ty: *ty });
+            self.var(format!("c{}", i + 1), *ty);
+        }
+        self.next_param = declared.len();
+        Ok(())
+    }
+
+    /// The next thing from outside.
+    fn outside(&mut self) -> Operand {
+        self.next_param += 1;
+        Operand::Var(Var::from_u32(self.next_param as u32 - 1))
+    }
+
+    fn reference(&mut self, reference: Ref) -> Result<Operand, Refusal> {
+        let Some(position) = reference.position().filter(|p| *p > self.scan.base()) else {
+            return Ok(self.outside());
+        };
+        let index = (position - self.scan.base()) as usize - 1;
+        match self.futures.get(index) {
+            Some(Some(var)) => Ok(Operand::Var(*var)),
+            _ => {
+                let call = self.scan.base() + self.site().0;
+                let text = format!("the call -{position} has no result");
+                Err((call, FailureKind::refused(ErrorNumber::BadFuture, text)))
+            }
+        }
+    }
+
+    fn operand(&mut self, arg: Arg<'_>) -> Result<Operand, Refusal> {
+        match arg {
+            Arg::Ref(r) => self.reference(r),
+            Arg::Value(_) => Ok(self.outside()),
+        }
+    }
+
+    fn operands(&mut self, args: Args<'_>, into: &mut SmallVec<[Operand; 3]>) -> Result<(), Refusal> {
+        for arg in args.iter() {
+            into.push(self.operand(arg)?);
+        }
+        Ok(())
+    }
+
+    /// A call, or the iterator of a FOREACH.
+    fn call(&mut self, callee: Callee, args: SmallVec<[Operand; 3]>, results: &[TypeId]) -> Result<(), Refusal> {
+        let site = self.site();
+        let vars: SmallVec<[Var; 1]> = results.iter().map(|ty| self.future(*ty)).collect();
+        if results.is_empty() {
+            self.futures.push(None);
+        }
+        if let Some(outer) = self.foreach.take() {
+            self.levels.push(Level { open: Open::Foreach { callee, args, vars, site }, outer });
+            return Ok(());
+        }
+        self.current.push(Stmt::Call { callee, args, dsts: vars, site });
+        Ok(())
+    }
+
+    /// Notes what a call inside a procedure may signal, so that the procedure's heading covers it.
+    fn may_signal(&mut self, signature: &Signature) -> Result<(), Refusal> {
+        if self.kind != FuncKind::Procedure {
+            return Ok(());
+        }
+        for signal in &signature.signals {
+            match self.signals.iter().find(|s| s.name == signal.name) {
+                None => self.signals.push(signal.clone()),
+                Some(same) if same.values == signal.values => {}
+                Some(_) => {
+                    let name = self.tables.engine().program().types.signal_name(signal.name);
+                    let text = format!("two calls of the procedure signal `{name}` with values of other types");
+                    let call = self.scan.base() + self.site().0;
+                    return Err((call, FailureKind::refused(ErrorNumber::WrongType, text)));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn procedure_call(&mut self, number: ProcedureNumber, args: Args<'_>) -> Result<(), Refusal> {
+        let mut operands = SmallVec::new();
+        self.operands(args, &mut operands)?;
+        // The scan has put the procedures that it met in order; this call's is found by its number there.
+        let (callee, result) = match self.scan.procedure_at(number) {
+            Some((index, procedure)) => {
+                for _ in &procedure.captured {
+                    let captured = self.outside();
+                    operands.push(captured);
+                }
+                let signature = procedure.batch.func.signature.clone();
+                self.may_signal(&signature)?;
+                (Callee::Procedure(index), procedure.result)
+            }
+            None => {
+                // What the procedure uses from outside is passed on to itself.
+                let first = self.params.len() - self.scan.params.len();
+                operands.extend((first..self.params.len()).map(|i| Operand::Var(Var::from_u32(i as u32))));
+                (Callee::Itself, self.results.first().copied())
+            }
+        };
+        self.call(callee, operands, result.as_slice())
+    }
+
+    fn open(&mut self, open: Open) {
+        let outer = std::mem::take(&mut self.current);
+        self.levels.push(Level { open, outer });
+    }
+
+    fn block(&mut self) -> Block {
+        Block(std::mem::take(&mut self.current))
+    }
+
+    fn level(&mut self) -> Result<Level, Refusal> {
+        self.levels.pop().ok_or_else(|| self.internal("an end without a beginning"))
+    }
+
+    fn command(&mut self, command: Command<'_>) -> Result<(), Refusal> {
+        match command {
+            Command::Call { method, receiver, args } => {
+                let Some(row) = self.tables.method(method) else {
+                    return Err(self.internal("a method number that was checked is gone"));
+                };
+                let mut operands: SmallVec<[Operand; 3]> = smallvec![self.reference(receiver)?];
+                self.operands(args, &mut operands)?;
+                self.may_signal(&self.tables.engine().program().types.method(row.method).signature)?;
+                self.call(Callee::Method(row.method), operands, &row.call.results)?;
+            }
+            Command::CallRoutine { routine, args } => {
+                let Some(row) = self.tables.routine(routine) else {
+                    return Err(self.internal("a routine number that was checked is gone"));
+                };
+                let mut operands = SmallVec::new();
+                self.operands(args, &mut operands)?;
+                self.may_signal(&self.tables.engine().program().routines[row.routine].signature)?;
+                self.call(Callee::Routine(row.routine), operands, &row.call.results)?;
+            }
+            Command::CallProcedure { procedure, args } => self.procedure_call(procedure, args)?,
+            Command::Constant(_) => {
+                let src = self.outside();
+                let ty = match src {
+                    Operand::Var(v) => self.vars[v].ty,
+                    Operand::Const(_) => Types::ANY,
+                };
+                let dst = self.future(ty);
+                self.current.push(Stmt::Let { dst, src });
+            }
+            Command::Cell { element } => {
+                let element = self.ty(element)?;
+                let name = format!("cell_new[{}]", self.tables.engine().program().types.name(element));
+                let program = self.tables.engine().program();
+                let routine = program.find_routine(&name).filter(|r| {
+                    program.routines[*r].native == builtin::CELL_NEW && program.routines[*r].type_args == [element]
+                });
+                let Some(routine) = routine else { return Err(self.internal("no creator of cells")) };
+                let ty = program.routines[routine].signature.results[0];
+                self.call(Callee::Routine(routine), SmallVec::new(), &[ty])?;
+            }
+            Command::While => self.open(Open::WhileCond),
+            Command::Do { test } => {
+                let test = self.reference(test)?;
+                let cond = self.block();
+                if let Some(level) = self.levels.last_mut() {
+                    level.open = Open::WhileBody { cond, test };
+                }
+            }
+            Command::If => self.open(Open::IfCond),
+            Command::Then { test } => {
+                let test = self.reference(test)?;
+                let cond = std::mem::take(&mut self.current);
+                if let Some(level) = self.levels.last_mut() {
+                    level.open = Open::Then { cond, test };
+                }
+            }
+            Command::Else => {
+                let then = self.block();
+                let mut level = self.level()?;
+                if let Open::Then { cond, test } = level.open {
+                    level.open = Open::Else { cond, test, then };
+                }
+                self.levels.push(level);
+            }
+            Command::Foreach => self.foreach = Some(std::mem::take(&mut self.current)),
+            Command::Except => self.open(Open::Except { body: None, arms: Vec::new(), arm: None }),
+            Command::When { name, values } => {
+                let Some(signal) = self.tables.engine().program().types.find_signal(name) else {
+                    return Err(self.internal("an exception that was checked is gone"));
+                };
+                let mut vars = SmallVec::new();
+                self.next_arm()?;
+                for number in values.iter() {
+                    let ty = self.ty(number)?;
+                    vars.push(self.future(ty));
+                }
+                self.set_arm(ArmMatch::Named(smallvec![signal]), vars);
+            }
+            Command::Others { named } => {
+                self.next_arm()?;
+                let vars = if named { smallvec![self.future(Types::STRING)] } else { SmallVec::new() };
+                self.set_arm(ArmMatch::Others, vars);
+            }
+            Command::EndWhile | Command::EndIf | Command::EndForeach | Command::EndExcept => self.end()?,
+            Command::Break => self.current.push(Stmt::Break),
+            Command::Continue => self.current.push(Stmt::Continue),
+            Command::Procedure { .. } => self.open(Open::Procedure),
+            Command::Return(value) => {
+                let values = match value {
+                    Some(arg) => smallvec![self.operand(arg)?],
+                    None => SmallVec::new(),
+                };
+                self.current.push(Stmt::Return(values));
+            }
+            Command::EndProcedure => {
+                self.level()?;
+            }
+            Command::Free(_) => {}
+            _ => return Err(self.internal("a command that does not belong into a structure")),
+        }
+        Ok(())
+    }
+
+    /// Ends the covered block or the handler before.
+    fn next_arm(&mut self) -> Result<(), Refusal> {
+        let block = self.block();
+        match self.levels.last_mut() {
+            Some(Level { open: Open::Except { body, arms, arm }, .. }) => {
+                match arm.take() {
+                    Some((takes, vars)) => arms.push(Arm { takes, vars, body: block }),
+                    None => *body = Some(block),
+                }
+                Ok(())
+            }
+            _ => Err(self.internal("a handler outside an EXCEPT")),
+        }
+    }
+
+    fn set_arm(&mut self, takes: ArmMatch, vars: SmallVec<[Var; 1]>) {
+        if let Some(Level { open: Open::Except { arm, .. }, .. }) = self.levels.last_mut() {
+            *arm = Some((takes, vars));
+        }
+    }
+
+    fn end(&mut self) -> Result<(), Refusal> {
+        if matches!(self.levels.last(), Some(Level { open: Open::Except { .. }, .. })) {
+            self.next_arm()?;
+        }
+        let block = self.block();
+        let Level { open, outer } = self.level()?;
+        self.current = outer;
+        match open {
+            Open::WhileBody { cond, test } => self.current.push(Stmt::While { cond, test, body: block }),
+            Open::Then { cond, test } => {
+                self.current.extend(cond);
+                self.current.push(Stmt::If { test, then: block, otherwise: Block::default() });
+            }
+            Open::Else { cond, test, then } => {
+                self.current.extend(cond);
+                self.current.push(Stmt::If { test, then, otherwise: block });
+            }
+            Open::Foreach { callee, args, vars, site } => {
+                self.current.push(Stmt::ForEach { callee, args, vars, body: block, site });
+            }
+            Open::Except { body, arms, .. } => {
+                self.current.push(Stmt::Except { body: body.unwrap_or_default(), arms });
+            }
+            Open::WhileCond | Open::IfCond | Open::Procedure => {
+                return Err(self.internal("an end in the wrong place"));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Func, Refusal> {
+        if !self.levels.is_empty() {
+            return Err(self.internal("a structure is still open"));
+        }
+        Ok(Func {
+            name: self.name,
+            kind: self.kind,
+            signature: Signature {
+                params: self.params,
+                results: self.results,
+                yields: None,
+                signals: self.signals,
+            },
+            vars: self.vars,
+            body: Block(self.current),
+            procedures: self.scan.procedures.iter().map(|p| p.batch.func.clone()).collect(),
+        })
+    }
+}

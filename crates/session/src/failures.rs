@@ -1,0 +1,79 @@
+//! What went wrong in a batch, and the history of it (001 section 7.1).
+
+use std::collections::VecDeque;
+
+use bifrost_ir::{SignalId, TypeId};
+use bifrost_runtime::abi::Word;
+use bifrost_wire::ErrorNumber;
+use smallvec::SmallVec;
+
+/// A call that did not give its results, or a structure that did not run to its end.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The position of the call's first future.
+    pub call: u32,
+    /// In which round of each loop around it, from the outermost.
+    pub iterations: SmallVec<[u32; 4]>,
+    /// What happened.
+    pub kind: FailureKind,
+}
+
+/// What happened to a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FailureKind {
+    /// It signalled an exception.
+    Signal {
+        /// The exception.
+        name: SignalId,
+        /// Its values, with their types.
+        values: SmallVec<[(Word, TypeId); 2]>,
+    },
+    /// It was not run: an argument (0 is the receiver) is the result of a call that failed.
+    Unhandled {
+        /// Which.
+        argument: u32,
+        /// The call that failed; 0 if the client named none.
+        cause: u32,
+    },
+    /// It was refused.
+    Refused {
+        /// Why.
+        number: ErrorNumber,
+        /// In words.
+        text: String,
+    },
+}
+
+impl FailureKind {
+    /// A refusal with its text.
+    pub fn refused(number: ErrorNumber, text: impl Into<String>) -> FailureKind {
+        FailureKind::Refused { number, text: text.into() }
+    }
+}
+
+/// The exceptions since the client last cleared them, oldest first; bounded, and what does not fit is counted.
+#[derive(Debug, Default)]
+pub struct History {
+    /// Each with the number of its batch.
+    pub kept: VecDeque<(u64, Failure)>,
+    /// How many were dropped, the oldest first.
+    pub omitted: u64,
+}
+
+impl History {
+    /// Adds a batch's failures, keeping the newest `most`.
+    pub fn add(&mut self, batch: u64, failures: impl Iterator<Item = Failure>, most: usize) {
+        for failure in failures {
+            if self.kept.len() >= most {
+                self.kept.pop_front();
+                self.omitted += 1;
+            }
+            self.kept.push_back((batch, failure));
+        }
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = History::default();
+    }
+}

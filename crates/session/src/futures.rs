@@ -1,0 +1,19 @@
+//! The future table F: what the results of the batch under way are (001 section 5.2).
+
+use bifrost_ir::TypeId;
+use bifrost_runtime::abi::Word;
+
+/// What became of a position of the batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Future {
+    /// A value of a basic type.
+    Basic(Word, TypeId),
+    /// An object, with the type that the call's heading gives it.
+    Object(Word, TypeId),
+    /// The call had no result.
+    Nothing,
+    /// The call failed: the failure's position in the batch's list.
+    Failed(u32),
+    /// It belongs to the inside of a structure or procedure, and means nothing outside.
+    Inner,
+}

@@ -1,0 +1,605 @@
+//! The session: commands in, replies out.
+
+use std::sync::Arc;
+
+use bifrost_ir::{TypeId, TypeKind, Types};
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::cx::Kill;
+use bifrost_runtime::{Cx, Table, object};
+use bifrost_wire::command::Ranges;
+use bifrost_wire::encode::{self, Exceptions, Flushed};
+use bifrost_wire::{
+    Command, Decoded, ErrorNumber, ExceptionKind, Limit, Outcome, Ref, Scope, TypeNumber, VERSION, Value, decode,
+};
+use smallvec::SmallVec;
+use subtle::ConstantTimeEq;
+
+use crate::build::Procedure;
+use crate::failures::{Failure, FailureKind, History};
+use crate::futures::Future;
+use crate::handles::Handles;
+use crate::limits::Limits;
+use crate::structure::Scan;
+use crate::tables::Tables;
+
+/// Errors of a client after which the session is closed (threats.md).
+const ERRORS_MAX: u32 = 1_000;
+
+/// Batched procedures that a session may define.
+pub(crate) const PROCEDURES_MAX: usize = 10_000;
+
+/// What a server says about itself, and whom it lets in.
+#[derive(Clone, Debug)]
+pub struct Welcome {
+    /// The server's name and version.
+    pub server: String,
+    /// What a client must show; nothing lets everybody in.
+    pub token: Option<String>,
+    /// The number of the session in the server's logs.
+    pub session: u64,
+}
+
+/// What a session did so far, for metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Batches answered: pairs of domain crossings.
+    pub crossings: u64,
+    /// Calls run.
+    pub calls: u64,
+    /// Control structures run.
+    pub structures: u64,
+    /// Control structures that were found already prepared.
+    pub prepared_hits: u64,
+    /// Exceptions and refusals.
+    pub failures: u64,
+}
+
+/// The batch under way.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// F.
+    pub futures: Vec<Future>,
+    pub failures: Vec<Failure>,
+    /// Failures beyond the limit.
+    pub omitted: u32,
+    pub commands: u64,
+    pub bytes: u64,
+    pub calls: u64,
+    /// Set when the rest of the batch is not run.
+    pub dead: bool,
+    pub fuel: i64,
+}
+
+/// One client's connection.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) tables: &'static Tables,
+    pub(crate) limits: Limits,
+    welcome: Welcome,
+    greeted: bool,
+    ended: bool,
+    pub(crate) handles: Handles,
+    pub(crate) batch: Batch,
+    pub(crate) procedures: Vec<Option<Arc<Procedure>>>,
+    /// A structure whose end has not come yet.
+    pub(crate) scan: Option<Scan>,
+    history: History,
+    batches: u64,
+    /// Commands of the session, for error messages.
+    position: u64,
+    errors: u32,
+    pub(crate) counters: Counters,
+    output: Vec<u8>,
+}
+
+impl Session {
+    /// A session that waits for its client's `hello`.
+    pub fn new(tables: &'static Tables, limits: Limits, welcome: Welcome) -> Session {
+        Session {
+            tables,
+            limits,
+            welcome,
+            greeted: false,
+            ended: false,
+            handles: Handles::default(),
+            batch: Batch { fuel: fuel(&limits), ..Batch::default() },
+            procedures: Vec::new(),
+            scan: None,
+            history: History::default(),
+            batches: 0,
+            position: 0,
+            errors: 0,
+            counters: Counters::default(),
+            output: Vec::new(),
+        }
+    }
+
+    /// Executes the commands that are whole, and says how many bytes they had: hand in the others again, at the
+    /// same place, with what follows them. Does not read after the end of the session.
+    pub fn handle(&mut self, cx: &mut Cx, bytes: &[u8]) -> usize {
+        cx.begin();
+        cx.fuel = self.batch.fuel;
+        let mut at = 0;
+        while !self.ended {
+            if self.scan.is_some() {
+                match self.scan_on(cx, &bytes[at..]) {
+                    Some(used) => at += used,
+                    None => break,
+                }
+                continue;
+            }
+            let frame = self.limits.size(Limit::FrameBytes);
+            match decode(&bytes[at..], frame) {
+                Ok(Decoded::Command(command, used)) => {
+                    if !self.count(cx, used) {
+                        break;
+                    }
+                    if crate::structure::begins(&command) && !self.batch.dead {
+                        self.scan = Some(Scan::new(self.batch.futures.len() as u32));
+                        continue;
+                    }
+                    at += used;
+                    self.command(cx, command);
+                }
+                Ok(Decoded::NeedMore(_)) => break,
+                Err(error) => self.fail(error.number, &error.to_string()),
+            }
+        }
+        self.batch.fuel = cx.fuel;
+        cx.leave();
+        at
+    }
+
+    /// The replies since the last call of [`Session::clear_output`].
+    pub fn output(&self) -> &[u8] {
+        &self.output
+    }
+
+    /// Forgets the replies that were sent.
+    pub fn clear_output(&mut self) {
+        self.output.clear();
+        // A single large reply must not keep its memory for the rest of the session.
+        if self.output.capacity() > 1 << 20 {
+            self.output = Vec::new();
+        }
+    }
+
+    /// Whether the session is over: send what there is and close.
+    pub fn ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether the client has said a `hello` that was accepted.
+    pub fn greeted(&self) -> bool {
+        self.greeted
+    }
+
+    /// What the session did so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// How many handles the client holds.
+    pub fn handles(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// Ends the session with an error that the client is told.
+    pub fn fail(&mut self, number: ErrorNumber, text: &str) {
+        if !self.ended {
+            self.ended = true;
+            encode::error(&mut self.output, number, self.position, text);
+        }
+    }
+
+    /// Counts a command against the batch's limits; false ends the session's reading.
+    pub(crate) fn count(&mut self, cx: &mut Cx, bytes: usize) -> bool {
+        self.position += 1;
+        self.batch.commands += 1;
+        self.batch.bytes += bytes as u64;
+        if self.batch.commands > self.limits.get(Limit::BatchCommands) {
+            self.end_batch(cx, ErrorNumber::TooManyCommands, Limit::BatchCommands);
+        } else if self.batch.bytes > self.limits.get(Limit::BatchBytes) {
+            self.end_batch(cx, ErrorNumber::BatchTooLong, Limit::BatchBytes);
+        }
+        !self.ended
+    }
+
+    /// Refuses the rest of the batch because of a limit.
+    #[cold]
+    pub(crate) fn end_batch(&mut self, _cx: &mut Cx, number: ErrorNumber, limit: Limit) {
+        if !self.batch.dead {
+            let text = format!("{}: {} is the limit ({})", number.text(), self.limits.get(limit), limit.name());
+            self.refuse(number, text);
+            self.batch.dead = true;
+            self.scan = None;
+        }
+    }
+
+    /// The position of the next future.
+    pub(crate) fn next(&self) -> u32 {
+        self.batch.futures.len() as u32 + 1
+    }
+
+    /// Makes results of the batch; false, and nothing made, at the limit.
+    pub(crate) fn make(&mut self, cx: &mut Cx, futures: impl IntoIterator<Item = Future>) {
+        self.batch.futures.extend(futures);
+        if self.batch.futures.len() as u64 > self.limits.get(Limit::Futures) {
+            self.end_batch(cx, ErrorNumber::TooManyFutures, Limit::Futures);
+        }
+    }
+
+    /// Notes a failure and gives its position in the batch's list.
+    #[cold]
+    pub(crate) fn note(&mut self, failure: Failure) -> u32 {
+        self.counters.failures += 1;
+        if let FailureKind::Refused { number, .. } = &failure.kind
+            && number.scope() == Scope::Call
+        {
+            self.errors += 1;
+            if self.errors > ERRORS_MAX {
+                self.fail(ErrorNumber::TooManyErrors, ErrorNumber::TooManyErrors.text());
+            }
+        }
+        // One more than the limit is kept, so that every failed future has something to point at.
+        if self.batch.failures.len() as u64 > self.limits.get(Limit::Exceptions) {
+            self.batch.omitted += 1;
+        } else {
+            self.batch.failures.push(failure);
+        }
+        self.batch.failures.len() as u32 - 1
+    }
+
+    /// Refuses something at the next position without making a future.
+    pub(crate) fn refuse(&mut self, number: ErrorNumber, text: impl Into<String>) -> u32 {
+        let kind = FailureKind::refused(number, text);
+        self.note(Failure { call: self.next(), iterations: SmallVec::new(), kind })
+    }
+
+    /// What a run that was ended from outside means for the batch.
+    #[cold]
+    pub(crate) fn killed(&mut self, cx: &mut Cx, call: u32, iterations: SmallVec<[u32; 4]>) -> u32 {
+        let (number, limit) = match cx.killed() {
+            Kill::Fuel => (ErrorNumber::OutOfFuel, Some(Limit::Fuel)),
+            Kill::Time => (ErrorNumber::TimeLimit, Some(Limit::BatchTimeMs)),
+            Kill::Stop => (ErrorNumber::Cancelled, None),
+        };
+        let text = match limit {
+            Some(l) => format!("{}: {} is the limit ({})", number.text(), self.limits.get(l), l.name()),
+            None => number.text().to_owned(),
+        };
+        self.batch.dead = true;
+        self.note(Failure { call, iterations, kind: FailureKind::refused(number, text) })
+    }
+
+    /// A command outside structures.
+    fn command(&mut self, cx: &mut Cx, command: Command<'_>) {
+        if !self.greeted {
+            return match command {
+                Command::Hello(hello) => self.hello(hello),
+                _ => self.fail(ErrorNumber::OutOfOrder, "the first command is `hello`"),
+            };
+        }
+        if self.batch.dead
+            && !matches!(command, Command::Flush { .. } | Command::Bye | Command::Free(_) | Command::Hello(_))
+        {
+            return;
+        }
+        match command {
+            Command::Call { method, receiver, args } => self.call(cx, method, receiver, args),
+            Command::CallRoutine { routine, args } => self.call_routine(cx, routine, args),
+            Command::CallProcedure { procedure, args } => self.call_procedure(cx, procedure, args),
+            Command::Lookup { name, expected } => self.lookup(cx, name, expected),
+            Command::Constant(value) => self.constant(cx, value),
+            Command::Cell { element } => self.cell(cx, element),
+            Command::Free(handles) => handles.iter().for_each(|h| self.free(h)),
+            Command::Flush { wanted, quiet } => self.flush(wanted, quiet),
+            Command::Describe => encode::interface(&mut self.output, self.tables.json()),
+            Command::History => self.send_history(),
+            Command::ClearHistory => self.history.clear(),
+            Command::Bye => {
+                self.ended = true;
+                encode::farewell(&mut self.output);
+            }
+            Command::Hello(_) => self.fail(ErrorNumber::OutOfOrder, "`hello` is said once, at the start"),
+            // What begins a structure is collected before it gets here: this is a marker without its beginning.
+            _ => {
+                self.refuse(ErrorNumber::MarkerMismatch, "the marker has no open structure to belong to");
+            }
+        }
+    }
+
+    fn hello(&mut self, hello: bifrost_wire::Hello<'_>) {
+        if hello.version != VERSION {
+            let text = format!("this server speaks version {VERSION}, the client version {}", hello.version);
+            return self.fail(ErrorNumber::VersionMismatch, &text);
+        }
+        if let Some(token) = &self.welcome.token
+            && !bool::from(token.as_bytes().ct_eq(hello.token.as_bytes()))
+        {
+            return self.fail(ErrorNumber::BadToken, "the token is missing or wrong");
+        }
+        self.greeted = true;
+        let limits: Vec<(Limit, u64)> = self.limits.iter().collect();
+        let digest = self.tables.numbering().digest();
+        encode::welcome(&mut self.output, digest, &limits, self.welcome.session, &self.welcome.server);
+        self.reset_batch();
+    }
+
+    pub(crate) fn free(&mut self, handle: Ref) {
+        if !self.handles.free(handle) {
+            self.refuse(ErrorNumber::NoSuchHandle, format!("handle {} cannot be given back", handle.0));
+        }
+    }
+
+    fn lookup(&mut self, cx: &mut Cx, name: &str, expected: Option<TypeNumber>) {
+        let found = match cx.lookup(name) {
+            Some(object) => self.check_found(object, name, expected),
+            None => Err((ErrorNumber::NoSuchName, format!("there is no well-known object `{name}`"))),
+        };
+        let future = match found {
+            Ok(future) => future,
+            Err((number, text)) => Future::Failed(self.refuse(number, text)),
+        };
+        self.make(cx, [future]);
+    }
+
+    fn check_found(
+        &self,
+        object: Word,
+        name: &str,
+        expected: Option<TypeNumber>,
+    ) -> Result<Future, (ErrorNumber, String)> {
+        // SAFETY: the directory holds references only.
+        let info = unsafe { Table::of(object) }.info();
+        let Some(expected) = expected else { return Ok(Future::Object(object, info.seen_as)) };
+        let ty = self
+            .tables
+            .ty(expected)
+            .ok_or_else(|| (ErrorNumber::NoSuchType, format!("there is no type number {}", expected.0)))?;
+        if !info.has_type(ty) {
+            let (found, wanted) = (self.tables.type_name(info.seen_as), self.tables.type_name(ty));
+            return Err((ErrorNumber::WrongType, format!("`{name}` is a `{found}`, not a `{wanted}`")));
+        }
+        Ok(Future::Object(object, ty))
+    }
+
+    fn constant(&mut self, cx: &mut Cx, value: Value<'_>) {
+        let future = match self.value(cx, value) {
+            Ok((word, ty)) if ty == Types::STRING => Future::Object(word, ty),
+            Ok((word, ty)) => Future::Basic(word, ty),
+            Err(kind) => {
+                let call = self.next();
+                Future::Failed(self.note(Failure { call, iterations: SmallVec::new(), kind }))
+            }
+        };
+        self.make(cx, [future]);
+    }
+
+    /// A value from outside as a word, with its type.
+    pub(crate) fn value(&self, cx: &mut Cx, value: Value<'_>) -> Result<(Word, TypeId), FailureKind> {
+        Ok(match value {
+            Value::Nil => (0, Types::NULL),
+            Value::Bool(b) => (Word::from(b), Types::BOOL),
+            Value::Int(i) => (i as Word, Types::INT),
+            Value::Real(r) => (r.to_bits(), Types::REAL),
+            Value::Char(c) => (Word::from(u32::from(c)), Types::CHAR),
+            Value::Str(s) => match cx.new_string(s) {
+                Ok(word) => (word, Types::STRING),
+                Err(full) => return Err(FailureKind::refused(ErrorNumber::HeapLimit, full.to_string())),
+            },
+        })
+    }
+
+    fn cell(&mut self, cx: &mut Cx, element: TypeNumber) {
+        let made = match self.cell_type(element) {
+            Ok(ty) => {
+                let table = self.tables.engine().image().table_of(ty);
+                match cx.new_object(table, &[0; object::cell::FIELDS]) {
+                    Ok(word) => Ok(Future::Object(word, ty)),
+                    Err(full) => Err((ErrorNumber::HeapLimit, full.to_string())),
+                }
+            }
+            Err(refusal) => Err(refusal),
+        };
+        let future = match made {
+            Ok(future) => future,
+            Err((number, text)) => Future::Failed(self.refuse(number, text)),
+        };
+        self.make(cx, [future]);
+    }
+
+    /// The type of cells of this element type.
+    pub(crate) fn cell_type(&self, element: TypeNumber) -> Result<TypeId, (ErrorNumber, String)> {
+        let ty = self
+            .tables
+            .ty(element)
+            .ok_or_else(|| (ErrorNumber::NoSuchType, format!("there is no type number {}", element.0)))?;
+        let types = &self.tables.engine().program().types;
+        types.find_instance(TypeKind::Cell(ty)).ok_or_else(|| {
+            (ErrorNumber::WrongType, format!("there are no cells of `{}`", self.tables.type_name(ty)))
+        })
+    }
+
+    /// Answers the trailer of a batch.
+    pub(crate) fn flush(&mut self, wanted: Ranges<'_>, quiet: bool) {
+        if u64::from(wanted.last()) > self.limits.get(Limit::Futures) {
+            return self.fail(ErrorNumber::TooManyFutures, "`flush` names more futures than a batch may have");
+        }
+        self.counters.crossings += 1;
+        self.batches += 1;
+        let most_bytes = self.limits.size(Limit::ReplyBytes);
+        let most_handles = self.limits.size(Limit::Handles);
+        let failures = std::mem::take(&mut self.batch.failures);
+        // Which failures are reported, and where they are in the reply.
+        let mut reported: Vec<u32> = Vec::new();
+        if !failures.is_empty() {
+            reported = self.reported(&failures, wanted, quiet);
+        }
+        let mut reply = Flushed::begin(&mut self.output);
+        let mut refused: Option<ErrorNumber> = None;
+        for position in wanted.positions() {
+            let outcome = match self.batch.futures.get(position as usize - 1) {
+                _ if refused.is_some() => Outcome::Absent,
+                None | Some(Future::Inner) => Outcome::Absent,
+                Some(Future::Nothing) => Outcome::Value(Value::Nil),
+                Some(Future::Basic(word, ty)) => Outcome::Value(basic_value(*word, *ty)),
+                Some(Future::Object(word, _)) => {
+                    match object_outcome(self.tables, &mut self.handles, *word, most_handles) {
+                        Some(outcome) => outcome,
+                        None => {
+                            refused = Some(ErrorNumber::TooManyHandles);
+                            Outcome::Absent
+                        }
+                    }
+                }
+                Some(Future::Failed(index)) => match reported.binary_search(index) {
+                    Ok(at) => Outcome::Exception(at as u32),
+                    Err(_) => Outcome::Absent,
+                },
+            };
+            let long = if let Outcome::Value(Value::Str(s)) = outcome { s.len() } else { 0 };
+            if reply.bytes() + long > most_bytes {
+                refused = Some(ErrorNumber::ReplyTooLong);
+                reply.outcome(&Outcome::Absent);
+                continue;
+            }
+            reply.outcome(&outcome);
+        }
+        for index in &reported {
+            put_failure(self.tables, &mut self.handles, most_handles, &failures[*index as usize], &mut |w| match w {
+                Put::Kind(call, rounds, kind) => reply.exception(call, rounds, kind),
+                Put::Signal(call, rounds, name, values) => reply.signal(call, rounds, name, values),
+            });
+        }
+        if let Some(number) = refused {
+            let limit = match number {
+                ErrorNumber::TooManyHandles => Limit::Handles,
+                _ => Limit::ReplyBytes,
+            };
+            let text = format!("{}: {} is the limit ({})", number.text(), self.limits.get(limit), limit.name());
+            reply.exception(0, &[], &ExceptionKind::Refused { number: number as u32, text: &text });
+        }
+        let start = fuel(&self.limits);
+        let counters = encode::Counters {
+            calls: self.batch.calls,
+            fuel: u64::try_from(start.saturating_sub(self.batch.fuel)).unwrap_or(0),
+        };
+        reply.finish(counters, self.batch.omitted);
+        self.counters.calls += self.batch.calls;
+        let most = self.limits.size(Limit::Exceptions);
+        self.history.add(self.batches, failures.into_iter(), most);
+        self.reset_batch();
+    }
+
+    fn reported(&self, failures: &[Failure], wanted: Ranges<'_>, quiet: bool) -> Vec<u32> {
+        let all = 0..failures.len() as u32;
+        if !quiet {
+            return all.collect();
+        }
+        let mut asked: Vec<u32> = wanted
+            .positions()
+            .filter_map(|p| match self.batch.futures.get(p as usize - 1) {
+                Some(Future::Failed(index)) => Some(*index),
+                _ => None,
+            })
+            .collect();
+        asked.sort_unstable();
+        asked.dedup();
+        asked
+    }
+
+    fn reset_batch(&mut self) {
+        self.batch.futures.clear();
+        if self.batch.futures.capacity() > 1 << 16 {
+            self.batch.futures = Vec::new();
+        }
+        self.batch = Batch {
+            futures: std::mem::take(&mut self.batch.futures),
+            fuel: fuel(&self.limits),
+            ..Batch::default()
+        };
+    }
+
+    fn send_history(&mut self) {
+        let most_handles = self.limits.size(Limit::Handles);
+        let mut reply = Exceptions::begin(&mut self.output);
+        for (batch, failure) in &self.history.kept {
+            put_failure(self.tables, &mut self.handles, most_handles, failure, &mut |w| match w {
+                Put::Kind(call, rounds, kind) => reply.exception(*batch, call, rounds, kind),
+                Put::Signal(call, rounds, name, values) => reply.signal(*batch, call, rounds, name, values),
+            });
+        }
+        reply.finish(self.history.omitted);
+    }
+}
+
+fn fuel(limits: &Limits) -> i64 {
+    i64::try_from(limits.get(Limit::Fuel)).unwrap_or(i64::MAX)
+}
+
+/// A word of a basic type as it crosses.
+fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
+    match ty {
+        Types::BOOL => Value::Bool(word != 0),
+        Types::INT => Value::Int(word as i64),
+        Types::REAL => Value::Real(f64::from_bits(word)),
+        Types::CHAR => Value::Char(char::from_u32(word as u32).unwrap_or(char::REPLACEMENT_CHARACTER)),
+        _ => Value::Nil,
+    }
+}
+
+/// An object as it crosses: strings as values, all others as handles. Nothing at the limit of handles.
+fn object_outcome(
+    tables: &Tables,
+    handles: &mut Handles,
+    word: Word,
+    most: usize,
+) -> Option<Outcome<'static>> {
+    // SAFETY: futures and exception values of object types are references.
+    let info = unsafe { Table::of(word) }.info();
+    if info.ty == Types::STRING {
+        // SAFETY: the object is a string. The text is copied into the reply before anything else runs.
+        return Some(Outcome::Value(Value::Str(unsafe { object::text(word) })));
+    }
+    let handle = handles.of(word, most)?;
+    Some(Outcome::Handle { handle, ty: tables.type_number(info.seen_as) })
+}
+
+/// What a failure becomes in a reply.
+enum Put<'a> {
+    Kind(u32, &'a [u32], &'a ExceptionKind<'a>),
+    Signal(u32, &'a [u32], &'a str, &'a [Outcome<'a>]),
+}
+
+fn put_failure(
+    tables: &Tables,
+    handles: &mut Handles,
+    most: usize,
+    failure: &Failure,
+    put: &mut dyn FnMut(Put<'_>),
+) {
+    match &failure.kind {
+        FailureKind::Signal { name, values } => {
+            let values: Vec<Outcome<'_>> = values
+                .iter()
+                .map(|(word, ty)| {
+                    if tables.is_basic(*ty) {
+                        return Outcome::Value(basic_value(*word, *ty));
+                    }
+                    object_outcome(tables, handles, *word, most).unwrap_or(Outcome::Value(Value::Nil))
+                })
+                .collect();
+            let name = tables.engine().program().types.signal_name(*name);
+            put(Put::Signal(failure.call, &failure.iterations, name, &values));
+        }
+        FailureKind::Unhandled { argument, cause } => {
+            let kind = ExceptionKind::Unhandled { argument: *argument, cause: *cause };
+            put(Put::Kind(failure.call, &failure.iterations, &kind));
+        }
+        FailureKind::Refused { number, text } => {
+            let kind = ExceptionKind::Refused { number: *number as u32, text };
+            put(Put::Kind(failure.call, &failure.iterations, &kind));
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! From the numbers of commands to the program: computed once for all sessions of a server.
+
+use std::sync::Arc;
+
+use bifrost_engine::Engine;
+use bifrost_ir::builtin::Op;
+use bifrost_ir::{MethodRef, RoutineId, Signature, TypeDef, TypeId, TypeKind};
+use bifrost_runtime::RoutineDesc;
+use bifrost_runtime::abi::Code;
+use bifrost_wire::interface::{Heading, Interface, Kind, Method, Numbering, Param, Signal, Type};
+use bifrost_wire::{MethodNumber, RoutineNumber, TypeNumber};
+use cranelift_entity::EntityRef;
+
+/// How a method is entered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Dispatch {
+    /// Through the receiver's table.
+    Table(u32),
+    /// A native of a basic type.
+    Native(Code),
+    /// An operation on basic words.
+    Op(Op),
+}
+
+/// A method number's meaning.
+#[derive(Debug)]
+pub(crate) struct MethodRow {
+    pub method: MethodRef,
+    pub dispatch: Dispatch,
+    pub call: CallRow,
+}
+
+/// A routine number's meaning.
+#[derive(Debug)]
+pub(crate) struct RoutineRow {
+    pub routine: RoutineId,
+    pub desc: &'static RoutineDesc,
+    pub call: CallRow,
+}
+
+/// What checking a call needs of its heading.
+#[derive(Debug)]
+pub(crate) struct CallRow {
+    pub params: Box<[TypeId]>,
+    pub results: Box<[TypeId]>,
+    pub iterator: bool,
+    /// How many future numbers the call takes.
+    pub numbers: u32,
+}
+
+impl CallRow {
+    fn new(signature: &Signature) -> CallRow {
+        let results = signature.yields.as_ref().unwrap_or(&signature.results);
+        CallRow {
+            params: signature.params.iter().map(|p| p.ty).collect(),
+            results: results.iter().copied().collect(),
+            iterator: signature.is_iterator(),
+            numbers: results.len().max(1) as u32,
+        }
+    }
+}
+
+/// The interface of a program and what its numbers mean.
+#[derive(Debug)]
+pub struct Tables {
+    engine: Arc<Engine>,
+    numbering: Numbering,
+    json: Vec<u8>,
+    types: Vec<TypeId>,
+    type_numbers: Vec<TypeNumber>,
+    methods: Vec<MethodRow>,
+    routines: Vec<RoutineRow>,
+    basic: Vec<bool>,
+}
+
+impl Tables {
+    /// Describes a program and numbers it. The tables live as long as the process, as linked programs do, so that
+    /// no session counts references to them on the path of a call.
+    pub fn new(engine: Arc<Engine>) -> &'static Tables {
+        let program = engine.program();
+        let types = visible_types(&engine);
+        let mut type_numbers = vec![TypeNumber::NONE; program.types.len()];
+        for (number, ty) in types.iter().enumerate() {
+            type_numbers[ty.index()] = TypeNumber(number as u32);
+        }
+        let mut interface = Interface::default();
+        let mut methods = Vec::new();
+        for ty in &types {
+            let def = program.types.def(*ty);
+            interface.types.push(describe_type(&engine, def, &type_numbers));
+            if !def.public {
+                continue;
+            }
+            for (method, m) in def.methods.iter().filter(|(_, m)| m.public) {
+                let method = MethodRef { ty: *ty, method };
+                let dispatch = match (def.kind.is_basic(), m.builtin.and_then(|b| b.op)) {
+                    (true, Some(op)) => Dispatch::Op(op),
+                    (true, None) => {
+                        Dispatch::Native(engine.image().basic_native(method).expect("linked natives are there"))
+                    }
+                    (false, _) => Dispatch::Table(engine.image().dispatch().slot(method)),
+                };
+                methods.push(MethodRow { method, dispatch, call: CallRow::new(&m.signature) });
+            }
+        }
+        let mut routines = Vec::new();
+        for (routine, r) in program.routines.iter().filter(|(_, r)| r.public) {
+            interface.routines.push(Method {
+                name: r.name.clone(),
+                heading: describe_heading(&engine, &r.signature, &type_numbers),
+                doc: r.doc.clone(),
+            });
+            let desc = engine.image().routine(routine);
+            routines.push(RoutineRow { routine, desc, call: CallRow::new(&r.signature) });
+        }
+        let json = interface.to_json();
+        let basic = program.types.iter().map(|(_, d)| d.kind.is_basic()).collect();
+        Box::leak(Box::new(Tables {
+            numbering: Numbering::new(interface),
+            json,
+            types,
+            type_numbers,
+            methods,
+            routines,
+            basic,
+            engine,
+        }))
+    }
+
+    /// The engine that runs the program.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The interface with its numbers.
+    pub fn numbering(&self) -> &Numbering {
+        &self.numbering
+    }
+
+    /// The interface as `describe` answers.
+    pub fn json(&self) -> &[u8] {
+        &self.json
+    }
+
+    #[inline]
+    pub(crate) fn method(&self, number: MethodNumber) -> Option<&MethodRow> {
+        self.methods.get(number.index())
+    }
+
+    #[inline]
+    pub(crate) fn routine(&self, number: RoutineNumber) -> Option<&RoutineRow> {
+        self.routines.get(number.index())
+    }
+
+    pub(crate) fn ty(&self, number: TypeNumber) -> Option<TypeId> {
+        self.types.get(number.index()).copied()
+    }
+
+    /// The number of a type; `any` for types that clients cannot see.
+    pub(crate) fn type_number(&self, ty: TypeId) -> TypeNumber {
+        match self.type_numbers[ty.index()].known() {
+            Some(number) => number,
+            None => self.type_numbers[bifrost_ir::Types::ANY.index()],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_basic(&self, ty: TypeId) -> bool {
+        self.basic[ty.index()]
+    }
+
+    pub(crate) fn type_name(&self, ty: TypeId) -> &str {
+        let types = &self.engine.program().types;
+        match types.kind(ty) {
+            // Clients know an object of a class by its type.
+            TypeKind::Class(_) => match types.def(ty).supertypes.first() {
+                Some(s) => types.name(s.ty),
+                None => "any",
+            },
+            _ => types.name(ty),
+        }
+    }
+}
+
+/// Public types, and the others that public headings name; those have no methods for clients.
+fn visible_types(engine: &Engine) -> Vec<TypeId> {
+    let program = engine.program();
+    let mut seen = vec![false; program.types.len()];
+    let note = |seen: &mut Vec<bool>, signature: &Signature| {
+        let signals = signature.signals.iter().flat_map(|s| &s.values);
+        let yields = signature.yields.iter().flatten();
+        for ty in signature.results.iter().chain(signals).chain(yields) {
+            seen[ty.index()] = true;
+        }
+        for param in &signature.params {
+            seen[param.ty.index()] = true;
+        }
+    };
+    for (ty, def) in program.types.iter().filter(|(_, d)| d.public) {
+        seen[ty.index()] = true;
+        for method in def.methods.values().filter(|m| m.public) {
+            note(&mut seen, &method.signature);
+        }
+    }
+    for routine in program.routines.values().filter(|r| r.public) {
+        note(&mut seen, &routine.signature);
+    }
+    // Element types and supertypes of what is seen are seen.
+    loop {
+        let before = seen.iter().filter(|s| **s).count();
+        for (ty, def) in program.types.iter() {
+            if seen[ty.index()] {
+                if let Some(element) = def.kind.element() {
+                    seen[element.index()] = true;
+                }
+                for s in &def.supertypes {
+                    seen[s.ty.index()] = true;
+                }
+            }
+        }
+        if seen.iter().filter(|s| **s).count() == before {
+            break;
+        }
+    }
+    program.types.iter().map(|(ty, _)| ty).filter(|ty| seen[ty.index()]).collect()
+}
+
+fn describe_type(engine: &Engine, def: &TypeDef, numbers: &[TypeNumber]) -> Type {
+    let methods = def.methods.values().filter(|m| m.public && def.public);
+    Type {
+        name: def.name.clone(),
+        kind: match def.kind {
+            TypeKind::Null => Kind::Null,
+            TypeKind::Bool => Kind::Bool,
+            TypeKind::Int => Kind::Int,
+            TypeKind::Real => Kind::Real,
+            TypeKind::Char => Kind::Char,
+            TypeKind::String => Kind::String,
+            TypeKind::Any => Kind::Any,
+            TypeKind::Array(_) => Kind::Array,
+            TypeKind::Sequence(_) => Kind::Sequence,
+            TypeKind::List(_) => Kind::List,
+            TypeKind::Cell(_) => Kind::Cell,
+            TypeKind::Directory | TypeKind::Object | TypeKind::Class(_) => Kind::Object,
+        },
+        element: def.kind.element().map(|t| numbers[t.index()]),
+        immutable: def.immutable,
+        supertypes: def.supertypes.iter().map(|s| numbers[s.ty.index()]).collect(),
+        methods: methods
+            .map(|m| Method {
+                name: m.name.clone(),
+                heading: describe_heading(engine, &m.signature, numbers),
+                doc: m.doc.clone(),
+            })
+            .collect(),
+        doc: def.doc.clone(),
+    }
+}
+
+fn describe_heading(engine: &Engine, signature: &Signature, numbers: &[TypeNumber]) -> Heading {
+    let list = |types: &[TypeId]| types.iter().map(|t| numbers[t.index()]).collect::<Vec<_>>();
+    Heading {
+        params: signature
+            .params
+            .iter()
+            .map(|p| Param { name: p.name.clone(), ty: numbers[p.ty.index()] })
+            .collect(),
+        results: list(&signature.results),
+        yields: signature.yields.as_deref().map(list),
+        signals: signature
+            .signals
+            .iter()
+            .map(|s| Signal {
+                name: engine.program().types.signal_name(s.name).to_owned(),
+                values: list(&s.values),
+            })
+            .collect(),
+    }
+}
