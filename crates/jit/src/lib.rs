@@ -1,1 +1,328 @@
-//! Programs compiled to machine code
+//! Programs compiled to machine code.
+//!
+//! A [`Jit`] turns verified functions of an [`Image`] into code of the calling convention
+//! ([`bifrost_runtime::abi`]), and makes the stubs through which methods and routines are entered before they have
+//! code. This is the only crate that names the code generator, Cranelift.
+//!
+//! Code has addresses of the image inside (tables, descriptors, natives), and both stay for good: the memory of code
+//! is never freed. It lies in one arena of [`ARENA_BYTES`], of which pages are taken as functions are compiled.
+//!
+//! What is deliberately absent: no checking, only verified functions may be compiled. No metering: batches are
+//! interpreted. A function that is too large, or that the code generator refuses, gets an entry to the interpreter
+//! ([`Image::interpreter`]) instead of code.
+//!
+//! Read [`lower`] for how a function is translated.
+
+mod analysis;
+mod helper;
+mod lower;
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
+
+use bifrost_ir::{Func, FuncId};
+use bifrost_runtime::Code;
+use bifrost_runtime::image::{Image, arity};
+use cranelift_codegen::ir::{
+    self, InstBuilder, StackSlotData, StackSlotKind, UserFuncName, types,
+};
+use cranelift_codegen::isa::OwnedTargetIsa;
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
+use cranelift_module::{FuncId as ModuleFunc, Module, ModuleReloc};
+
+use helper::Helper;
+
+/// The address space that all code of a [`Jit`] lies in, so that near calls reach.
+pub const ARENA_BYTES: usize = 256 << 20;
+
+/// The code generator cannot be set up on this machine.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say it")]
+pub enum JitError {
+    #[error("this machine cannot be compiled for: {0}")]
+    Machine(String),
+    #[error("no address space for code: {0}")]
+    Memory(String),
+}
+
+/// Why a function has no code of its own.
+#[derive(Debug, thiserror::Error)]
+enum CompileError {
+    #[error(transparent)]
+    Not(#[from] analysis::NotCompiled),
+    #[error("the code generator refused it: {0}")]
+    Refused(String),
+    #[error("no room for code: {0}")]
+    Memory(String),
+}
+
+/// What kind of text [`Jit::text`] gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Emit {
+    /// The code generator's intermediate form, before it is optimised.
+    Clif,
+    /// The machine's instructions.
+    Assembly,
+}
+
+/// A compiler with the code that it made. One can serve many images.
+pub struct Jit {
+    isa: OwnedTargetIsa,
+    state: Mutex<State>,
+}
+
+struct State {
+    module: JITModule,
+    method_stubs: HashMap<(u32, usize), Code>,
+    routine_stubs: HashMap<usize, Code>,
+}
+
+impl std::fmt::Debug for Jit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Jit({})", self.isa.triple())
+    }
+}
+
+/// One finished function of the code generator.
+struct Compiled {
+    name: ModuleFunc,
+    alignment: u64,
+    bytes: Vec<u8>,
+    relocations: Vec<ModuleReloc>,
+}
+
+impl Jit {
+    /// A compiler for this machine.
+    ///
+    /// # Errors
+    /// [`JitError`]
+    pub fn new() -> Result<Jit, JitError> {
+        let mut flags = settings::builder();
+        for (name, value) in [
+            ("opt_level", "speed"),
+            ("is_pic", "false"),
+            ("use_colocated_libcalls", "false"),
+            ("unwind_info", "false"),
+            ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
+        ] {
+            flags.set(name, value).map_err(|e| JitError::Machine(format!("{name}: {e}")))?;
+        }
+        let isa = || -> Result<OwnedTargetIsa, JitError> {
+            let builder = cranelift_native::builder().map_err(|e| JitError::Machine(e.to_owned()))?;
+            builder
+                .finish(settings::Flags::new(flags.clone()))
+                .map_err(|e| JitError::Machine(e.to_string()))
+        };
+        let mut builder = JITBuilder::with_isa(isa()?, cranelift_module::default_libcall_names());
+        let arena = ArenaMemoryProvider::new_with_size(ARENA_BYTES).map_err(|e| JitError::Memory(e.to_string()))?;
+        builder.memory_provider(Box::new(arena));
+        let module = JITModule::new(builder);
+        let state = State { module, method_stubs: HashMap::new(), routine_stubs: HashMap::new() };
+        Ok(Jit { isa: isa()?, state: Mutex::new(state) })
+    }
+
+    /// The code of a function, or an entry to the interpreter if it cannot be compiled.
+    pub fn compile(&self, image: &Image, func: FuncId) -> Code {
+        let source = &image.program().funcs[func];
+        self.try_compile(image, source, Some(func))
+            .or_else(|_| self.interpreter_entry(func, arity(&source.signature)))
+            .unwrap_or(Code(helper::no_code as *const u8))
+    }
+
+    /// Whether a function gets code of its own; otherwise why not.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    pub fn check(&self, image: &Image, func: FuncId) -> Result<(), String> {
+        self.translate(image, &image.program().funcs[func], Some(func), vec![])
+            .map(|_| ())
+            .map_err(|e| e.to_string())
+    }
+
+    /// What a function is compiled to, for people.
+    ///
+    /// # Errors
+    /// Why it is not compiled, for people.
+    pub fn text(&self, image: &Image, func: FuncId, emit: Emit) -> Result<String, String> {
+        let functions = self
+            .translate(image, &image.program().funcs[func], Some(func), vec![])
+            .map_err(|e| e.to_string())?;
+        let mut text = String::new();
+        for (_, function) in functions.into_iter().rev() {
+            match emit {
+                Emit::Clif => text.push_str(&function.display().to_string()),
+                Emit::Assembly => {
+                    let mut context = cranelift_codegen::Context::for_function(function);
+                    context.set_disasm(true);
+                    let code = context
+                        .compile(&*self.isa, &mut Default::default())
+                        .map_err(|e| format!("{:?}", e.inner))?;
+                    text.push_str(code.vcode.as_deref().unwrap_or_default());
+                }
+            }
+            text.push('\n');
+        }
+        Ok(text)
+    }
+
+    /// An entry of so many words that gets a method's code and goes on into it.
+    pub fn method_stub(&self, slot: u32, arity: usize) -> Code {
+        let known = self.lock().method_stubs.get(&(slot, arity)).copied();
+        known.unwrap_or_else(|| {
+            let code = self.stub(arity, Helper::MethodCode, Some(slot));
+            self.lock().method_stubs.insert((slot, arity), code);
+            code
+        })
+    }
+
+    /// An entry of so many words that gets a routine's code and goes on into it.
+    pub fn routine_stub(&self, arity: usize) -> Code {
+        let known = self.lock().routine_stubs.get(&arity).copied();
+        known.unwrap_or_else(|| {
+            let code = self.stub(arity, Helper::RoutineCode, None);
+            self.lock().routine_stubs.insert(arity, code);
+            code
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_compile(&self, image: &Image, func: &Func, id: Option<FuncId>) -> Result<Code, CompileError> {
+        let closures = analysis::analyse(image.program(), func)?.closures;
+        let names = self.declare(1 + closures, arity(&func.signature))?;
+        // A panic of the code generator is a bug of ours or of its, but not the end of the process: the function is
+        // interpreted. Nothing shared is under way when it happens.
+        let compiled = catch_unwind(AssertUnwindSafe(|| {
+            let functions = self.translate(image, func, id, names)?;
+            functions.into_iter().map(|(name, f)| self.generate(name, f)).collect::<Result<Vec<_>, _>>()
+        }))
+        .unwrap_or_else(|_| Err(CompileError::Refused("it panicked".to_owned())))?;
+        self.define(&compiled)
+    }
+
+    fn translate(
+        &self,
+        image: &Image,
+        func: &Func,
+        id: Option<FuncId>,
+        mut names: Vec<u32>,
+    ) -> Result<Vec<(u32, ir::Function)>, CompileError> {
+        let analysis = analysis::analyse(image.program(), func)?;
+        if names.is_empty() {
+            names = (0..=analysis.closures as u32).collect();
+        }
+        Ok(lower::lower(image, func, id, analysis, self.isa.frontend_config(), names))
+    }
+
+    /// Names for functions that belong together.
+    fn declare(&self, count: usize, arity: usize) -> Result<Vec<u32>, CompileError> {
+        let mut state = self.lock();
+        let signature = lower::signature(arity, self.isa.default_call_conv());
+        (0..count)
+            .map(|_| {
+                let name = state.module.declare_anonymous_function(&signature);
+                name.map(|n| n.as_u32()).map_err(|e| CompileError::Memory(e.to_string()))
+            })
+            .collect()
+    }
+
+    fn generate(&self, name: u32, function: ir::Function) -> Result<Compiled, CompileError> {
+        let name = ModuleFunc::from_u32(name);
+        let mut context = cranelift_codegen::Context::for_function(function);
+        let code = context
+            .compile(&*self.isa, &mut Default::default())
+            .map_err(|e| CompileError::Refused(cranelift_codegen::print_errors::pretty_error(e.func, e.inner)))?;
+        let (alignment, bytes) = (u64::from(code.buffer.alignment), code.code_buffer().to_vec());
+        let relocations = code.buffer.relocs().to_vec();
+        let relocations =
+            relocations.iter().map(|r| ModuleReloc::from_mach_reloc(r, &context.func, name)).collect();
+        Ok(Compiled { name, alignment, bytes, relocations })
+    }
+
+    /// Puts functions into executable memory; the code of the last.
+    fn define(&self, compiled: &[Compiled]) -> Result<Code, CompileError> {
+        let mut state = self.lock();
+        let memory = |e: cranelift_module::ModuleError| CompileError::Memory(e.to_string());
+        for c in compiled {
+            state.module.define_function_bytes(c.name, c.alignment, &c.bytes, &c.relocations).map_err(memory)?;
+        }
+        state.module.finalize_definitions().map_err(memory)?;
+        let last = compiled.last().ok_or_else(|| CompileError::Refused("it vanished".to_owned()))?;
+        Ok(Code(state.module.get_finalized_function(last.name)))
+    }
+
+    fn small(
+        &self,
+        arity: usize,
+        build: impl FnOnce(&mut FunctionBuilder<'_>, &[ir::Value]),
+    ) -> Result<Code, CompileError> {
+        let name = self.declare(1, arity)?[0];
+        let call_conv = self.isa.default_call_conv();
+        let mut function = ir::Function::with_name_signature(
+            UserFuncName::user(0, name),
+            lower::signature(arity, call_conv),
+        );
+        let mut context = FunctionBuilderContext::new();
+        let mut b = FunctionBuilder::new(&mut function, &mut context);
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        let words = b.block_params(entry).to_vec();
+        build(&mut b, &words);
+        b.seal_all_blocks();
+        b.finalize(self.isa.frontend_config());
+        self.define(&[self.generate(name, function)?])
+    }
+
+    fn stub(&self, arity: usize, helper: Helper, slot: Option<u32>) -> Code {
+        let call_conv = self.isa.default_call_conv();
+        let code = self.small(arity, |b, words| {
+            let mut finder = ir::Signature::new(call_conv);
+            let mut args = words[..2].to_vec();
+            args.extend(slot.map(|slot| b.ins().iconst(types::I64, i64::from(slot))));
+            finder.params.extend(std::iter::repeat_n(ir::AbiParam::new(types::I64), args.len()));
+            finder.returns.push(ir::AbiParam::new(types::I64));
+            let finder = b.import_signature(finder);
+            let helper = b.ins().iconst(types::I64, helper.address() as i64);
+            let found = b.ins().call_indirect(finder, helper, &args);
+            let code = b.inst_results(found)[0];
+            let signature = b.import_signature(lower::signature(arity, call_conv));
+            let call = b.ins().call_indirect(signature, code, words);
+            let results = b.inst_results(call).to_vec();
+            b.ins().return_(&results);
+        });
+        code.unwrap_or(Code(helper::no_code as *const u8))
+    }
+
+    /// An entry that has a function interpreted.
+    fn interpreter_entry(&self, func: FuncId, arity: usize) -> Result<Code, CompileError> {
+        self.small(arity, |b, words| {
+            let slot = b.create_sized_stack_slot(StackSlotData::new(
+                StackSlotKind::ExplicitSlot,
+                8 * arity as u32,
+                3,
+            ));
+            for (i, word) in words[1..].iter().enumerate() {
+                b.ins().stack_store(*word, slot, 8 * i as i32);
+            }
+            let address = b.ins().stack_addr(types::I64, slot, 0);
+            let func = b.ins().iconst(types::I64, i64::from(func.as_u32()));
+            let count = b.ins().iconst(types::I64, arity as i64);
+            let helper = b.ins().iconst(types::I64, Helper::Interpret.address() as i64);
+            let signature = b.import_signature(lower::signature(3, self.isa.default_call_conv()));
+            let call = b.ins().call_indirect(signature, helper, &[words[0], func, address, count]);
+            let results = b.inst_results(call).to_vec();
+            b.ins().return_(&results);
+        })
+    }
+}
+
+const _: fn() = || {
+    fn shared<T: Send + Sync>() {}
+    shared::<Jit>();
+};

@@ -1,0 +1,101 @@
+//! What compiled code calls when the straight way is not enough. Cold, all of it.
+
+use bifrost_heap::Word;
+use bifrost_ir::{FuncId, Literal, SignalId};
+use bifrost_runtime::abi::{Outcome, Ret};
+use bifrost_runtime::image::Table;
+use bifrost_runtime::{Cx, image};
+
+/// The functions by what they are for; compiled code has their addresses inside.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Helper {
+    /// The poll word asks for attention: `(cx)`.
+    Attend,
+    /// The function ends with an outcome other than `Returned`: `(cx, outcome)`.
+    Leave,
+    /// A new object: `(cx, table, fields)`.
+    Alloc,
+    /// A string constant at its first use: `(cx, literal)`.
+    Literal,
+    /// The name of the exception under way: `(cx)`.
+    SignalName,
+    /// The code of a method: `(cx, receiver, slot)`.
+    MethodCode,
+    /// The code of a routine: `(cx, descriptor)`.
+    RoutineCode,
+    /// Runs a function that is not compiled: `(cx, func, words, count)`.
+    Interpret,
+}
+
+impl Helper {
+    pub(crate) fn address(self) -> *const u8 {
+        match self {
+            Helper::Attend => attend as *const u8,
+            Helper::Leave => leave as *const u8,
+            Helper::Alloc => alloc as *const u8,
+            Helper::Literal => literal as *const u8,
+            Helper::SignalName => signal_name as *const u8,
+            Helper::MethodCode => image::helper::method_code as *const u8,
+            Helper::RoutineCode => image::helper::routine_code as *const u8,
+            Helper::Interpret => interpret as *const u8,
+        }
+    }
+}
+
+unsafe extern "C" fn attend(cx: *mut Cx) -> Ret {
+    // SAFETY: compiled code passes the current context.
+    unsafe { (*cx).attend() }
+}
+
+/// An exception that no handler took becomes `failure`; the other outcomes go on as they are.
+unsafe extern "C" fn leave(cx: *mut Cx, outcome: u64) -> Ret {
+    if outcome == Outcome::Signalled as u64 {
+        // SAFETY: compiled code passes the current context.
+        return unsafe { (*cx).unhandled() };
+    }
+    Ret { outcome, value: 0 }
+}
+
+unsafe extern "C" fn alloc(cx: *mut Cx, table: &'static Table, fields: u64) -> Ret {
+    // SAFETY: compiled code passes the current context.
+    let cx = unsafe { &mut *cx };
+    match cx.alloc(table, fields as usize) {
+        Ok(object) => Ret::of(object.as_ptr() as Word),
+        Err(full) => cx.out_of_memory(full),
+    }
+}
+
+unsafe extern "C" fn literal(cx: *mut Cx, literal: u64) -> Ret {
+    // SAFETY: compiled code passes the current context.
+    let cx = unsafe { &mut *cx };
+    match cx.literal(Literal::from_u32(literal as u32)) {
+        Ok(word) => Ret::of(word),
+        Err(full) => cx.out_of_memory(full),
+    }
+}
+
+unsafe extern "C" fn signal_name(cx: *mut Cx, signal: u64) -> Ret {
+    // SAFETY: compiled code passes the current context.
+    let cx = unsafe { &mut *cx };
+    let image = cx.image().clone();
+    match cx.new_string(image.program().types.signal_name(SignalId::from_u32(signal as u32))) {
+        Ok(word) => Ret::of(word),
+        Err(full) => cx.out_of_memory(full),
+    }
+}
+
+unsafe extern "C" fn interpret(cx: *mut Cx, func: u64, words: *const Word, count: u64) -> Ret {
+    // SAFETY: compiled code passes the current context, and the words that it was entered with.
+    let (context, words) = unsafe { (&mut *cx, std::slice::from_raw_parts(words, count as usize)) };
+    match context.image().interpreter().cloned() {
+        // SAFETY: as above; a function is entered with the words of its heading.
+        Some(interpreter) => unsafe { interpreter.call(cx, FuncId::from_u32(func as u32), words) },
+        None => context.failure("internal error: a function is too large for the compiler"),
+    }
+}
+
+/// Stands for functions that could not even get an entry to the interpreter.
+pub(crate) extern "C" fn no_code(cx: *mut Cx) -> Ret {
+    // SAFETY: every function is entered with the current context.
+    unsafe { (*cx).failure("out of memory: no room for code") }
+}

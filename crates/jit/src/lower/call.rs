@@ -1,0 +1,518 @@
+//! Calls, and what follows when they do not return: handlers, and the end of the function.
+//!
+//! Behind each call one comparison of the outcome leads to a cold *dispatch* block, of which every statement with
+//! handlers has one: it compares the exception with the handlers and goes on to that of the statement around it. The
+//! outermost ends the function. Outcomes other than `Signalled` pass by all handlers.
+//!
+//! Where the exception is known when the code is made (an operation's `overflow`), the way to the handler is a jump.
+
+use bifrost_ir::{Arm, ArmMatch, Body, Callee, Operand, SignalId, Var};
+use bifrost_runtime::abi::Outcome;
+use bifrost_runtime::cx::offset;
+use bifrost_runtime::image::{RoutineDesc, Table};
+use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
+
+use super::{Exits, Lower};
+use crate::analysis::{environment, reason, takes};
+use crate::helper::Helper;
+
+/// A statement with handlers.
+pub(super) struct Context<'a> {
+    pub(super) arms: &'a [Arm],
+    /// For each arm its code, and the code before it that takes the values out of the context; made when needed.
+    blocks: Vec<(Option<ir::Block>, Option<ir::Block>)>,
+    /// Gets an outcome.
+    dispatch: Option<ir::Block>,
+    /// Where operations go that signal these exceptions, without values.
+    signals: Vec<(SignalId, ir::Block)>,
+}
+
+impl<'a> Context<'a> {
+    pub(super) fn new(arms: &'a [Arm]) -> Context<'a> {
+        Context { arms, blocks: vec![(None, None); arms.len()], dispatch: None, signals: Vec::new() }
+    }
+}
+
+impl<'a> Lower<'_, 'a, '_> {
+    pub(super) fn call_stmt(&mut self, callee: Callee, args: &[Operand], dsts: &[Var]) {
+        let image = self.unit.image;
+        if let Callee::Method(m) = callee
+            && let Some(row) = image.program().types.method(m).builtin
+        {
+            if let Some(op) = row.op {
+                let value = self.op(op, args);
+                if let [dst] = dsts {
+                    self.write(*dst, value);
+                }
+                return;
+            }
+            if self.builtin_call(m, row, args, dsts) {
+                return;
+            }
+        }
+        let value = self.call(callee, args, None);
+        self.take_results(value, dsts);
+    }
+
+    /// Puts the results of a call into variables: the first is at hand, the others are in the context.
+    pub(super) fn take_results(&mut self, first: Value, dsts: &[Var]) {
+        for (i, dst) in dsts.iter().enumerate() {
+            let word = if i == 0 { first } else { self.load_cx(offset::RESULTS + 8 * i as i32) };
+            self.write_word(*dst, word);
+        }
+    }
+
+    /// Calls, with a closure for an iterator; the first result. Only returns are left when it comes back.
+    pub(super) fn call(&mut self, callee: Callee, args: &[Operand], closure: Option<(Value, &Exits)>) -> Value {
+        let image = self.unit.image;
+        let mut words: Vec<Value> = Vec::with_capacity(args.len() + 3);
+        words.push(self.cx);
+        if let Callee::Routine(r) = callee {
+            let desc = self.address(std::ptr::from_ref::<RoutineDesc>(image.routine(r)).cast());
+            words.push(desc);
+        }
+        for arg in args {
+            let word = self.operand_word(*arg);
+            words.push(word);
+        }
+        words.extend(closure.map(|(word, _)| word));
+        let arity = words.len() - 1;
+        let inst = match callee {
+            Callee::Method(m) if image.program().types.kind(m.ty).is_basic() => {
+                let native = image.basic_native(m).expect("linking found all natives");
+                let code = self.address(native.0);
+                let signature = self.signature_of(arity);
+                self.b.ins().call_indirect(signature, code, &words)
+            }
+            Callee::Method(m) => {
+                let entry = Table::entry_offset(image.dispatch().slot(m));
+                let table = self.load(types::I64, words[1], bifrost_heap::TABLE_OFFSET);
+                let code = self.load(types::I64, table, entry);
+                let signature = self.signature_of(arity);
+                self.b.ins().call_indirect(signature, code, &words)
+            }
+            Callee::Routine(r) => {
+                let body = image.program().routines[r].body;
+                if self.unit.id.is_some_and(|id| body == Body::Func(id)) {
+                    let this = self.unit_function(self.unit.names[0], arity);
+                    self.b.ins().call(this, &words)
+                } else {
+                    // The code is the first word of the descriptor.
+                    let code = self.load(types::I64, words[1], 0);
+                    let signature = self.signature_of(arity);
+                    self.b.ins().call_indirect(signature, code, &words)
+                }
+            }
+            Callee::Procedure(_) | Callee::Itself => unreachable!("batches are not compiled"),
+        };
+        let [outcome, value] = *self.b.inst_results(inst) else { unreachable!("calls have two results") };
+        match closure {
+            None => self.check(outcome),
+            Some((_, exits)) => self.check_loop(outcome, exits),
+        }
+        value
+    }
+
+    /// Calls a helper, which ends with an outcome like any call.
+    pub(super) fn call_helper(&mut self, helper: Helper, args: &[Value]) -> Value {
+        let (outcome, value) = self.call_helper_unchecked(helper, args);
+        self.check(outcome);
+        value
+    }
+
+    fn call_helper_unchecked(&mut self, helper: Helper, args: &[Value]) -> (Value, Value) {
+        let mut words = vec![self.cx];
+        words.extend(args);
+        let signature = self.signature_of(args.len());
+        let code = self.address(helper.address());
+        let inst = self.b.ins().call_indirect(signature, code, &words);
+        let [outcome, value] = *self.b.inst_results(inst) else { unreachable!("calls have two results") };
+        (outcome, value)
+    }
+
+    /// Goes on only if the outcome is `Returned`.
+    pub(super) fn check(&mut self, outcome: Value) {
+        let dispatch = self.dispatch();
+        let next = self.b.create_block();
+        self.b.ins().brif(outcome, dispatch, &[BlockArg::Value(outcome)], next, &[]);
+        self.start(next);
+    }
+
+    /// Behind the call of an iterator: goes on if it came to its end or the body said `break`.
+    fn check_loop(&mut self, outcome: Value, exits: &Exits) {
+        let (next, other, left) = (self.b.create_block(), self.cold_block(), self.cold_block());
+        let dispatch = self.dispatch();
+        self.b.ins().brif(outcome, other, &[], next, &[]);
+        self.start(other);
+        let is_left = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Left as i64);
+        self.b.ins().brif(is_left, left, &[], dispatch, &[BlockArg::Value(outcome)]);
+        self.start(left);
+        let why = self.load_environment(types::I64, environment::REASON);
+        if exits.breaks {
+            let on = self.cold_block();
+            let found = self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::BREAK);
+            self.b.ins().brif(found, next, &[], on, &[]);
+            self.start(on);
+        }
+        if exits.raises {
+            let on = self.cold_block();
+            let found = self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::RAISED);
+            let signalled = self.int(Outcome::Signalled as i64);
+            self.b.ins().brif(found, dispatch, &[BlockArg::Value(signalled)], on, &[]);
+            self.start(on);
+        }
+        for number in &exits.arms {
+            match self.find_arm(*number) {
+                Some((context, arm)) => {
+                    let on = self.cold_block();
+                    let block = self.arm_block(context, arm);
+                    let found =
+                        self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::EXIT + i64::from(*number));
+                    self.b.ins().brif(found, block, &[], on, &[]);
+                    self.start(on);
+                }
+                // Of a function further out.
+                None => {
+                    self.exits.arms.insert(*number);
+                }
+            }
+        }
+        if self.in_body {
+            self.exits.returns |= exits.returns;
+            self.exits.signals |= exits.signals;
+            self.exits.passes |= exits.passes;
+            self.return_outcome(Outcome::Left);
+        } else {
+            self.end_loop(why, exits);
+        }
+        self.start(next);
+    }
+
+    /// In a whole function: the body of a loop ended it.
+    fn end_loop(&mut self, why: Value, exits: &Exits) {
+        if exits.returns {
+            let (yes, on) = (self.cold_block(), self.cold_block());
+            let found = self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::RETURN);
+            self.b.ins().brif(found, yes, &[], on, &[]);
+            self.start(yes);
+            let value = self.load_environment(types::I64, environment::RESULT);
+            let returned = self.int(Outcome::Returned as i64);
+            self.b.ins().return_(&[returned, value]);
+            self.start(on);
+        }
+        if exits.signals {
+            let (yes, on) = (self.cold_block(), self.cold_block());
+            let found = self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::SIGNAL);
+            self.b.ins().brif(found, yes, &[], on, &[]);
+            self.start(yes);
+            self.return_outcome(Outcome::Signalled);
+            self.start(on);
+        }
+        self.return_outcome(Outcome::Left);
+    }
+
+    fn return_outcome(&mut self, outcome: Outcome) {
+        let (outcome, zero) = (self.int(outcome as i64), self.int(0));
+        self.b.ins().return_(&[outcome, zero]);
+        self.reachable = false;
+    }
+
+    /// Leaves the loop around a body.
+    pub(super) fn leave_loop(&mut self, why: i64) {
+        let why = self.int(why);
+        self.store_environment(environment::REASON, why);
+        self.return_outcome(Outcome::Left);
+    }
+
+    /// Compares the stack pointer with the poll word (design.md, Polls). The load is atomic so that it is made anew
+    /// each time: another thread writes the word.
+    pub(super) fn poll(&mut self) {
+        let pointer = self.b.ins().get_stack_pointer(types::I64);
+        let at = match offset::POLL_WORD {
+            0 => self.cx,
+            other => self.b.ins().iadd_imm_s(self.cx, i64::from(other)),
+        };
+        let word = self.b.ins().atomic_load(types::I64, MemFlagsData::trusted(), at);
+        let below = self.b.ins().icmp(IntCC::UnsignedLessThan, pointer, word);
+        let (attend, next) = (self.cold_block(), self.b.create_block());
+        self.b.ins().brif(below, attend, &[], next, &[]);
+        self.start(attend);
+        self.call_helper(Helper::Attend, &[]);
+        self.b.ins().jump(next, &[]);
+        self.start(next);
+    }
+
+    // Exceptions.
+
+    /// Where an outcome goes that is not `Returned`.
+    fn dispatch(&mut self) -> ir::Block {
+        let last = self.contexts.len() - 1;
+        self.dispatch_of(last)
+    }
+
+    fn dispatch_of(&mut self, context: usize) -> ir::Block {
+        if let Some(block) = self.contexts[context].dispatch {
+            return block;
+        }
+        let block = self.cold_block();
+        self.b.append_block_param(block, types::I64);
+        self.contexts[context].dispatch = Some(block);
+        block
+    }
+
+    /// Where an operation goes that signals an exception without values.
+    pub(super) fn signal_block(&mut self, signal: SignalId) -> ir::Block {
+        let context = self.contexts.last().expect("the end of the function is always there");
+        if let Some((_, block)) = context.signals.iter().find(|(s, _)| *s == signal) {
+            return *block;
+        }
+        let block = self.cold_block();
+        self.contexts.last_mut().expect("as above").signals.push((signal, block));
+        block
+    }
+
+    /// Signals if a condition holds.
+    pub(super) fn signal_if(&mut self, condition: Value, signal: SignalId) {
+        let (block, next) = (self.signal_block(signal), self.b.create_block());
+        self.b.ins().brif(condition, block, &[], next, &[]);
+        self.start(next);
+    }
+
+    /// The code of an arm once its variables are filled.
+    fn arm_block(&mut self, context: usize, arm: usize) -> ir::Block {
+        if let Some(block) = self.contexts[context].blocks[arm].0 {
+            return block;
+        }
+        let block = self.b.create_block();
+        self.contexts[context].blocks[arm].0 = Some(block);
+        block
+    }
+
+    /// The code of an arm that finds the exception in the context.
+    fn arm_entry(&mut self, context: usize, arm: usize) -> ir::Block {
+        if self.contexts[context].arms[arm].vars.is_empty() {
+            return self.arm_block(context, arm);
+        }
+        if let Some(block) = self.contexts[context].blocks[arm].1 {
+            return block;
+        }
+        let block = self.cold_block();
+        self.contexts[context].blocks[arm].1 = Some(block);
+        block
+    }
+
+    /// The innermost handler of this function that takes an exception.
+    fn handler(&self, signal: SignalId) -> Option<(usize, usize)> {
+        self.contexts
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(c, context)| context.arms.iter().position(|a| takes(a, signal)).map(|a| (c, a)))
+    }
+
+    fn find_arm(&self, number: u32) -> Option<(usize, usize)> {
+        let numbers = &self.unit.analysis.arms;
+        self.contexts.iter().enumerate().rev().find_map(|(c, context)| {
+            context
+                .arms
+                .iter()
+                .position(|a| numbers.get(&std::ptr::from_ref(a)) == Some(&number))
+                .map(|a| (c, a))
+        })
+    }
+
+    /// The handlers around the loop whose body this is, innermost first.
+    fn outer_arms(&self) -> impl Iterator<Item = &'a Arm> + use<'a> {
+        let outer: Vec<&'a [Arm]> = self.unit.outer.iter().rev().copied().collect();
+        outer.into_iter().flatten()
+    }
+
+    pub(super) fn signal_stmt(&mut self, signal: SignalId, values: &[Operand]) {
+        let values: Vec<Value> = values.iter().map(|v| self.operand(*v)).collect();
+        let id = self.int(i64::from(signal.as_u32()));
+        self.store_cx(id, offset::SIGNAL_ID);
+        for (i, value) in values.iter().enumerate() {
+            self.store_cx(*value, offset::SIGNAL_VALUES + 8 * i as i32);
+        }
+        if self.in_body {
+            self.exits.signals = true;
+            self.leave_loop(reason::SIGNAL);
+        } else {
+            self.return_outcome(Outcome::Signalled);
+        }
+    }
+
+    pub(super) fn exit_stmt(&mut self, signal: SignalId, values: &[Operand]) {
+        let values: Vec<Value> = values.iter().map(|v| self.operand(*v)).collect();
+        if let Some((context, arm)) = self.handler(signal) {
+            let target = &self.contexts[context].arms[arm];
+            self.fill_arm(target, signal, &values);
+            let block = self.arm_block(context, arm);
+            self.b.ins().jump(block, &[]);
+            self.reachable = false;
+            return;
+        }
+        let arm = self.outer_arms().find(|arm| takes(arm, signal)).expect("the verifier found the handler");
+        let number = self.unit.analysis.arms[&std::ptr::from_ref(arm)];
+        self.fill_arm(arm, signal, &values);
+        self.exits.arms.insert(number);
+        self.leave_loop(reason::EXIT + i64::from(number));
+    }
+
+    /// Fills the variables of an arm that an `exit` jumps to.
+    fn fill_arm(&mut self, arm: &'a Arm, signal: SignalId, values: &[Value]) {
+        match (&arm.takes, arm.vars.as_slice()) {
+            (_, []) => {}
+            (ArmMatch::Named(_), vars) => {
+                for (var, value) in vars.iter().zip(values) {
+                    self.write(*var, *value);
+                }
+            }
+            (ArmMatch::Others, vars) => {
+                let id = self.int(i64::from(signal.as_u32()));
+                let name = self.call_helper(Helper::SignalName, &[id]);
+                self.write(vars[0], name);
+            }
+        }
+    }
+
+    pub(super) fn except_stmt(&mut self, body: &'a bifrost_ir::Block, arms: &'a [Arm]) {
+        self.contexts.push(Context::new(arms));
+        self.block(body);
+        let after = self.b.create_block();
+        let mut goes_on = self.reachable;
+        if self.reachable {
+            self.b.ins().jump(after, &[]);
+        }
+        let context = self.end_context();
+        for (arm, (block, entry)) in arms.iter().zip(context.blocks) {
+            if let Some(entry) = entry {
+                self.start(entry);
+                self.take_values(arm);
+                let block = block.expect("`end_context` makes it");
+                self.b.ins().jump(block, &[]);
+            }
+            let Some(block) = block else { continue };
+            self.start(block);
+            self.block(&arm.body);
+            if self.reachable {
+                self.b.ins().jump(after, &[]);
+                goes_on = true;
+            }
+        }
+        if goes_on {
+            self.start(after);
+        } else {
+            self.reachable = false;
+        }
+    }
+
+    /// Fills the variables of an arm from the exception in the context.
+    fn take_values(&mut self, arm: &'a Arm) {
+        match &arm.takes {
+            ArmMatch::Named(_) => {
+                for (i, var) in arm.vars.iter().enumerate() {
+                    let ty = self.var_type(*var);
+                    let value = self.load(ty, self.cx, offset::SIGNAL_VALUES + 8 * i as i32);
+                    self.write(*var, value);
+                }
+            }
+            ArmMatch::Others => {
+                let id = self.load_cx(offset::SIGNAL_ID);
+                let name = self.call_helper(Helper::SignalName, &[id]);
+                self.write(arm.vars[0], name);
+            }
+        }
+    }
+
+    /// Generates the ways to the handlers of the innermost statement that has some, and takes it off.
+    fn end_context(&mut self) -> Context<'a> {
+        let last = self.contexts.len() - 1;
+        for (signal, block) in std::mem::take(&mut self.contexts[last].signals) {
+            self.start(block);
+            let target = self.handler(signal);
+            let without_values = target.is_some_and(|(c, a)| self.contexts[c].arms[a].vars.is_empty());
+            if !without_values {
+                let id = self.int(i64::from(signal.as_u32()));
+                self.store_cx(id, offset::SIGNAL_ID);
+            }
+            match target {
+                Some((context, arm)) => {
+                    let entry = self.arm_entry(context, arm);
+                    self.b.ins().jump(entry, &[]);
+                }
+                None => {
+                    let end = self.dispatch_of(0);
+                    let signalled = self.int(Outcome::Signalled as i64);
+                    self.b.ins().jump(end, &[BlockArg::Value(signalled)]);
+                }
+            }
+        }
+        if last > 0
+            && let Some(block) = self.contexts[last].dispatch
+        {
+            self.start(block);
+            let outcome = self.b.block_params(block)[0];
+            let end = self.dispatch_of(0);
+            let signalled = self.cold_block();
+            let is = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Signalled as i64);
+            self.b.ins().brif(is, signalled, &[], end, &[BlockArg::Value(outcome)]);
+            self.start(signalled);
+            self.choose_arm(last, outcome);
+        }
+        // The code before an arm goes on into the arm.
+        for arm in 0..self.contexts[last].arms.len() {
+            if self.contexts[last].blocks[arm].1.is_some() {
+                self.arm_block(last, arm);
+            }
+        }
+        self.reachable = false;
+        self.contexts.pop().expect("counted above")
+    }
+
+    fn choose_arm(&mut self, context: usize, outcome: Value) {
+        let arms = self.contexts[context].arms;
+        let id = self.load_cx(offset::SIGNAL_ID);
+        for (i, arm) in arms.iter().enumerate() {
+            let entry = self.arm_entry(context, i);
+            match &arm.takes {
+                ArmMatch::Named(signals) => {
+                    for signal in signals {
+                        let on = self.cold_block();
+                        let is = self.b.ins().icmp_imm_s(IntCC::Equal, id, i64::from(signal.as_u32()));
+                        self.b.ins().brif(is, entry, &[], on, &[]);
+                        self.start(on);
+                    }
+                }
+                ArmMatch::Others => {
+                    self.b.ins().jump(entry, &[]);
+                    return;
+                }
+            }
+        }
+        let outer = self.dispatch_of(context - 1);
+        self.b.ins().jump(outer, &[BlockArg::Value(outcome)]);
+    }
+
+    /// The end of the function: generates what all outcomes come to that no handler took.
+    pub(super) fn end_contexts(&mut self) {
+        let Some(block) = self.end_context().dispatch else { return };
+        self.start(block);
+        let outcome = self.b.block_params(block)[0];
+        if self.in_body {
+            self.exits.raises = true;
+            let (raised, other) = (self.cold_block(), self.cold_block());
+            let is = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Signalled as i64);
+            self.b.ins().brif(is, raised, &[], other, &[]);
+            self.start(raised);
+            self.leave_loop(reason::RAISED);
+            self.start(other);
+            let zero = self.int(0);
+            self.b.ins().return_(&[outcome, zero]);
+        } else {
+            let (outcome, value) = self.call_helper_unchecked(Helper::Leave, &[outcome]);
+            self.b.ins().return_(&[outcome, value]);
+        }
+        self.reachable = false;
+    }
+}

@@ -1,0 +1,234 @@
+//! Branches, loops, and the ends of functions.
+
+use bifrost_ir::{Block, Callee, Const, Operand, Var};
+use bifrost_runtime::abi::Outcome;
+use bifrost_runtime::cx::offset;
+use cranelift_codegen::ir::{self, InstBuilder, StackSlotData, StackSlotKind, Value, types};
+
+use super::{Environment, Lower};
+use crate::analysis::{InlineLoop, environment, reason};
+
+/// What `break` and `continue` mean here.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    /// The loop is in this function.
+    Loop {
+        /// Where the next step begins.
+        next: ir::Block,
+        /// What follows the loop.
+        end: ir::Block,
+        /// Whether a `continue` or the body's end went to `next`.
+        continued: bool,
+        /// Whether a `break` went to `end`.
+        broken: bool,
+    },
+    /// This function is the body of the loop.
+    Closure,
+}
+
+impl<'a> Lower<'_, 'a, '_> {
+    pub(super) fn if_stmt(&mut self, test: Operand, then: &'a Block, otherwise: &'a Block) {
+        if let Operand::Const(Const::Bool(known)) = test {
+            self.block(if known { then } else { otherwise });
+            return;
+        }
+        let test = self.operand(test);
+        let (yes, no, after) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let no = if otherwise.0.is_empty() { after } else { no };
+        self.b.ins().brif(test, yes, &[], no, &[]);
+        self.start(yes);
+        self.block(then);
+        let mut goes_on = self.reachable || no == after;
+        if self.reachable {
+            self.b.ins().jump(after, &[]);
+        }
+        if no != after {
+            self.start(no);
+            self.block(otherwise);
+            goes_on |= self.reachable;
+            if self.reachable {
+                self.b.ins().jump(after, &[]);
+            }
+        }
+        if goes_on {
+            self.start(after);
+        }
+    }
+
+    pub(super) fn while_stmt(&mut self, cond: &'a Block, test: Operand, body: &'a Block) {
+        let header = self.b.create_block();
+        self.b.ins().jump(header, &[]);
+        self.b.switch_to_block(header);
+        self.block(cond);
+        if !self.reachable {
+            self.b.seal_block(header);
+            return;
+        }
+        let (inside, next, end) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let endless = test == Operand::Const(Const::Bool(true));
+        if endless {
+            self.b.ins().jump(inside, &[]);
+        } else {
+            let test = self.operand(test);
+            self.b.ins().brif(test, inside, &[], end, &[]);
+        }
+        self.start(inside);
+        let broken = self.loop_body(body, next, end);
+        if self.reachable {
+            self.poll();
+            self.b.ins().jump(header, &[]);
+        }
+        self.b.seal_block(header);
+        self.reachable = broken || !endless;
+        if self.reachable {
+            self.start(end);
+        }
+    }
+
+    /// The body of a loop that is in this function; afterwards the next step begins, if a path leads there.
+    /// Tells whether the body breaks.
+    fn loop_body(&mut self, body: &'a Block, next: ir::Block, end: ir::Block) -> bool {
+        self.loops.push(Target::Loop { next, end, continued: false, broken: false });
+        self.block(body);
+        if self.reachable {
+            self.continue_stmt();
+        }
+        let Some(Target::Loop { continued, broken, .. }) = self.loops.pop() else {
+            unreachable!("pushed above")
+        };
+        if continued {
+            self.start(next);
+        }
+        broken
+    }
+
+    pub(super) fn break_stmt(&mut self) {
+        match self.loops.last_mut() {
+            Some(Target::Loop { end, broken, .. }) => {
+                *broken = true;
+                let end = *end;
+                self.b.ins().jump(end, &[]);
+                self.reachable = false;
+            }
+            _ => {
+                self.exits.breaks = true;
+                self.leave_loop(reason::BREAK);
+            }
+        }
+    }
+
+    pub(super) fn continue_stmt(&mut self) {
+        match self.loops.last_mut() {
+            Some(Target::Loop { next, continued, .. }) => {
+                *continued = true;
+                let next = *next;
+                self.b.ins().jump(next, &[]);
+            }
+            _ => {
+                let zero = self.int(0);
+                self.b.ins().return_(&[zero, zero]);
+            }
+        }
+        self.reachable = false;
+    }
+
+    pub(super) fn return_stmt(&mut self, values: &[Operand]) {
+        let words: Vec<Value> = values.iter().map(|v| self.operand_word(*v)).collect();
+        for (i, word) in words.iter().enumerate().skip(1) {
+            self.store_cx(*word, offset::RESULTS + 8 * i as i32);
+        }
+        let first = match words.first() {
+            Some(word) => *word,
+            None => self.int(0),
+        };
+        if self.in_body {
+            self.exits.returns = true;
+            self.store_environment(environment::RESULT, first);
+            self.leave_loop(reason::RETURN);
+            return;
+        }
+        let returned = self.int(Outcome::Returned as i64);
+        self.b.ins().return_(&[returned, first]);
+        self.reachable = false;
+    }
+
+    pub(super) fn yield_stmt(&mut self, values: &[Operand]) {
+        let closure = match self.environment {
+            // Without closures of its own the iterator has it where it was passed.
+            Environment::None => {
+                let entry = self.b.func.layout.entry_block().expect("made at the start");
+                *self.b.block_params(entry).last().expect("an iterator has a closure")
+            }
+            _ => self.load_environment(types::I64, environment::CLOSURE),
+        };
+        let mut words = vec![self.cx];
+        let (code, environment) = (self.load(types::I64, closure, 0), self.load(types::I64, closure, 8));
+        words.push(environment);
+        for value in values {
+            let word = self.operand_word(*value);
+            words.push(word);
+        }
+        let signature = self.signature_of(words.len() - 1);
+        let inst = self.b.ins().call_indirect(signature, code, &words);
+        let outcome = self.b.inst_results(inst)[0];
+        let (leave, next) = (self.cold_block(), self.b.create_block());
+        self.b.ins().brif(outcome, leave, &[], next, &[]);
+        self.start(leave);
+        if self.in_body {
+            self.exits.passes = true;
+            let why = self.int(reason::PASS);
+            self.store_environment(environment::REASON, why);
+        }
+        let zero = self.int(0);
+        self.b.ins().return_(&[outcome, zero]);
+        self.start(next);
+    }
+
+    pub(super) fn for_each(&mut self, callee: Callee, args: &[Operand], vars: &[Var], body: &'a Block) {
+        if let Some(known) = InlineLoop::of(self.unit.image.program(), callee) {
+            self.inline_loop(known, callee, args, vars, body);
+            return;
+        }
+        let (name, exits) = self.lower_body(vars, body);
+        let code = self.unit_function(name, 1 + vars.len());
+        let slot = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 16, 3));
+        let code = self.b.ins().func_addr(types::I64, code);
+        self.b.ins().stack_store(code, slot, 0);
+        let environment = self.environment_address();
+        self.b.ins().stack_store(environment, slot, 8);
+        let closure = self.b.ins().stack_addr(types::I64, slot, 0);
+        self.call(callee, args, Some((closure, &exits)));
+    }
+
+    /// A loop with a header that decides whether there is a step, and a latch that prepares the next one.
+    /// `header` tells whether the loop is at its end; `step` fills the loop's variables; `latch` may find the end too.
+    pub(super) fn counted_loop(
+        &mut self,
+        body: &'a Block,
+        header: impl FnOnce(&mut Self) -> Option<Value>,
+        step: impl FnOnce(&mut Self),
+        latch: impl FnOnce(&mut Self) -> Option<Value>,
+    ) {
+        let (top, next, end) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        self.b.ins().jump(top, &[]);
+        self.b.switch_to_block(top);
+        if let Some(ended) = header(self) {
+            let inside = self.b.create_block();
+            self.b.ins().brif(ended, end, &[], inside, &[]);
+            self.start(inside);
+        }
+        step(self);
+        self.loop_body(body, next, end);
+        if self.reachable {
+            if let Some(ended) = latch(self) {
+                let on = self.b.create_block();
+                self.b.ins().brif(ended, end, &[], on, &[]);
+                self.start(on);
+            }
+            self.poll();
+            self.b.ins().jump(top, &[]);
+        }
+        self.b.seal_block(top);
+        self.start(end);
+    }
+}

@@ -1,0 +1,501 @@
+//! From a function of the IR to functions of Cranelift.
+//!
+//! A function becomes one function of the code generator, and one more for the body of each loop over an iterator
+//! that is not known ([`InlineLoop`]). Such a body is entered by the iterator as a closure. What it shares with the
+//! function around it lives in one *environment*: a piece of that function's stack frame, whose address the closure
+//! carries; a body inside a body has the same environment. All other variables are values.
+//!
+//! A body that ends its loop stores a reason in the environment and returns `Left`. The iterator unwinds, and
+//! behind its call the reason says where to go on ([`call`]).
+//!
+//! Words are `i64`; variables of type `real` are `f64`, so that loops over them do not move between register
+//! files.
+
+mod builtin;
+mod call;
+mod control;
+mod op;
+
+use std::collections::{BTreeSet, HashMap};
+
+use bifrost_heap::{FIELDS_OFFSET, HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
+use bifrost_ir::{Arm, Block, Const, Func, FuncId, FuncKind, Operand, Stmt, TypeId, TypeKind, Var};
+use bifrost_runtime::cx::offset;
+use bifrost_runtime::image::{Image, Table, arity};
+use cranelift_codegen::ir::{
+    self, AbiParam, BlockArg, ExtFuncData, ExternalName, InstBuilder, MemFlagsData, SigRef, StackSlot, StackSlotData,
+    StackSlotKind, Type, UserExternalName, UserFuncName, Value, condcodes::IntCC, types,
+};
+use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
+
+use crate::analysis::{Analysis, environment};
+use crate::helper::Helper;
+use call::Context;
+use control::Target;
+
+/// The signature of functions with so many words after the context.
+pub(crate) fn signature(arity: usize, call_conv: CallConv) -> ir::Signature {
+    let mut signature = ir::Signature::new(call_conv);
+    signature.params.extend(std::iter::repeat_n(AbiParam::new(types::I64), 1 + arity));
+    signature.returns.extend([AbiParam::new(types::I64); 2]);
+    signature
+}
+
+/// What is the same for a function and its closures' bodies.
+pub(crate) struct Unit<'a> {
+    pub(crate) image: &'a Image,
+    pub(crate) func: &'a Func,
+    pub(crate) id: Option<FuncId>,
+    pub(crate) analysis: Analysis,
+    pub(crate) config: TargetFrontendConfig,
+    /// The names of the function and of its closures' bodies, in the order in which their loops begin.
+    pub(crate) names: Vec<u32>,
+    /// How many bodies have a name so far.
+    next_body: usize,
+    /// The handlers around the bodies that are being lowered, innermost last.
+    outer: Vec<&'a [Arm]>,
+    /// What is finished, with its name.
+    done: Vec<(u32, ir::Function)>,
+}
+
+/// How a body may leave its loop.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Exits {
+    breaks: bool,
+    returns: bool,
+    signals: bool,
+    raises: bool,
+    passes: bool,
+    arms: BTreeSet<u32>,
+}
+
+/// Where the environment is.
+#[derive(Clone, Copy)]
+enum Environment {
+    /// In the function's own frame.
+    Slot(StackSlot),
+    /// Where the closure says.
+    Pointer(Value),
+    /// There are no closures.
+    None,
+}
+
+/// All functions that a function becomes, itself last, with their names.
+pub(crate) fn lower<'a>(
+    image: &'a Image,
+    func: &'a Func,
+    id: Option<FuncId>,
+    analysis: Analysis,
+    config: TargetFrontendConfig,
+    names: Vec<u32>,
+) -> Vec<(u32, ir::Function)> {
+    let name = names[0];
+    let mut unit = Unit { image, func, id, analysis, config, names, next_body: 1, outer: Vec::new(), done: Vec::new() };
+    let words = arity(&func.signature);
+    let mut code = ir::Function::with_name_signature(
+        UserFuncName::user(0, name),
+        signature(words, config.default_call_conv),
+    );
+    let mut context = FunctionBuilderContext::new();
+    let mut lower = Lower::new(&mut unit, FunctionBuilder::new(&mut code, &mut context), false);
+    lower.enter_function();
+    lower.block(&func.body);
+    lower.end();
+    lower.b.finalize(config);
+    unit.done.push((name, code));
+    unit.done
+}
+
+/// One function under construction.
+struct Lower<'u, 'a, 'b> {
+    unit: &'u mut Unit<'a>,
+    b: FunctionBuilder<'b>,
+    cx: Value,
+    /// Whether this is the body of a loop.
+    in_body: bool,
+    environment: Environment,
+    vars: Vec<Option<Variable>>,
+    /// The handlers around here, innermost last; the first stands for the end of the function.
+    contexts: Vec<Context<'a>>,
+    loops: Vec<Target>,
+    /// Whether a path leads here. Nothing is generated where none does.
+    reachable: bool,
+    signatures: HashMap<usize, SigRef>,
+    exits: Exits,
+}
+
+impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
+    fn new(unit: &'u mut Unit<'a>, mut b: FunctionBuilder<'b>, in_body: bool) -> Self {
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        b.seal_block(entry);
+        let cx = b.block_params(entry)[0];
+        let vars = vec![None; unit.func.vars.len()];
+        Lower {
+            unit,
+            b,
+            cx,
+            in_body,
+            environment: Environment::None,
+            vars,
+            contexts: vec![Context::new(&[])],
+            loops: Vec::new(),
+            reachable: true,
+            signatures: HashMap::new(),
+            exits: Exits::default(),
+        }
+    }
+
+    /// Takes over the arguments of a whole function.
+    fn enter_function(&mut self) {
+        let words = self.unit.analysis.environment_words;
+        if words > 0 {
+            let slot =
+                self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, words * 8, 3));
+            self.environment = Environment::Slot(slot);
+        }
+        if self.unit.analysis.calls {
+            self.poll();
+        }
+        let entry = self.b.func.layout.entry_block().expect("made in `new`");
+        let words = self.b.block_params(entry).to_vec();
+        // A method's receiver is its first variable; a routine's first word is its descriptor.
+        let first = if self.unit.func.kind == FuncKind::Method { 1 } else { 2 };
+        for (var, word) in self.unit.func.params().zip(&words[first..]) {
+            self.write_word(var, *word);
+        }
+        if self.unit.func.signature.is_iterator() {
+            let closure = *words.last().expect("an iterator has a closure");
+            match self.environment {
+                Environment::None => {}
+                _ => self.store_environment(environment::CLOSURE, closure),
+            }
+        }
+    }
+
+    /// The end of the function or body can be reached; finishes what is left open.
+    fn end(&mut self) {
+        if self.reachable {
+            let zero = self.int(0);
+            self.b.ins().return_(&[zero, zero]);
+            self.reachable = false;
+        }
+        self.end_contexts();
+        self.b.seal_all_blocks();
+    }
+
+    fn block(&mut self, block: &'a Block) {
+        for stmt in &block.0 {
+            if !self.reachable {
+                return;
+            }
+            self.stmt(stmt);
+        }
+    }
+
+    fn stmt(&mut self, stmt: &'a Stmt) {
+        match stmt {
+            Stmt::Let { dst, src } => {
+                let value = self.operand(*src);
+                self.write(*dst, value);
+            }
+            Stmt::Call { callee, args, dsts, .. } => self.call_stmt(*callee, args, dsts),
+            Stmt::New { dst, class, fields, .. } => {
+                let ty = self.unit.image.program().classes[*class].ty;
+                let values: Vec<Value> = fields.iter().map(|f| self.operand(*f)).collect();
+                let object = self.new_object(ty, &values);
+                self.write(*dst, object);
+            }
+            Stmt::NewSequence { dst, elements, .. } => {
+                let ty = self.unit.func.vars[*dst].ty;
+                let mut values = vec![self.int(elements.len() as i64)];
+                for element in elements {
+                    let value = self.operand(*element);
+                    values.push(value);
+                }
+                let object = self.new_object(ty, &values);
+                self.write(*dst, object);
+            }
+            Stmt::Get { dst, object, class, field } => {
+                let ty = self.unit.image.program().classes[*class].fields[*field as usize].ty;
+                let object = self.operand(*object);
+                let value = self.load_field(self.value_type(ty), object, *field as usize);
+                self.write(*dst, value);
+            }
+            Stmt::Set { object, field, value, .. } => {
+                let object = self.operand(*object);
+                let value = self.operand(*value);
+                self.store_field(object, *field as usize, value);
+            }
+            Stmt::If { test, then, otherwise } => self.if_stmt(*test, then, otherwise),
+            Stmt::While { cond, test, body } => self.while_stmt(cond, *test, body),
+            Stmt::ForEach { callee, args, vars, body, .. } => self.for_each(*callee, args, vars, body),
+            Stmt::Break => self.break_stmt(),
+            Stmt::Continue => self.continue_stmt(),
+            Stmt::Return(values) => self.return_stmt(values),
+            Stmt::Yield(values) => self.yield_stmt(values),
+            Stmt::Signal { signal, values } => self.signal_stmt(*signal, values),
+            Stmt::Exit { signal, values } => self.exit_stmt(*signal, values),
+            Stmt::Except { body, arms } => self.except_stmt(body, arms),
+        }
+    }
+
+    // Values and variables.
+
+    fn int(&mut self, value: i64) -> Value {
+        self.b.ins().iconst(types::I64, value)
+    }
+
+    fn address(&mut self, address: *const u8) -> Value {
+        self.int(address as i64)
+    }
+
+    fn value_type(&self, ty: TypeId) -> Type {
+        match self.unit.image.program().types.kind(ty) {
+            TypeKind::Real => types::F64,
+            _ => types::I64,
+        }
+    }
+
+    fn var_type(&self, var: Var) -> Type {
+        self.value_type(self.unit.func.vars[var].ty)
+    }
+
+    /// A value as it travels in calls.
+    fn word(&mut self, value: Value) -> Value {
+        if self.b.func.dfg.value_type(value) == types::F64 {
+            return self.b.ins().bitcast(types::I64, MemFlagsData::new(), value);
+        }
+        value
+    }
+
+    /// A word as a value of a type.
+    fn unword(&mut self, ty: Type, word: Value) -> Value {
+        if ty == types::F64 && self.b.func.dfg.value_type(word) == types::I64 {
+            return self.b.ins().bitcast(types::F64, MemFlagsData::new(), word);
+        }
+        word
+    }
+
+    fn operand(&mut self, operand: Operand) -> Value {
+        match operand {
+            Operand::Var(var) => self.read(var),
+            Operand::Const(c) => match c {
+                Const::Nil => self.int(0),
+                Const::Bool(b) => self.int(i64::from(b)),
+                Const::Int(n) => self.int(n),
+                Const::Real(bits) => self.b.ins().f64const(f64::from_bits(bits)),
+                Const::Char(c) => self.int(i64::from(u32::from(c))),
+                Const::Str(literal) => self.literal(literal),
+            },
+        }
+    }
+
+    fn operand_word(&mut self, operand: Operand) -> Value {
+        let value = self.operand(operand);
+        self.word(value)
+    }
+
+    fn variable(&mut self, var: Var) -> Variable {
+        let i = var.as_u32() as usize;
+        if let Some(variable) = self.vars[i] {
+            return variable;
+        }
+        let ty = self.var_type(var);
+        let variable = self.b.declare_var(ty);
+        self.vars[i] = Some(variable);
+        variable
+    }
+
+    fn read(&mut self, var: Var) -> Value {
+        if let Some(word) = self.unit.analysis.shared[var.as_u32() as usize] {
+            let ty = self.var_type(var);
+            return self.load_environment(ty, word);
+        }
+        let variable = self.variable(var);
+        self.b.use_var(variable)
+    }
+
+    fn write(&mut self, var: Var, value: Value) {
+        if let Some(word) = self.unit.analysis.shared[var.as_u32() as usize] {
+            self.store_environment(word, value);
+            return;
+        }
+        let variable = self.variable(var);
+        self.b.def_var(variable, value);
+    }
+
+    fn write_word(&mut self, var: Var, word: Value) {
+        let ty = self.var_type(var);
+        let value = self.unword(ty, word);
+        self.write(var, value);
+    }
+
+    fn load_environment(&mut self, ty: Type, word: u32) -> Value {
+        let offset = word as i32 * 8;
+        match self.environment {
+            Environment::Slot(slot) => self.b.ins().stack_load(ty, slot, offset),
+            Environment::Pointer(p) => self.b.ins().load(ty, MemFlagsData::trusted(), p, offset),
+            Environment::None => unreachable!("shared variables only with closures"),
+        }
+    }
+
+    fn store_environment(&mut self, word: u32, value: Value) {
+        let offset = word as i32 * 8;
+        match self.environment {
+            Environment::Slot(slot) => {
+                self.b.ins().stack_store(value, slot, offset);
+            }
+            Environment::Pointer(p) => {
+                self.b.ins().store(MemFlagsData::trusted(), value, p, offset);
+            }
+            Environment::None => unreachable!("shared variables only with closures"),
+        }
+    }
+
+    fn environment_address(&mut self) -> Value {
+        match self.environment {
+            Environment::Slot(slot) => self.b.ins().stack_addr(types::I64, slot, 0),
+            Environment::Pointer(p) => p,
+            Environment::None => unreachable!("closures have an environment"),
+        }
+    }
+
+    // Memory.
+
+    fn load(&mut self, ty: Type, base: Value, offset: i32) -> Value {
+        self.b.ins().load(ty, MemFlagsData::trusted(), base, offset)
+    }
+
+    fn store(&mut self, value: Value, base: Value, offset: i32) {
+        self.b.ins().store(MemFlagsData::trusted(), value, base, offset);
+    }
+
+    fn load_cx(&mut self, offset: i32) -> Value {
+        self.load(types::I64, self.cx, offset)
+    }
+
+    fn store_cx(&mut self, value: Value, offset: i32) {
+        self.store(value, self.cx, offset);
+    }
+
+    fn load_field(&mut self, ty: Type, object: Value, field: usize) -> Value {
+        self.load(ty, object, FIELDS_OFFSET + 8 * field as i32)
+    }
+
+    fn store_field(&mut self, object: Value, field: usize, value: Value) {
+        self.store(value, object, FIELDS_OFFSET + 8 * field as i32);
+    }
+
+    /// A new object of a type with these fields: the allocation window is bumped in place.
+    fn new_object(&mut self, ty: TypeId, values: &[Value]) -> Value {
+        let table = self.unit.image.table_of(ty) as *const Table;
+        let words = OBJECT_WORDS + values.len();
+        let next = self.load_cx(offset::ALLOC_NEXT);
+        let end = self.load_cx(offset::ALLOC_END);
+        let after = self.b.ins().iadd_imm_s(next, words as i64 * 8);
+        let full = self.b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
+        let (slow, fast, done) = (self.cold_block(), self.b.create_block(), self.b.create_block());
+        let object = self.b.append_block_param(done, types::I64);
+        self.b.ins().brif(full, slow, &[], fast, &[]);
+        let table = table.cast::<u8>();
+
+        self.start(slow);
+        let (table_word, fields) = (self.address(table), self.int(values.len() as i64));
+        let made = self.call_helper(Helper::Alloc, &[table_word, fields]);
+        self.b.ins().jump(done, &[BlockArg::Value(made)]);
+
+        self.start(fast);
+        self.store_cx(after, offset::ALLOC_NEXT);
+        let (table_word, header) = (self.address(table), self.int((words as u64 & SIZE_MASK) as i64));
+        self.store(table_word, next, TABLE_OFFSET);
+        self.store(header, next, HEADER_OFFSET);
+        self.b.ins().jump(done, &[BlockArg::Value(next)]);
+
+        self.start(done);
+        for (field, value) in values.iter().enumerate() {
+            self.store_field(object, field, *value);
+        }
+        object
+    }
+
+    /// A string constant, from the context's table of those made so far.
+    fn literal(&mut self, literal: bifrost_ir::Literal) -> Value {
+        let literals = self.load_cx(offset::LITERALS);
+        let known = self.load(types::I64, literals, literal.as_u32() as i32 * 8);
+        let (make, done) = (self.cold_block(), self.b.create_block());
+        let word = self.b.append_block_param(done, types::I64);
+        self.b.ins().brif(known, done, &[BlockArg::Value(known)], make, &[]);
+        self.start(make);
+        let number = self.int(i64::from(literal.as_u32()));
+        let made = self.call_helper(Helper::Literal, &[number]);
+        self.b.ins().jump(done, &[BlockArg::Value(made)]);
+        self.start(done);
+        word
+    }
+
+    // Blocks.
+
+    fn cold_block(&mut self) -> ir::Block {
+        let block = self.b.create_block();
+        self.b.set_cold_block(block);
+        block
+    }
+
+    /// Goes on in a block whose predecessors are all known.
+    fn start(&mut self, block: ir::Block) {
+        self.b.seal_block(block);
+        self.b.switch_to_block(block);
+        self.reachable = true;
+    }
+
+    fn signature_of(&mut self, arity: usize) -> SigRef {
+        let call_conv = self.unit.config.default_call_conv;
+        let b = &mut self.b;
+        *self.signatures.entry(arity).or_insert_with(|| b.import_signature(signature(arity, call_conv)))
+    }
+
+    /// A function of this unit, by name.
+    fn unit_function(&mut self, name: u32, arity: usize) -> ir::FuncRef {
+        let signature = self.signature_of(arity);
+        let name = self.b.func.declare_imported_user_function(UserExternalName::new(0, name));
+        // All code lies in one arena, so that near calls reach.
+        self.b.import_function(ExtFuncData {
+            name: ExternalName::user(name),
+            signature,
+            colocated: true,
+            patchable: false,
+        })
+    }
+
+    /// Makes the function of a loop's body; its name, and how it may leave the loop.
+    fn lower_body(&mut self, vars: &[Var], body: &'a Block) -> (u32, Exits) {
+        let name = self.unit.names[self.unit.next_body];
+        self.unit.next_body += 1;
+        let config = self.unit.config;
+        let mut code = ir::Function::with_name_signature(
+            UserFuncName::user(0, name),
+            signature(1 + vars.len(), config.default_call_conv),
+        );
+        let outer = self.unit.outer.len();
+        self.unit.outer.extend(self.contexts[1..].iter().map(|c| c.arms));
+        let mut context = FunctionBuilderContext::new();
+        let mut inner = Lower::new(self.unit, FunctionBuilder::new(&mut code, &mut context), true);
+        let entry = inner.b.func.layout.entry_block().expect("made in `new`");
+        let words = inner.b.block_params(entry).to_vec();
+        inner.environment = Environment::Pointer(words[1]);
+        inner.loops.push(Target::Closure);
+        for (var, word) in vars.iter().zip(&words[2..]) {
+            inner.write_word(*var, *word);
+        }
+        inner.block(body);
+        inner.end();
+        let exits = std::mem::take(&mut inner.exits);
+        inner.b.finalize(config);
+        self.unit.outer.truncate(outer);
+        self.unit.done.push((name, code));
+        (name, exits)
+    }
+}
