@@ -96,19 +96,23 @@ impl ShmStream {
         limit: usize,
         deadline: Option<Instant>,
     ) -> Result<usize, ReadError> {
+        let mut has_waited = false;
         loop {
             if let Some(count) = self.try_read(into, limit)? {
                 return Ok(count);
             }
+            // A peer that moves its position and takes it back must not keep us past the deadline.
+            if has_waited && is_past(deadline) {
+                return Err(ReadError::TimedOut);
+            }
+            has_waited = true;
             // The peer may need what we wrote before it can answer.
             self.flush();
             let ring = self.region.ring(self.incoming);
             let (control, consumer) = (ring.control, &self.consumer);
-            let waited =
-                wait(&mut self.read_spin, &self.attention, &control.consumer_sleeps.0, deadline, || {
-                    consumer.is_ready(control)
-                });
-            if waited == Waited::TimedOut {
+            let sleeps = &control.consumer_sleeps.0;
+            let ready = || consumer.is_ready(control);
+            if wait(&mut self.read_spin, &self.attention, sleeps, deadline, ready) == Waited::TimedOut {
                 return Err(ReadError::TimedOut);
             }
         }
@@ -137,6 +141,7 @@ impl ShmStream {
 
     #[inline]
     pub(crate) fn write(&mut self, mut bytes: &[u8], deadline: Option<Instant>) -> Result<(), WriteError> {
+        let mut has_waited = false;
         while !bytes.is_empty() {
             self.check_writable()?;
             let ring = self.region.ring(self.outgoing);
@@ -149,9 +154,14 @@ impl ShmStream {
             if !bytes.is_empty() {
                 // Much is left: let the peer start on what is there.
                 self.flush();
-                if count == 0 && self.wait_writable(deadline) == Waited::TimedOut {
-                    return Err(WriteError::TimedOut);
+                if count == 0 {
+                    // As in `read`: the peer may have taken its position back.
+                    let late = has_waited && is_past(deadline);
+                    if late || self.wait_writable(deadline) == Waited::TimedOut {
+                        return Err(WriteError::TimedOut);
+                    }
                 }
+                has_waited = count == 0;
             }
         }
         Ok(())
@@ -188,6 +198,10 @@ impl ShmStream {
             self.producer.wake_consumer(self.region.ring(self.outgoing).control);
         }
     }
+}
+
+fn is_past(deadline: Option<Instant>) -> bool {
+    deadline.is_some_and(|deadline| deadline <= Instant::now())
 }
 
 #[cfg(test)]
@@ -266,6 +280,22 @@ mod tests {
         attention.raise(STOPPED);
         word.store(1, Ordering::Relaxed);
         assert!(matches!(reading.join().unwrap(), Err(ReadError::Stopped)));
+    }
+
+    #[test]
+    fn a_peer_that_takes_its_position_back_cannot_keep_us_past_the_deadline() {
+        let (mut server, client) = ends();
+        let reading = std::thread::spawn(move || {
+            let deadline = Instant::now() + Duration::from_millis(20);
+            server.read(&mut Vec::new(), 1, Some(deadline))
+        });
+        let produced = &client.region.ring(Direction::ToServer).control.announced.0.produced;
+        while !reading.is_finished() {
+            produced.store(1, Ordering::Relaxed);
+            produced.store(0, Ordering::Relaxed);
+        }
+        // It may have looked at a moment when a byte was there.
+        assert!(matches!(reading.join().unwrap(), Err(ReadError::TimedOut) | Ok(1)));
     }
 
     #[test]
