@@ -163,12 +163,7 @@ end f
                 "`string` has `to_int () signals (bad_format, overflow)`",
             ),
             ("E0208", "unknown name `c`", "c", ""),
-            (
-                "E0201",
-                "type `int` has no method `foo`",
-                "foo",
-                "`int` has `bnot`, `band`, `bor`, `bxor`, `add`, `sub`, `mul`, `div`",
-            ),
+            ("E0201", "type `lamp` has no method `foo`", "foo", "`lamp` has `on`, `off`"),
         ],
     );
 }

@@ -3,14 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{
-    Const, Func, Operand, Routine as IrRoutine, SignalId, Signature, Stmt, TypeId, Var, verify,
-};
+use bifrost_ir::{Const, Func, Operand, SignalId, Signature, Stmt, TypeId, Var};
 
-use super::classes::MakerInfo;
 use super::flow::{Flow, Slot};
 use super::{Checker, Env};
-use crate::ast::{self, Expr, Handler, Ident, StmtKind};
+use crate::ast::{self, Expr, Handler, Ident};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::Builder;
 use crate::resolve::is_builtin_type;
@@ -106,144 +103,10 @@ impl<'a> Checker<'a> {
         }
         body.finish()
     }
-
-    /// A maker: the routine that computes values, and the method for its `then` part.
-    pub(crate) fn check_maker(&mut self, at: usize, maker: &'a ast::Maker) {
-        let Some(info) = self.classes[at].clone() else { return };
-        let env = Env::new(self.names.classes[at].inner);
-        let name = format!("{}.{}", self.names.classes[at].ast.name, maker.heading.name);
-        let signature = self.resolve_heading(&env, &maker.heading);
-        if self.resolve_type(&env, &maker.class).is_some_and(|made| made != info.ty) {
-            let message = format!("a maker of `{0}` makes `{0}`", self.names.classes[at].ast.name);
-            self.report(Diagnostic::error(Code::E0202, maker.class.span, message));
-        }
-        let mut body = Body::new(
-            self,
-            env.clone(),
-            Role::Maker,
-            Some(at),
-            name.clone(),
-            &maker.heading.name.name,
-            signature.clone(),
-        );
-        body.parameters(maker.heading.args.iter().map(|arg| &arg.name));
-        let make = match maker.body.split_last() {
-            Some((last, before)) if last.handlers.is_empty() => match &last.kind {
-                StmtKind::Make { inits, maker, then } => {
-                    body.statements(before);
-                    Some((last, inits, maker, then))
-                }
-                _ => None,
-            },
-            _ => None,
-        };
-        let Some((last, inits, above, then)) = make else {
-            body.statements(&maker.body);
-            let message = format!("`{}` does not end with `make`", maker.heading.name);
-            let help = "write `make {x := e, …}` as its last statement";
-            body.cx.report(Diagnostic::error(Code::E0214, maker.end, message).help(help));
-            return;
-        };
-        let made = body.initialise(at, inits, above.as_ref(), last.core);
-        let mut values = made.fields;
-        let fields = values.len();
-        let above_values = made.then.as_ref().map_or(vec![], |(_, values)| values.clone());
-        let mut captured = vec![];
-        if then.is_some() {
-            captured = body.locals.iter().filter(|l| body.flow.is_assigned(l.slot)).cloned().collect();
-        }
-        values.extend(captured.iter().map(|local| Operand::Var(local.var)));
-        values.extend(above_values.iter().map(|value| value.op));
-        let field_types = body.cx.program.classes[info.id].fields.iter().map(|field| field.ty);
-        let mut results: Vec<TypeId> = field_types.collect();
-        results.resize(fields, bifrost_ir::Types::ANY);
-        let any = bifrost_ir::Types::ANY;
-        let extra: Vec<TypeId> = captured
-            .iter()
-            .map(|l| l.ty)
-            .chain(above_values.iter().map(|v| v.ty))
-            .map(|ty| ty.unwrap_or(any))
-            .collect();
-        results.extend(&extra);
-        if results.len() > verify::VALUES_MAX || extra.len() > verify::WORDS_MAX - 2 {
-            let what = format!("a maker of more than {} variables", verify::VALUES_MAX);
-            body.cx.unsupported(last.core, &what);
-        }
-        if body.flow.reachable {
-            body.b.emit(Stmt::Return(values.into_iter().collect()));
-        }
-        body.signature.results = results;
-        body.b.func.signature = body.signature.clone();
-        let values_signature = body.signature.clone();
-        let func = body.finish();
-        let func = self.program.funcs.push(func);
-        let values = self.program.add_routine(IrRoutine {
-            name: name.clone(),
-            signature: values_signature,
-            body: bifrost_ir::Body::Func(func),
-            native: String::new(),
-            type_args: vec![],
-            public: false,
-            doc: maker.heading.doc.clone(),
-        });
-        let above_then = made.then.map(|(name, _)| name);
-        let then_name = (then.is_some() || above_then.is_some()).then(|| format!("{name}.then"));
-        if let Some(then_name) = &then_name {
-            let params =
-                captured.iter().map(|l| l.name.to_string()).chain(above_values.iter().map(|_| String::new()));
-            let params = params.zip(&extra).map(|(name, ty)| bifrost_ir::Param { name, ty: *ty }).collect();
-            let signature = Signature { params, signals: signature.signals.clone(), ..Signature::default() };
-            let func = self.placeholder();
-            self.add_hidden_method(at, then_name, signature.clone(), func);
-            let statements = then.as_deref().unwrap_or(&[]);
-            let code = self.check_then(
-                env,
-                at,
-                then_name,
-                &maker.heading.name.name,
-                signature,
-                &captured,
-                above_then,
-                statements,
-            );
-            self.program.funcs[func] = code;
-        }
-        let known = MakerInfo { signature, values, fields, then: then_name };
-        if let Some(info) = &mut self.classes[at] {
-            info.makers.insert(maker.heading.name.name.clone(), known);
-        }
-    }
-
-    #[allow(clippy::too_many_arguments, reason = "one caller, and each is a part of the maker")]
-    fn check_then(
-        &mut self,
-        env: Env,
-        at: usize,
-        name: &str,
-        maker: &Arc<str>,
-        signature: Signature,
-        captured: &[Local],
-        above: Option<String>,
-        statements: &'a [ast::Stmt],
-    ) -> Func {
-        let mut body = Body::new(self, env, Role::Then, Some(at), name.to_owned(), maker, signature);
-        for (index, local) in captured.iter().enumerate() {
-            let name = Ident { name: local.name.clone(), span: local.span };
-            body.add_local(&name, Var::from_u32(index as u32 + 1), local.ty);
-        }
-        if let Some(above) = above {
-            let count = body.signature.params.len();
-            let rest: Vec<Operand> =
-                (captured.len()..count).map(|i| Operand::Var(Var::from_u32(i as u32 + 1))).collect();
-            body.call_hidden(at, &above, Operand::Var(Var::from_u32(0)), rest, 0);
-        }
-        body.statements(statements);
-        body.finish()
-    }
 }
 
 impl<'c, 'a> Body<'c, 'a> {
-    fn new(
+    pub fn new(
         cx: &'c mut Checker<'a>,
         env: Env,
         role: Role,
@@ -273,7 +136,7 @@ impl<'c, 'a> Body<'c, 'a> {
         }
     }
 
-    fn parameters<'n>(&mut self, names: impl Iterator<Item = &'n Ident>) {
+    pub fn parameters<'n>(&mut self, names: impl Iterator<Item = &'n Ident>) {
         let first = usize::from(self.role == Role::Method);
         for (index, name) in names.enumerate() {
             let var = Var::from_u32((first + index) as u32);
@@ -283,7 +146,7 @@ impl<'c, 'a> Body<'c, 'a> {
         }
     }
 
-    fn finish(mut self) -> Func {
+    pub fn finish(mut self) -> Func {
         if self.flow.reachable && self.signature.results.is_empty() {
             self.b.emit(Stmt::Return(Default::default()));
         }
@@ -319,7 +182,7 @@ impl<'c, 'a> Body<'c, 'a> {
     }
 
     /// Adds a local with a value.
-    fn add_local(&mut self, name: &Ident, var: Var, ty: Option<TypeId>) {
+    pub fn add_local(&mut self, name: &Ident, var: Var, ty: Option<TypeId>) {
         let slot = self.unassigned_local(name, var, ty);
         self.flow.assign(slot);
     }

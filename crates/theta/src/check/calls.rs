@@ -83,9 +83,27 @@ impl<'a> Body<'_, 'a> {
             Found::Generic(row, span) => self.infer(row, span, &given)?,
             Found::Wrong => return None,
         };
+        if let Some(compared) = self.same_values(&target, &given) {
+            return Some(compared);
+        }
         let mut operands: Vec<Operand> = target.receiver.into_iter().collect();
         operands.extend(self.fit(&target.name, &target.signature, given, args.span)?);
         Some((target, operands))
+    }
+
+    /// `same_object` of two basic values compares the values, which have no other identity.
+    fn same_values(&mut self, target: &Target, given: &Given) -> Option<(Target, Vec<Operand>)> {
+        let [(a, _), (b, _)] = given.plain.as_slice() else { return None };
+        let ty = a.ty.filter(|ty| b.ty == Some(*ty) && self.cx.program.types.kind(*ty).is_basic())?;
+        let Callee::Routine(id) = target.callee else { return None };
+        if self.cx.program.routines[id].native != "same_object" {
+            return None;
+        }
+        let method = self.cx.program.types.find_method(ty, "equal")?;
+        let signature = self.cx.program.types.method(method).signature.clone();
+        let compared =
+            Target { callee: Callee::Method(method), receiver: None, signature, name: target.name.clone() };
+        Some((compared, vec![a.op, b.op]))
     }
 
     fn given(&mut self, args: &'a Args) -> Given {
@@ -148,6 +166,10 @@ impl<'a> Body<'_, 'a> {
     /// Calls a method of class `at` that no program can name.
     pub fn call_hidden(&mut self, at: usize, name: &str, object: Operand, rest: Vec<Operand>, site: u32) {
         let Some(ty) = self.cx.classes[at].as_ref().map(|info| info.ty) else { return };
+        if let Some(method) = self.cx.program.types.find_method(ty, name) {
+            let signature = self.cx.program.types.method(method).signature.clone();
+            self.raise(&signature);
+        }
         let operands = std::iter::once(object).chain(rest).collect();
         self.call_method(ty, name, operands, site);
     }

@@ -110,7 +110,7 @@ impl Checker<'_> {
     }
 
     /// How many types are below each other above `at`; `Some(0)` marks a type being visited.
-    fn visit_type(&mut self, at: usize, state: &mut Vec<Option<u32>>, order: &mut Vec<usize>) -> u32 {
+    fn visit_type(&mut self, at: usize, state: &mut [Option<u32>], order: &mut Vec<usize>) -> u32 {
         if self.types[at].is_none() {
             return 0;
         }
@@ -282,15 +282,20 @@ impl Checker<'_> {
         for at in 0..self.routines.len() {
             let placed = &self.names.routines[at];
             let (ast, env) = (placed.ast, Env::new(placed.inner));
-            let name = match &placed.module {
+            let mut name = match &placed.module {
                 Some(module) if !placed.public => format!("{module}.{}", ast.heading.name),
                 _ => ast.heading.name.to_string(),
             };
-            let public = placed.public;
+            let mut public = placed.public;
             if self.is_generic(&ast.heading) {
                 continue;
             }
             let signature = self.resolve_heading(&env, &ast.heading);
+            if name == "main" && self.program.find_routine("main").is_some() {
+                // The entry of the program is that of the first text.
+                name = format!("{}.main", self.sources.name(ast.heading.name.span.file));
+                public = false;
+            }
             let func = self.placeholder();
             let doc = ast.heading.doc.clone();
             self.routines[at] = Some(self.program.add_routine(Routine {

@@ -17,6 +17,7 @@ mod constants;
 mod exprs;
 mod flow;
 mod items;
+mod makers;
 mod stmts;
 mod types;
 

@@ -150,6 +150,25 @@ impl<'a> Body<'_, 'a> {
         self.b.emit(IrStmt::Except { body: covered, arms });
     }
 
+    /// Runs `inner` inside `resignal names`. Unless `strict`, a name that it cannot raise is no mistake.
+    pub fn resignalling(&mut self, names: &[&'a Ident], strict: bool, inner: impl FnOnce(&mut Self)) {
+        if names.is_empty() {
+            return inner(self);
+        }
+        let handler = Handler::Resignal(names.iter().map(|name| (*name).clone()).collect());
+        self.b.open();
+        let raised = self.framed(&handler, inner);
+        let body = self.b.close();
+        let mut arms = vec![];
+        for name in names {
+            let signal = self.cx.signal(&name.name);
+            if strict || raised.iter().any(|(raised, _)| *raised == signal) {
+                arms.extend(self.resignal(name, &raised));
+            }
+        }
+        self.b.emit(IrStmt::Except { body, arms });
+    }
+
     /// What the exception `name` carries at the places where it is raised; reports if it cannot be.
     fn raised(
         &mut self,

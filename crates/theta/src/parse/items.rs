@@ -213,7 +213,7 @@ impl Parser<'_> {
             let before = self.at;
             if self.is(Tok::Name) && self.ahead(1).tok == Tok::Eq {
                 equates.push(self.equate());
-            } else if self.is(Tok::Name) || (self.tok().is_word() && self.ahead(1).tok == Tok::LParen) {
+            } else if self.is(Tok::Name) || self.is_word_heading() {
                 methods.push(self.heading());
             } else {
                 self.expected("a method heading or `end`");
@@ -326,7 +326,7 @@ impl Parser<'_> {
 
     fn class_member(&mut self, class: &mut ClassDef) {
         match self.ahead(1).tok {
-            _ if !self.is(Tok::Name) && !(self.tok().is_word() && self.ahead(1).tok == Tok::LParen) => {
+            _ if !self.is(Tok::Name) && !self.is_word_heading() => {
                 self.expected("an instance variable, a method or `end`");
             }
             Tok::Colon | Tok::Comma => self.ivars(&mut class.ivars),
@@ -338,6 +338,11 @@ impl Parser<'_> {
                 self.expected("`:` or `(`");
             }
         }
+    }
+
+    /// Whether a reserved word stands where the name of a method should.
+    fn is_word_heading(&self) -> bool {
+        self.tok().is_word() && self.ahead(1).tok == Tok::LParen
     }
 
     fn ivars(&mut self, ivars: &mut Vec<Formal>) {
