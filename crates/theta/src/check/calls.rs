@@ -4,7 +4,7 @@ use bifrost_ir::{Callee, MethodRef, Operand, Signature, Stmt, TypeId, TypeKind, 
 
 use super::body::{Body, Role, Value};
 use super::types::as_type;
-use crate::ast::{Args, Expr, ExprKind, Ident, Init, MakerCall};
+use crate::ast::{Args, Expr, ExprKind, Ident};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::nothing;
 use crate::resolve::{Def, LATER_ROUTINES, similar};
@@ -27,17 +27,9 @@ enum Found {
 }
 
 /// Arguments that were computed.
-struct Given {
+pub(crate) struct Given {
     plain: Vec<(Value, Span)>,
     rest: Option<Vec<(Value, Span)>>,
-}
-
-/// The parts of a new object.
-pub(crate) struct Made {
-    /// The values of all instance variables, inherited ones first.
-    pub fields: Vec<Operand>,
-    /// The inherited `then` part, and what it takes.
-    pub then: Option<(String, Vec<Value>)>,
 }
 
 impl<'a> Body<'_, 'a> {
@@ -106,7 +98,7 @@ impl<'a> Body<'_, 'a> {
         Some((compared, vec![a.op, b.op]))
     }
 
-    fn given(&mut self, args: &'a Args) -> Given {
+    pub fn given(&mut self, args: &'a Args) -> Given {
         let plain = args.plain.iter().map(|arg| (self.value(arg), arg.span)).collect();
         let rest =
             args.rest.as_ref().map(|rest| rest.iter().map(|arg| (self.value(arg), arg.span)).collect());
@@ -114,7 +106,13 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// The operands for a heading; reports what does not fit.
-    fn fit(&mut self, name: &str, signature: &Signature, given: Given, span: Span) -> Option<Vec<Operand>> {
+    pub fn fit(
+        &mut self,
+        name: &str,
+        signature: &Signature,
+        given: Given,
+        span: Span,
+    ) -> Option<Vec<Operand>> {
         let wanted = signature.params.len();
         let heading = self.cx.program.types.heading(name, signature);
         let last = signature.params.last().map(|param| param.ty);
@@ -161,17 +159,6 @@ impl<'a> Body<'_, 'a> {
         let dsts: Vec<_> = results.iter().map(|ty| self.b.temp(Some(*ty))).collect();
         self.b.call(Callee::Method(method), operands, dsts.iter().copied(), site);
         dsts.first().map_or(nothing(), |var| (*var).into())
-    }
-
-    /// Calls a method of class `at` that no program can name.
-    pub fn call_hidden(&mut self, at: usize, name: &str, object: Operand, rest: Vec<Operand>, site: u32) {
-        let Some(ty) = self.cx.classes[at].as_ref().map(|info| info.ty) else { return };
-        if let Some(method) = self.cx.program.types.find_method(ty, name) {
-            let signature = self.cx.program.types.method(method).signature.clone();
-            self.raise(&signature);
-        }
-        let operands = std::iter::once(object).chain(rest).collect();
-        self.call_method(ty, name, operands, site);
     }
 
     fn callee(&mut self, callee: &'a Expr) -> Found {
@@ -395,220 +382,5 @@ impl<'a> Body<'_, 'a> {
             }
         });
         diagnostic
-    }
-
-    /// The instance variable `name` of objects of type `ty`, if code here can reach it: class, field, type.
-    pub fn visible_ivar(&self, ty: TypeId, name: &str) -> Option<(usize, u32, Option<TypeId>)> {
-        let at = *self.cx.class_at.get(&ty)?;
-        if !self.cx.names.is_within(self.env.scope, self.cx.names.classes[at].home) {
-            return None;
-        }
-        let (field, ivar) = self.cx.classes[at].as_ref()?.ivar(name)?;
-        Some((at, field, ivar.ty))
-    }
-
-    /// The parts of an object of class `at` from its initialisers.
-    pub fn initialise(
-        &mut self,
-        at: usize,
-        inits: &'a [Init],
-        maker: Option<&'a MakerCall>,
-        span: Span,
-    ) -> Made {
-        let Some(info) = self.cx.classes[at].clone() else { return Made { fields: vec![], then: None } };
-        let class_name = self.cx.names.classes[at].ast.name.clone();
-        let mut own: Vec<Option<Operand>> = vec![None; info.ivars.len()];
-        for init in inits {
-            let place = info.ivars.iter().position(|ivar| ivar.name == init.name.name);
-            let Some(place) = place else {
-                self.value(&init.value);
-                if !init.name.name.is_empty() {
-                    let message =
-                        format!("class `{class_name}` has no instance variable `{}` of its own", init.name);
-                    let close = similar(&init.name.name, info.ivars.iter().map(|ivar| &*ivar.name));
-                    let mut diagnostic = Diagnostic::error(Code::E0214, init.name.span, message);
-                    diagnostic.help = close.map(|n| format!("a similar name exists: `{n}`"));
-                    self.report(diagnostic);
-                }
-                continue;
-            };
-            let value = self.expect(&init.value, info.ivars[place].ty);
-            if own[place].replace(value).is_some() {
-                let message = format!("`{}` is initialised twice", init.name);
-                self.report(
-                    Diagnostic::error(Code::E0214, init.name.span, message).help("leave one of them out"),
-                );
-            }
-        }
-        let missing: Vec<String> = (info.ivars.iter().zip(&own))
-            .filter(|(_, value)| value.is_none())
-            .map(|(ivar, _)| format!("`{}`", ivar.name))
-            .collect();
-        if !missing.is_empty() {
-            let plural = if missing.len() == 1 { "" } else { "s" };
-            let message = format!("`{class_name}` needs initialiser{plural} for {}", missing.join(", "));
-            let example = missing[0].trim_matches('`').to_owned();
-            let help = format!("add `{example} := …`");
-            self.report(Diagnostic::error(Code::E0214, span, message).help(help));
-        }
-        let (mut fields, then) = self.inherited(at, maker, span);
-        fields.extend(own.into_iter().map(|value| value.unwrap_or(nothing())));
-        Made { fields, then }
-    }
-
-    /// The values of the inherited variables, from the maker of the superclass.
-    fn inherited(
-        &mut self,
-        at: usize,
-        maker: Option<&'a MakerCall>,
-        span: Span,
-    ) -> (Vec<Operand>, Option<(String, Vec<Value>)>) {
-        let above = self.cx.classes[at].as_ref().and_then(|info| info.superclass);
-        let class_name = self.cx.names.classes[at].ast.name.clone();
-        let (above, call) = match (above, maker) {
-            (None, None) => return (vec![], None),
-            (None, Some(call)) => {
-                self.given(&call.args);
-                // If it has a superclass, that one is wrong and has been reported.
-                if self.cx.names.classes[at].ast.inherits.is_none() {
-                    let message =
-                        format!("class `{class_name}` inherits nothing, so there is no maker to call");
-                    self.report(Diagnostic::error(Code::E0214, call.name.span, message));
-                }
-                return (vec![], None);
-            }
-            (Some(above), None) => {
-                let up = &self.cx.names.classes[above].ast;
-                let example = up.provides.first().map_or("maker".to_owned(), |name| name.to_string());
-                let message = format!("`{class_name}` must call a maker of `{}`", up.name);
-                let help = format!("end with `; {example}(…)`");
-                self.report(Diagnostic::error(Code::E0214, span, message).help(help));
-                return (vec![], None);
-            }
-            (Some(above), Some(call)) => (above, call),
-        };
-        let given = self.given(&call.args);
-        if let Some(parm) = call.parms.first() {
-            self.cx.unsupported(parm.span, "a maker with type arguments");
-            return (vec![], None);
-        }
-        let up = self.cx.names.classes[above].ast;
-        let provided = up.provides.iter().any(|name| name.name == call.name.name);
-        let known =
-            self.cx.classes[above].as_ref().and_then(|info| info.makers.get(&call.name.name)).cloned();
-        let Some(known) = known.filter(|_| provided) else {
-            if provided && up.makers.iter().any(|maker| maker.heading.name.name == call.name.name) {
-                // Its own mistakes have been reported, or it makes objects of its own subclass.
-                if self.cx.diagnostics.is_empty() {
-                    self.cx.unsupported(call.name.span, "a maker that makes objects of a subclass");
-                }
-                return (vec![], None);
-            }
-            let message = format!("class `{}` provides no maker `{}`", up.name, call.name);
-            let names = up.provides.iter().map(|name| &*name.name);
-            let mut diagnostic = Diagnostic::error(Code::E0214, call.name.span, message);
-            diagnostic.help =
-                similar(&call.name.name, names).map(|n| format!("a similar name exists: `{n}`"));
-            self.report(diagnostic);
-            return (vec![], None);
-        };
-        let Some(operands) = self.fit(&call.name.name, &known.signature, given, call.args.span) else {
-            return (vec![], None);
-        };
-        self.raise(&known.signature);
-        let results = self.cx.program.routines[known.values].signature.results.clone();
-        let mut values = vec![];
-        let mut dsts = vec![];
-        for ty in results {
-            let var = self.b.temp(Some(ty));
-            dsts.push(var);
-            values.push(Value { op: var.into(), ty: Some(ty) });
-        }
-        self.b.call(Callee::Routine(known.values), operands, dsts, call.name.span.start);
-        let rest = values.split_off(known.fields.min(values.len()));
-        (values.into_iter().map(|value| value.op).collect(), known.then.map(|name| (name, rest)))
-    }
-
-    /// `C{x := e, …}`
-    pub fn construct(
-        &mut self,
-        expr: &'a Expr,
-        class: &'a Expr,
-        inits: &'a [Init],
-        maker: Option<&'a MakerCall>,
-    ) -> Value {
-        let Some(at) = self.constructed(class) else {
-            for init in inits {
-                self.value(&init.value);
-            }
-            if let Some(call) = maker {
-                self.given(&call.args);
-            }
-            return self.wrong();
-        };
-        let made = self.initialise(at, inits, maker, expr.span);
-        let Some((id, ty)) = self.cx.classes[at].as_ref().map(|info| (info.id, info.ty)) else {
-            return self.wrong();
-        };
-        let object = self.b.temp(Some(ty));
-        let site = bifrost_ir::Site(expr.span.start);
-        self.b.emit(Stmt::New { dst: object, class: id, fields: made.fields, site });
-        if let Some((name, values)) = made.then {
-            let values = values.into_iter().map(|value| value.op).collect();
-            self.call_hidden(at, &name, object.into(), values, expr.span.start);
-        }
-        Value { op: object.into(), ty: Some(ty) }
-    }
-
-    /// The class that is named before the braces.
-    fn constructed(&mut self, class: &'a Expr) -> Option<usize> {
-        let (name, generic) = match &class.kind {
-            ExprKind::Name(name) => (name, false),
-            ExprKind::Index { object, .. } => match &object.kind {
-                ExprKind::Name(name) => (name, true),
-                _ => return self.not_a_class(class),
-            },
-            _ => return self.not_a_class(class),
-        };
-        if self.local(&name.name).is_some() || self.own_ivar(&name.name).is_some() {
-            return self.not_a_class(class);
-        }
-        let Some(entry) = self.cx.names.lookup(self.env.scope, &name.name) else {
-            if crate::resolve::is_builtin_type(&name.name) {
-                return self.not_a_class(class);
-            }
-            let diagnostic = self.unknown(name);
-            self.report(diagnostic);
-            return None;
-        };
-        let Def::Class(at) = entry.def else {
-            if !matches!(entry.def, Def::Actor(_)) {
-                return self.not_a_class(class);
-            }
-            return None;
-        };
-        if !self.cx.names.is_within(self.env.scope, self.cx.names.classes[at].home) {
-            let message = format!("objects of class `{name}` are made only in its module");
-            let help = "call a routine that makes one";
-            self.report(Diagnostic::error(Code::E0307, name.span, message).help(help));
-            return None;
-        }
-        self.cx.classes[at].as_ref()?;
-        if generic {
-            self.cx.unsupported(class.span, "a class with parameters");
-            return None;
-        }
-        Some(at)
-    }
-
-    fn not_a_class(&mut self, class: &'a Expr) -> Option<usize> {
-        if matches!(class.kind, ExprKind::Error) {
-            return None;
-        }
-        let text = self.cx.sources.slice(class.span);
-        let message = format!("`{text}` is not a class");
-        let help = "only a class makes objects; a type is a specification";
-        self.report(Diagnostic::error(Code::E0208, class.span, message).help(help));
-        None
     }
 }

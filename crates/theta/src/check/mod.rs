@@ -1,8 +1,9 @@
 //! The checker: sections 4 to 7 of the definition, and the rulings of section 16.
 //!
 //! It works in passes over all files at once: names (`resolve`), types and their supertypes and
-//! methods ([`items`]), classes ([`classes`]), headings of routines, and then every body once
-//! ([`body`]), which is type-checked and written as IR in the same walk. Types are the IR's own.
+//! methods ([`items`]), classes ([`classes`], [`makers`]), headings of routines, and then every body
+//! once ([`body`]; its parts are [`stmts`], [`handlers`], [`stores`], [`exprs`], [`calls`], [`objects`]), which is
+//! type-checked and written as IR in the same walk. Types are the IR's own.
 //!
 //! Code is checked in an [`Env`], which says what type parameters stand for: a generic definition is
 //! checked once for each instantiation, so nothing below `Env` knows about generics.
@@ -16,9 +17,12 @@ mod classes;
 mod constants;
 mod exprs;
 mod flow;
+mod handlers;
 mod items;
 mod makers;
+mod objects;
 mod stmts;
+mod stores;
 mod types;
 
 use std::collections::HashMap;

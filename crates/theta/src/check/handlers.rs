@@ -1,0 +1,276 @@
+//! Exceptions: `except`, `resignal`, `signal`, `exit` (section 7 of the definition).
+//!
+//! The handlers of a statement are frames around it ([`super::body::Frame`]). Calls note in the innermost frame what
+//! they may raise; when the frame is left, each arm is checked against that, and what no arm takes goes to the
+//! frame outside.
+
+use bifrost_ir::{Arm, ArmMatch, Operand, SignalId, Stmt as IrStmt, TypeId, Types, Var};
+use smallvec::SmallVec;
+
+use super::body::{Body, Value};
+use super::flow::Flow;
+use crate::ast::{self, Expr, Handler, Ident, Stmt};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::resolve::similar;
+use crate::source::Span;
+
+impl<'a> Body<'_, 'a> {
+    /// A statement inside its handlers, of which the last is the outermost.
+    pub fn covered(&mut self, stmt: &'a Stmt, handlers: &'a [Handler]) {
+        let Some((handler, inner)) = handlers.split_last() else { return self.simple(stmt) };
+        let before = self.flow.clone();
+        self.b.open();
+        let raised = self.framed(handler, |body| body.covered(stmt, inner));
+        let covered = self.b.close();
+        let mut after = std::mem::replace(&mut self.flow, Flow::nowhere());
+        let mut arms = vec![];
+        match handler {
+            Handler::Except { arms: whens, others } => {
+                for when in whens {
+                    self.flow = before.clone();
+                    arms.extend(self.when_arm(when, &raised));
+                    after.join(std::mem::replace(&mut self.flow, Flow::nowhere()));
+                }
+                if let Some(others) = others {
+                    self.flow = before;
+                    arms.push(self.others_arm(others));
+                    after.join(std::mem::replace(&mut self.flow, Flow::nowhere()));
+                }
+            }
+            Handler::Resignal(names) => {
+                arms.extend(names.iter().filter_map(|name| self.resignal(name, &raised)))
+            }
+        }
+        self.flow = after;
+        self.b.emit(IrStmt::Except { body: covered, arms });
+    }
+
+    /// Runs `inner` inside `resignal names`. Unless `strict`, a name that it cannot raise is no mistake.
+    pub fn resignalling(&mut self, names: &[&'a Ident], strict: bool, inner: impl FnOnce(&mut Self)) {
+        if names.is_empty() {
+            return inner(self);
+        }
+        let handler = Handler::Resignal(names.iter().map(|name| (*name).clone()).collect());
+        self.b.open();
+        let raised = self.framed(&handler, inner);
+        let body = self.b.close();
+        let mut arms = vec![];
+        for name in names {
+            let signal = self.cx.signal(&name.name);
+            if strict || raised.iter().any(|(raised, _)| *raised == signal) {
+                arms.extend(self.resignal(name, &raised));
+            }
+        }
+        self.b.emit(IrStmt::Except { body, arms });
+    }
+
+    /// What the exception `name` carries at the places where it is raised; reports if it cannot be.
+    fn raised(
+        &mut self,
+        name: &Ident,
+        raised: &[(SignalId, Vec<TypeId>)],
+    ) -> Option<(SignalId, Vec<Vec<TypeId>>)> {
+        if name.name.is_empty() {
+            return None;
+        }
+        let signal = self.cx.signal(&name.name);
+        if signal == SignalId::FAILURE {
+            return Some((signal, vec![vec![Types::STRING]]));
+        }
+        let values: Vec<Vec<TypeId>> =
+            raised.iter().filter(|(raised, _)| *raised == signal).map(|(_, types)| types.clone()).collect();
+        if !values.is_empty() {
+            return Some((signal, values));
+        }
+        let message = format!("nothing in this statement can raise `{name}`");
+        let mut possible: Vec<String> =
+            raised.iter().map(|(signal, _)| self.cx.signal_name(*signal)).collect();
+        possible.dedup();
+        let close = similar(&name.name, possible.iter().map(String::as_str)).map(str::to_owned);
+        let help = match (close, possible.is_empty()) {
+            (Some(close), _) => format!("it can raise `{close}`"),
+            (None, false) => {
+                let list: Vec<String> = possible.iter().map(|name| format!("`{name}`")).collect();
+                format!("it can raise {}", list.join(", "))
+            }
+            (None, true) => "it can raise only `failure`".to_owned(),
+        };
+        self.report(Diagnostic::error(Code::E0304, name.span, message).help(help));
+        None
+    }
+
+    fn when_arm(&mut self, when: &'a ast::WhenArm, raised: &[(SignalId, Vec<TypeId>)]) -> Option<Arm> {
+        let mut takes: SmallVec<[SignalId; 1]> = SmallVec::new();
+        let mut carried = vec![];
+        for name in &when.names {
+            if let Some((signal, values)) = self.raised(name, raised) {
+                takes.push(signal);
+                carried.extend(values.into_iter().map(|types| (name, types)));
+            }
+        }
+        self.b.open();
+        self.enter();
+        let mut vars = SmallVec::new();
+        for formal in when.values.iter().flatten() {
+            let env = self.env.clone();
+            let ty = self.cx.resolve_type(&env, &formal.ty);
+            let var = self.declare_assigned(&formal.name, ty);
+            vars.push((var, ty));
+        }
+        if when.values.is_some() {
+            for (name, types) in carried {
+                self.check_carried(name, &types, when.values.as_deref().unwrap_or(&[]), &vars);
+            }
+        }
+        self.statements(&when.body);
+        self.exit();
+        let body = self.b.close();
+        let vars = vars.into_iter().map(|(var, _)| var).collect();
+        (!takes.is_empty()).then_some(Arm { takes: ArmMatch::Named(takes), vars, body })
+    }
+
+    fn check_carried(
+        &mut self,
+        name: &Ident,
+        types: &[TypeId],
+        formals: &[ast::Formal],
+        vars: &SmallVec<[(Var, Option<TypeId>); 2]>,
+    ) {
+        if types.len() != vars.len() {
+            let plural = if types.len() == 1 { "" } else { "s" };
+            let message =
+                format!("`{name}` carries {} value{plural}, {} named here", types.len(), vars.len());
+            let help = format!("write `when {name} (*):` to ignore them");
+            return self.report(Diagnostic::error(Code::E0210, name.span, message).help(help));
+        }
+        for ((found, (_, wanted)), formal) in types.iter().zip(vars).zip(formals) {
+            if let Some(wanted) = wanted
+                && !self.cx.below(*found, *wanted)
+            {
+                let diagnostic = self.mismatch(*found, *wanted, formal.ty.span);
+                self.report(diagnostic);
+            }
+        }
+    }
+
+    fn others_arm(&mut self, others: &'a ast::OthersArm) -> Arm {
+        self.b.open();
+        self.enter();
+        let mut vars = SmallVec::new();
+        if let Some(formal) = &others.name {
+            let env = self.env.clone();
+            let ty = self.cx.resolve_type(&env, &formal.ty);
+            if let Some(ty) = ty.filter(|ty| *ty != Types::STRING) {
+                let diagnostic = self.mismatch(Types::STRING, ty, formal.ty.span);
+                self.report(diagnostic);
+            }
+            let var = self.declare_assigned(&formal.name, ty);
+            vars.push(var);
+        }
+        self.statements(&others.body);
+        self.exit();
+        Arm { takes: ArmMatch::Others, vars, body: self.b.close() }
+    }
+
+    /// The arm that passes the exception `name` on.
+    fn resignal(&mut self, name: &'a Ident, raised: &[(SignalId, Vec<TypeId>)]) -> Option<Arm> {
+        let (signal, carried) = self.raised(name, raised)?;
+        let listed = self.listed(name, signal, &carried[0])?;
+        for types in carried {
+            let fits =
+                types.len() == listed.len() && types.iter().zip(&listed).all(|(a, b)| self.cx.below(*a, *b));
+            if !fits {
+                let message =
+                    format!("`{name}` carries other values here than in the heading of `{}`", self.name);
+                self.report(Diagnostic::error(Code::E0202, name.span, message));
+                return None;
+            }
+        }
+        let vars: SmallVec<[Var; 1]> = listed.iter().map(|ty| self.b.temp(Some(*ty))).collect();
+        self.b.open();
+        let values = vars.iter().map(|var| Operand::Var(*var)).collect();
+        self.b.emit(IrStmt::Signal { signal, values });
+        Some(Arm { takes: ArmMatch::Named(SmallVec::from_slice(&[signal])), vars, body: self.b.close() })
+    }
+
+    /// The types that the heading lists for `signal`; E0303 if it does not list it.
+    fn listed(&mut self, name: &Ident, signal: SignalId, given: &[TypeId]) -> Option<Vec<TypeId>> {
+        if signal == SignalId::FAILURE {
+            return Some(vec![Types::STRING]);
+        }
+        if let Some(listed) = self.signature.signal(signal) {
+            return Some(listed.values.clone());
+        }
+        let message = format!("`{}` does not list `{name}`", self.name);
+        let types: Vec<&str> = given.iter().map(|ty| self.cx.program.types.name(*ty)).collect();
+        let clause =
+            if types.is_empty() { name.to_string() } else { format!("{name} ({})", types.join(", ")) };
+        let help = if self.signature.signals.is_empty() {
+            format!("add `signals ({clause})` to the heading")
+        } else {
+            format!("add `{clause}` to the `signals` of the heading")
+        };
+        self.report(Diagnostic::error(Code::E0303, name.span, message).help(help));
+        None
+    }
+
+    pub fn signal_statement(&mut self, stmt: &'a Stmt, name: &'a Ident, values: &'a [Expr]) {
+        let found: Vec<(Value, Span)> = values.iter().map(|expr| (self.value(expr), expr.span)).collect();
+        if !name.name.is_empty() {
+            let signal = self.cx.signal(&name.name);
+            let given: Vec<TypeId> = found.iter().filter_map(|(value, _)| value.ty).collect();
+            if let Some(listed) = self.listed(name, signal, &given)
+                && let Some(values) = self.carried(stmt, name, found, &listed)
+            {
+                self.b.emit(IrStmt::Signal { signal, values });
+            }
+        }
+        self.flow.leave();
+    }
+
+    /// The values of an exception as operands.
+    fn carried(
+        &mut self,
+        stmt: &'a Stmt,
+        name: &Ident,
+        found: Vec<(Value, Span)>,
+        wanted: &[TypeId],
+    ) -> Option<SmallVec<[Operand; 1]>> {
+        if found.len() != wanted.len() {
+            let plural = if wanted.len() == 1 { "" } else { "s" };
+            let message = format!("`{name}` carries {} value{plural}, {} given", wanted.len(), found.len());
+            self.report(Diagnostic::error(Code::E0203, stmt.core, message));
+            return None;
+        }
+        let operands = found.into_iter().zip(wanted);
+        Some(operands.map(|((value, span), ty)| self.convert(value, Some(*ty), span)).collect())
+    }
+
+    /// `exit e(v)`: a jump to the innermost handler that takes it.
+    pub fn exit_statement(&mut self, name: &'a Ident, values: &'a [Expr]) {
+        let found: Vec<(Value, Span)> = values.iter().map(|expr| (self.value(expr), expr.span)).collect();
+        let taker =
+            self.frames.iter().rposition(|f| f.others || f.names.iter().any(|(n, _)| *n == name.name));
+        match taker {
+            _ if name.name.is_empty() => {}
+            None => {
+                let message = format!("no handler in `{}` takes `{name}`", self.name);
+                let help = format!("write `… except when {name}: … end` around it");
+                self.report(Diagnostic::error(Code::E0308, name.span, message).help(help));
+            }
+            Some(taker) => {
+                let signal = self.cx.signal(&name.name);
+                let types: Vec<TypeId> =
+                    found.iter().map(|(value, _)| value.ty.unwrap_or(Types::ANY)).collect();
+                // Everything inside the taker lets it pass.
+                let frame = &mut self.frames[taker];
+                if !frame.raised.contains(&(signal, types.clone())) {
+                    frame.raised.push((signal, types));
+                }
+                let values = found.into_iter().map(|(value, _)| value.op).collect();
+                self.b.emit(IrStmt::Exit { signal, values });
+            }
+        }
+        self.flow.leave();
+    }
+}

@@ -1,0 +1,187 @@
+//! Declarations and assignments.
+//!
+//! Objects and indexes of the left sides are evaluated first, then the right sides, then everything is stored, each
+//! from left to right (section 16 of the definition).
+
+use bifrost_ir::{Operand, Stmt as IrStmt, TypeId, Var};
+
+use super::body::{Body, Value};
+use super::flow::Slot;
+use crate::ast::{Expr, ExprKind, Ident, Stmt, TypeExpr};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::source::Span;
+
+/// A place to store a value, its object and indexes evaluated already.
+enum Place {
+    Var { var: Var, slot: Slot, ty: Option<TypeId> },
+    Field { object: Operand, class: bifrost_ir::ClassId, field: u32, ty: Option<TypeId> },
+    Element { object: Value, indexes: Vec<(Value, Span)>, span: Span },
+    Wrong,
+}
+
+impl<'a> Body<'_, 'a> {
+    /// The values on the right side for `count` places; one call may give several.
+    fn values(&mut self, values: &'a [Expr], count: usize, span: Span) -> Vec<(Value, Span)> {
+        if let [expr] = values
+            && count != 1
+            && let ExprKind::Call { callee, args } = &expr.kind
+        {
+            let Some(results) = self.call(expr, callee, args) else { return vec![] };
+            if results.len() != count {
+                self.wrong_count(results.len(), count, span);
+                return vec![];
+            }
+            return results.into_iter().map(|value| (value, expr.span)).collect();
+        }
+        let found: Vec<_> = values.iter().map(|expr| (self.value(expr), expr.span)).collect();
+        if found.len() != count {
+            self.wrong_count(found.len(), count, span);
+            return vec![];
+        }
+        found
+    }
+
+    pub fn wrong_count(&mut self, found: usize, wanted: usize, span: Span) {
+        let plural = |n: usize| if n == 1 { "" } else { "s" };
+        let message = format!("{wanted} variable{}, but {found} value{}", plural(wanted), plural(found));
+        self.report(Diagnostic::error(Code::E0210, span, message));
+    }
+
+    pub fn declaration(&mut self, stmt: &'a Stmt, names: &'a [Ident], ty: &'a TypeExpr, values: &'a [Expr]) {
+        let env = self.env.clone();
+        let ty = self.cx.resolve_type(&env, ty);
+        if values.is_empty() {
+            for name in names {
+                self.declare(name, ty);
+            }
+            return;
+        }
+        let values = self.values(values, names.len(), stmt.core);
+        for (index, name) in names.iter().enumerate() {
+            let op = values.get(index).map(|(value, span)| self.convert(*value, ty, *span));
+            let var = self.declare_assigned(name, ty);
+            if let Some(op) = op {
+                self.b.assign(var, op);
+            }
+        }
+    }
+
+    pub fn assignment(&mut self, stmt: &'a Stmt, targets: &'a [Expr], values: &'a [Expr]) {
+        let places: Vec<Place> = targets.iter().map(|target| self.place(target)).collect();
+        let mut values = self.values(values, targets.len(), stmt.core);
+        if targets.len() > 1 {
+            // All right sides come before the first store.
+            for (value, _) in &mut values {
+                value.op = self.b.snapshot(value.op, value.ty);
+            }
+        }
+        for (index, place) in places.into_iter().enumerate() {
+            match values.get(index) {
+                Some((value, span)) => self.store(place, *value, *span),
+                // The wrong number of values has been reported.
+                None => {
+                    if let Place::Var { slot, .. } = place {
+                        self.flow.assign(slot);
+                    }
+                }
+            }
+        }
+    }
+
+    fn place(&mut self, target: &'a Expr) -> Place {
+        match &target.kind {
+            ExprKind::Name(name) => {
+                if let Some(local) = self.local(&name.name) {
+                    return Place::Var { var: local.var, slot: local.slot, ty: local.ty };
+                }
+                let this = Operand::Var(Var::from_u32(0));
+                if let Some((field, ty)) = self.own_ivar(&name.name).map(|(field, ivar)| (field, ivar.ty)) {
+                    return self.field(target, &name.name, self.class.unwrap_or(0), this, field, ty);
+                }
+                let known = self.cx.names.lookup(self.env.scope, &name.name).is_some();
+                let diagnostic = if known {
+                    let message = format!("`{name}` is not a variable");
+                    Diagnostic::error(Code::E0208, name.span, message).help("there are no global variables")
+                } else {
+                    self.unknown(name)
+                };
+                if !name.name.is_empty() {
+                    self.report(diagnostic);
+                }
+                Place::Wrong
+            }
+            ExprKind::Select { object, name } => {
+                let value = self.value(object);
+                let Some(ty) = value.ty else { return Place::Wrong };
+                match self.visible_ivar(ty, &name.name) {
+                    Some((at, field, ty)) => self.field(target, &name.name, at, value.op, field, ty),
+                    None => {
+                        let mut diagnostic = self.no_selection(ty, name);
+                        let setter = format!("set_{name}");
+                        if self.method_of(ty, &setter).is_some() {
+                            diagnostic = diagnostic.help(format!("call `{setter}(…)`"));
+                        }
+                        self.report(diagnostic);
+                        Place::Wrong
+                    }
+                }
+            }
+            ExprKind::Index { object, args } => {
+                let object = self.value(object);
+                let indexes = args.iter().map(|arg| (self.value(arg), arg.span)).collect();
+                Place::Element { object, indexes, span: target.span }
+            }
+            ExprKind::Paren(inner) => self.place(inner),
+            ExprKind::Error => Place::Wrong,
+            _ => {
+                self.value(target);
+                let message = "this cannot be assigned to";
+                let help = "assign to a variable, an instance variable `o.x` or an element `a[i]`";
+                self.report(Diagnostic::error(Code::E0202, target.span, message).help(help));
+                Place::Wrong
+            }
+        }
+    }
+
+    fn field(
+        &mut self,
+        target: &'a Expr,
+        name: &str,
+        at: usize,
+        object: Operand,
+        field: u32,
+        ty: Option<TypeId>,
+    ) -> Place {
+        let Some((class, immutable)) = self.cx.classes[at].as_ref().map(|info| (info.id, info.immutable))
+        else {
+            return Place::Wrong;
+        };
+        if immutable {
+            let message =
+                format!("`{name}` belongs to an immutable type and is set only by a constructor or maker");
+            let diagnostic =
+                Diagnostic::error(Code::E0306, target.span, message).help("build a new object instead");
+            self.report(diagnostic);
+        }
+        Place::Field { object, class, field, ty }
+    }
+
+    fn store(&mut self, place: Place, value: Value, span: Span) {
+        match place {
+            Place::Var { var, slot, ty } => {
+                let op = self.convert(value, ty, span);
+                self.b.assign(var, op);
+                self.flow.assign(slot);
+            }
+            Place::Field { object, class, field, ty } => {
+                let value = self.convert(value, ty, span);
+                self.b.emit(IrStmt::Set { object, class, field, value });
+            }
+            Place::Element { object, mut indexes, span: place } => {
+                indexes.push((value, span));
+                self.operator(object, "store", indexes, place, place);
+            }
+            Place::Wrong => {}
+        }
+    }
+}
