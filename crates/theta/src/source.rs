@@ -41,6 +41,7 @@ impl std::fmt::Debug for Span {
     }
 }
 
+#[derive(Debug)]
 struct Source {
     name: String,
     text: String,
@@ -49,7 +50,7 @@ struct Source {
 }
 
 /// The texts of one compilation.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct Sources {
     files: Vec<Source>,
     by_name: HashMap<String, FileId>,

@@ -167,3 +167,11 @@ end f
         ],
     );
 }
+
+#[test]
+fn a_supertype_may_be_named_by_an_equate() {
+    check(
+        "s = type < alias y () returns (int) end s\nalias = t\nt = type x () returns (int) end t\nf (a: s) returns (int) return (a.x() + a.y()) end f\n",
+        &[],
+    );
+}

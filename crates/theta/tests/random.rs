@@ -152,6 +152,28 @@ proptest! {
         survive(&text);
     }
 
+    /// Lines moved about keep much of their sense, so more of these compile and meet the verifier.
+    #[test]
+    fn shuffled_examples(
+        which in any::<proptest::sample::Index>(),
+        moves in proptest::collection::vec(
+            (any::<proptest::sample::Index>(), any::<proptest::sample::Index>(), 0..3), 1..4),
+    ) {
+        let programs = programs();
+        let (_, text) = which.get(&programs);
+        let mut lines: Vec<&str> = text.lines().collect();
+        for (from, to, edit) in moves {
+            let (from, to) = (from.index(lines.len()), to.index(lines.len()));
+            match edit {
+                0 => lines.swap(from, to),
+                1 => lines.insert(to, lines[from]),
+                _ if lines.len() > 1 => drop(lines.remove(from)),
+                _ => {}
+            }
+        }
+        survive(&lines.join("\n"));
+    }
+
     #[test]
     fn mutated_examples(
         which in any::<proptest::sample::Index>(),
@@ -207,6 +229,7 @@ fn depth_and_length_are_bounded() {
         (0..3000).map(|i| format!("T{i} = type < T{} end T{i}\n", i + 1)).collect(),
         (0..3000).map(|i| format!("C{i} = class inherits C{} end C{i}\n", i + 1)).collect(),
         "T = type < T end T\nC = class inherits C end C\nA = B\nB = A\n".to_owned(),
+        "a = t\nt = type < b end t\nb = u\nu = type < a end u\nf (x: t, y: u) x := y end f\n".to_owned(),
     ];
     for text in texts {
         survive(&text);

@@ -397,3 +397,31 @@ fn e0309_break_outside_a_loop() {
         &[("E0309", "`break` outside a loop", "break", "it leaves the innermost `while` or `for` around it")],
     );
 }
+
+#[test]
+fn a_maker_makes_on_every_path() {
+    let class = |body: &str| {
+        format!(
+            "P = type x () returns (int) end P\nC = class implements P\n  x: int\n  m (n: int) makes (C)\n    {body}\n  end m\nend C\n"
+        )
+    };
+    check(&class("if n > 1 then n := 1 end\n    make {x := n} then self.x := 2 return end"), &[]);
+    check(
+        &class("if n > 1 then return end\n    make {x := n}"),
+        &[(
+            "E0214",
+            "this `return` leaves the maker `m` before it makes anything",
+            "return",
+            "signal an exception, or put the rest into an `if`",
+        )],
+    );
+    check(
+        &class("n := 1"),
+        &[(
+            "E0214",
+            "`m` does not end with `make`",
+            "end m",
+            "write `make {x := e, …}` as its last statement",
+        )],
+    );
+}

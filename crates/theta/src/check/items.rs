@@ -7,10 +7,10 @@ use bifrost_ir::{
 use cranelift_entity::PrimaryMap;
 
 use super::classes::ClassInfo;
-use super::{Checker, Env};
-use crate::ast::{Ident, Rename};
+use super::{Checker, Env, Equate};
+use crate::ast::{Ident, Rename, TypeExpr, TypeExprKind};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::resolve::similar;
+use crate::resolve::{Def, ScopeId, similar};
 use crate::source::Span;
 
 /// How long a chain of supertypes or superclasses may be.
@@ -40,7 +40,9 @@ impl Checker<'_> {
                 break;
             }
             let def = empty_type(&ast.name.name, TypeKind::Object, ast.immutable, public, &ast.doc);
-            self.types[at] = Some(self.program.types.add(def));
+            let ty = self.program.types.add(def);
+            self.types[at] = Some(ty);
+            self.type_at.insert(ty, at);
         }
         for at in 0..self.names.classes.len() {
             let ast = self.names.classes[at].ast;
@@ -106,16 +108,15 @@ impl Checker<'_> {
         for at in 0..self.types.len() {
             self.visit_type(at, &mut state, &mut order);
         }
+        order.retain(|at| self.types[*at].is_some());
         order
     }
 
-    /// How many types are below each other above `at`; `Some(0)` marks a type being visited.
-    fn visit_type(&mut self, at: usize, state: &mut [Option<u32>], order: &mut Vec<usize>) -> u32 {
-        if self.types[at].is_none() {
-            return 0;
-        }
-        if let Some(height) = state[at] {
-            return height;
+    /// Adds `at` to `order` after everything above it. `state` has for each visited type how many types are below
+    /// each other above it, and 0 while it is being visited.
+    fn visit_type(&mut self, at: usize, state: &mut [Option<u32>], order: &mut Vec<usize>) {
+        if self.types[at].is_none() || state[at].is_some() {
+            return;
         }
         // An explicit stack: a chain of types may be as long as the file.
         let mut stack = vec![(at, 0)];
@@ -149,21 +150,23 @@ impl Checker<'_> {
                 _ => {}
             }
         }
-        order.retain(|at| self.types[*at].is_some());
-        state[at].unwrap_or(0)
     }
 
     /// The type definitions that stand directly above one.
-    fn type_supers(&self, at: usize) -> Vec<usize> {
-        let placed = &self.names.types[at];
-        placed.ast.supers.iter().filter_map(|(written, _)| self.type_item(placed.inner, written)).collect()
+    fn type_supers(&mut self, at: usize) -> Vec<usize> {
+        let (ast, inner) = (self.names.types[at].ast, self.names.types[at].inner);
+        ast.supers.iter().filter_map(|(written, _)| self.type_item(inner, written)).collect()
     }
 
-    /// The type definition that `written` names directly.
-    fn type_item(&self, scope: crate::resolve::ScopeId, written: &crate::ast::TypeExpr) -> Option<usize> {
-        let crate::ast::TypeExprKind::Name { name, .. } = &written.kind else { return None };
+    /// The type definition that `written` names, perhaps through equates.
+    fn type_item(&mut self, scope: ScopeId, written: &TypeExpr) -> Option<usize> {
+        let TypeExprKind::Name { name, .. } = &written.kind else { return None };
         match self.names.lookup(scope, &name.name)?.def {
-            crate::resolve::Def::Type(at) => Some(at),
+            Def::Type(at) => Some(at),
+            Def::Equate(at) => match self.equate(at) {
+                Equate::Type(ty) => self.type_at.get(&ty).copied(),
+                _ => None,
+            },
             _ => None,
         }
     }

@@ -82,6 +82,8 @@ pub(crate) struct Checker<'a> {
     pub equates: Vec<Equate>,
     /// The type of what is wrong in a heading; made when it is needed, so no good program has it.
     pub wrong: Option<TypeId>,
+    /// The definition of each user's type, by position.
+    pub type_at: HashMap<TypeId, usize>,
     /// The class that each own type belongs to, by position.
     pub class_at: HashMap<TypeId, usize>,
     /// Direct subclasses of each class, by position.
@@ -107,6 +109,7 @@ pub(crate) fn check(sources: &Sources, mut names: Names<'_>) -> (Program, Vec<Di
         diagnostics,
         equates,
         wrong: None,
+        type_at: HashMap::new(),
         class_at: HashMap::new(),
         subclasses: vec![],
         method_count: 0,

@@ -3,7 +3,7 @@
 use bifrost_ir::{Const, Operand, Site, Stmt as IrStmt, TypeId, Types, Var};
 use smallvec::SmallVec;
 
-use super::body::{Body, Loop, Value};
+use super::body::{Body, Loop, Role, Value};
 use super::flow::Flow;
 use crate::ast::{self, Expr, ExprKind, Ident, LoopVar, Stmt, StmtKind};
 use crate::diagnostic::{Code, Diagnostic};
@@ -324,6 +324,11 @@ impl<'a> Body<'_, 'a> {
     }
 
     fn return_statement(&mut self, stmt: &'a Stmt, values: &'a [Expr]) {
+        if self.role == Role::Maker {
+            let message = format!("this `return` leaves the maker `{}` before it makes anything", self.name);
+            let help = "signal an exception, or put the rest into an `if`";
+            self.report(Diagnostic::error(Code::E0214, stmt.core, message).help(help));
+        }
         let wanted = self.signature.results.clone();
         let operands = self.results(stmt, values, &wanted, "returns");
         self.b.emit(IrStmt::Return(operands));
