@@ -1,1 +1,20 @@
-//! A capsule: listeners, sessions, configuration
+//! A capsule: listeners, sessions, configuration.
+//!
+//! [`Server::start`] takes a compiled program and a [`Config`], makes the program's objects, listens, and
+//! serves each connection on a thread of its own until [`Server::stop`].
+//!
+//! [`program`] reads Theta files; [`config`] gathers settings; [`space`] is the objects that all sessions of
+//! a server share, run by one session at a time; [`connection`] moves bytes between a stream and a session.
+//!
+//! What is deliberately absent: any knowledge of commands. Bytes go to `session`, and what it answers
+//! goes back.
+
+pub mod config;
+mod connection;
+pub mod program;
+mod server;
+pub mod space;
+
+pub use config::{Config, ConfigError};
+pub use server::{Server, StartError};
+pub use space::Space;

@@ -45,11 +45,20 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// A refusal with its text.
+    /// A refusal with its text. A text with a long name in it is cut, because the history keeps it.
     pub fn refused(number: ErrorNumber, text: impl Into<String>) -> FailureKind {
-        FailureKind::Refused { number, text: text.into() }
+        let mut text: String = text.into();
+        if text.len() > TEXT_BYTES_MAX {
+            text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+            text.push_str("...");
+            text.shrink_to_fit();
+        }
+        FailureKind::Refused { number, text }
     }
 }
+
+/// Most bytes of a refusal's text.
+const TEXT_BYTES_MAX: usize = 500;
 
 /// The exceptions since the client last cleared them, oldest first; bounded, and what does not fit is counted.
 #[derive(Debug, Default)]

@@ -134,12 +134,16 @@ impl Session {
                     if !self.count(cx, used) {
                         break;
                     }
-                    if crate::structure::begins(&command) && !self.batch.dead {
+                    // Before `hello` nothing is collected: `command` ends the session.
+                    if self.greeted && !self.batch.dead && crate::structure::begins(&command) {
                         self.scan = Some(Scan::new(self.batch.futures.len() as u32));
                         continue;
                     }
                     at += used;
                     self.command(cx, command);
+                    if self.output.len() > self.output_max() {
+                        self.fail(ErrorNumber::ReplyTooLong, "the replies to what was sent at once are too long");
+                    }
                 }
                 Ok(Decoded::NeedMore(_)) => break,
                 Err(error) => self.fail(error.number, &error.to_string()),
@@ -174,9 +178,19 @@ impl Session {
         self.greeted
     }
 
+    /// Whether a structure has begun whose end has not come: its client may be thinking.
+    pub fn inside_structure(&self) -> bool {
+        self.scan.is_some()
+    }
+
     /// What the session did so far.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+
+    /// How many bytes of replies may wait: a few bytes of commands can ask for many bytes of replies.
+    fn output_max(&self) -> usize {
+        self.limits.size(Limit::ReplyBytes).saturating_mul(4).max(1 << 20)
     }
 
     /// How many handles the client holds.
@@ -233,10 +247,12 @@ impl Session {
     #[cold]
     pub(crate) fn note(&mut self, failure: Failure) -> u32 {
         self.counters.failures += 1;
-        if let FailureKind::Refused { number, .. } = &failure.kind
-            && number.scope() == Scope::Call
-        {
-            self.errors += 1;
+        if let FailureKind::Refused { number, .. } = &failure.kind {
+            match number.scope() {
+                Scope::Call => self.errors += 1,
+                // The rest of the batch is not run.
+                Scope::Batch | Scope::Session => self.batch.dead = true,
+            }
             if self.errors > ERRORS_MAX {
                 self.fail(ErrorNumber::TooManyErrors, ErrorNumber::TooManyErrors.text());
             }
@@ -280,9 +296,7 @@ impl Session {
                 _ => self.fail(ErrorNumber::OutOfOrder, "the first command is `hello`"),
             };
         }
-        if self.batch.dead
-            && !matches!(command, Command::Flush { .. } | Command::Bye | Command::Free(_) | Command::Hello(_))
-        {
+        if self.batch.dead && self.skipped(&command) {
             return;
         }
         match command {
@@ -293,7 +307,14 @@ impl Session {
             Command::Constant(value) => self.constant(cx, value),
             Command::Cell { element } => self.cell(cx, element),
             Command::Free(handles) => handles.iter().for_each(|h| self.free(h)),
-            Command::Flush { wanted, quiet } => self.flush(wanted, quiet),
+            Command::Flush { wanted, quiet } => {
+                self.batch.fuel = cx.fuel;
+                self.flush(wanted, quiet);
+                // The next batch is a new run, with its own fuel and epoch: what ended this one does not end that.
+                cx.leave();
+                cx.begin();
+                cx.fuel = self.batch.fuel;
+            }
             Command::Describe => encode::interface(&mut self.output, self.tables.json()),
             Command::History => self.send_history(),
             Command::ClearHistory => self.history.clear(),
@@ -307,6 +328,30 @@ impl Session {
                 self.refuse(ErrorNumber::MarkerMismatch, "the marker has no open structure to belong to");
             }
         }
+    }
+
+    /// Whether a command is left out because the batch is over. What a client waits for an answer to is not, and
+    /// procedures keep their numbers.
+    fn skipped(&mut self, command: &Command<'_>) -> bool {
+        if let Command::Procedure { .. } = command {
+            self.undefined(1);
+        }
+        !matches!(
+            command,
+            Command::Flush { .. }
+                | Command::Bye
+                | Command::Free(_)
+                | Command::Hello(_)
+                | Command::Describe
+                | Command::History
+                | Command::ClearHistory
+        )
+    }
+
+    /// Gives numbers to procedures whose definition was refused. Numbers beyond the limit mean nothing anyway.
+    pub(crate) fn undefined(&mut self, count: usize) {
+        let length = (self.procedures.len() + count).min(PROCEDURES_MAX).max(self.procedures.len());
+        self.procedures.resize(length, None);
     }
 
     fn hello(&mut self, hello: bifrost_wire::Hello<'_>) {
@@ -467,9 +512,12 @@ impl Session {
             reply.outcome(&outcome);
         }
         for index in &reported {
-            put_failure(self.tables, &mut self.handles, most_handles, &failures[*index as usize], &mut |w| match w {
-                Put::Kind(call, rounds, kind) => reply.exception(call, rounds, kind),
-                Put::Signal(call, rounds, name, values) => reply.signal(call, rounds, name, values),
+            let room = most_bytes.saturating_sub(reply.bytes());
+            put_failure(self.tables, &mut self.handles, most_handles, room, &failures[*index as usize], &mut |w| {
+                match w {
+                    Put::Kind(call, rounds, kind) => reply.exception(call, rounds, kind),
+                    Put::Signal(call, rounds, name, values) => reply.signal(call, rounds, name, values),
+                }
             });
         }
         if let Some(number) = refused {
@@ -489,6 +537,7 @@ impl Session {
         self.counters.calls += self.batch.calls;
         let most = self.limits.size(Limit::Exceptions);
         self.history.add(self.batches, failures.into_iter(), most);
+        self.history.omitted += u64::from(self.batch.omitted);
         self.reset_batch();
     }
 
@@ -523,12 +572,15 @@ impl Session {
 
     fn send_history(&mut self) {
         let most_handles = self.limits.size(Limit::Handles);
+        let mut room = self.limits.size(Limit::ReplyBytes);
         let mut reply = Exceptions::begin(&mut self.output);
         for (batch, failure) in &self.history.kept {
-            put_failure(self.tables, &mut self.handles, most_handles, failure, &mut |w| match w {
+            let put = &mut |w: Put<'_>| match w {
                 Put::Kind(call, rounds, kind) => reply.exception(*batch, call, rounds, kind),
                 Put::Signal(call, rounds, name, values) => reply.signal(*batch, call, rounds, name, values),
-            });
+            };
+            let bytes = put_failure(self.tables, &mut self.handles, most_handles, room, failure, put);
+            room = room.saturating_sub(bytes);
         }
         reply.finish(self.history.omitted);
     }
@@ -572,15 +624,27 @@ enum Put<'a> {
     Signal(u32, &'a [u32], &'a str, &'a [Outcome<'a>]),
 }
 
+/// Writes a failure, and says about how many bytes it has. One with values that do not fit into `room` is told
+/// without them, as refused, so that no list of exceptions is longer than a reply may be.
 fn put_failure(
     tables: &Tables,
     handles: &mut Handles,
     most: usize,
+    room: usize,
     failure: &Failure,
     put: &mut dyn FnMut(Put<'_>),
-) {
+) -> usize {
+    let head = 64 + 8 * failure.iterations.len();
     match &failure.kind {
         FailureKind::Signal { name, values } => {
+            let name = tables.engine().program().types.signal_name(*name);
+            let bytes = head + name.len() + values.iter().map(|v| value_bytes(tables, *v)).sum::<usize>();
+            if bytes > room {
+                let text = format!("the values of `{name}` are too long for the reply");
+                let kind = ExceptionKind::Refused { number: ErrorNumber::ReplyTooLong as u32, text: &text };
+                put(Put::Kind(failure.call, &failure.iterations, &kind));
+                return head + text.len();
+            }
             let values: Vec<Outcome<'_>> = values
                 .iter()
                 .map(|(word, ty)| {
@@ -590,16 +654,26 @@ fn put_failure(
                     object_outcome(tables, handles, *word, most).unwrap_or(Outcome::Value(Value::Nil))
                 })
                 .collect();
-            let name = tables.engine().program().types.signal_name(*name);
             put(Put::Signal(failure.call, &failure.iterations, name, &values));
+            bytes
         }
         FailureKind::Unhandled { argument, cause } => {
             let kind = ExceptionKind::Unhandled { argument: *argument, cause: *cause };
             put(Put::Kind(failure.call, &failure.iterations, &kind));
+            head
         }
         FailureKind::Refused { number, text } => {
             let kind = ExceptionKind::Refused { number: *number as u32, text };
             put(Put::Kind(failure.call, &failure.iterations, &kind));
+            head + text.len()
         }
     }
+}
+
+/// About how many bytes a value takes in a reply.
+fn value_bytes(tables: &Tables, (word, ty): (Word, TypeId)) -> usize {
+    // SAFETY: exception values of object types are references.
+    let string = !tables.is_basic(ty) && unsafe { Table::of(word) }.info().ty == Types::STRING;
+    // SAFETY: the object is a string.
+    24 + if string { unsafe { object::text(word) }.len() } else { 0 }
 }

@@ -92,6 +92,8 @@ pub(crate) struct Scan {
     frees: Vec<Ref>,
     /// Whether it is the definition of a procedure.
     procedure: bool,
+    /// How many procedure numbers it takes: one for each PROCEDURE, misplaced ones included.
+    definitions: usize,
 }
 
 impl Scan {
@@ -110,6 +112,7 @@ impl Scan {
             procedure_numbers: Vec::new(),
             frees: Vec::new(),
             procedure: false,
+            definitions: 0,
         }
     }
 
@@ -172,7 +175,9 @@ impl Session {
                     }
                     if self.batch.dead {
                         // A limit was passed: what was collected is not run, and the rest is read and dropped.
-                        return Some(scan.offset);
+                        let at = scan.offset;
+                        self.dropped(&scan);
+                        return Some(at);
                     }
                     if matches!(command, Command::Flush { .. } | Command::Bye) {
                         let at = scan.offset;
@@ -181,6 +186,14 @@ impl Session {
                     }
                     scan.offset += used;
                     self.scan_command(cx, &mut scan, command);
+                    let futures = u64::from(scan.base) + u64::from(scan.numbers);
+                    if futures > self.limits.get(Limit::Futures) {
+                        // Found before the structure runs, not after.
+                        let at = scan.offset;
+                        self.end_batch(cx, ErrorNumber::TooManyFutures, Limit::Futures);
+                        self.dropped(&scan);
+                        return Some(at);
+                    }
                     if scan.open.is_empty() {
                         let used = scan.offset;
                         self.structure(cx, scan, &bytes[..used]);
@@ -205,7 +218,15 @@ impl Session {
         let text = format!("the batch ended inside {open}: its end marker is missing");
         let failed = self.refuse(ErrorNumber::MissingEnd, text);
         self.make(cx, (0..scan.numbers).map(|_| Future::Failed(failed)));
-        self.procedures.extend(scan.procedure.then_some(None));
+        self.dropped(&scan);
+    }
+
+    /// What remains of a structure that is not run: its procedures have their numbers, its handles are given back.
+    fn dropped(&mut self, scan: &Scan) {
+        self.undefined(scan.definitions);
+        for handle in &scan.frees {
+            self.free(*handle);
+        }
     }
 
     fn scan_command(&mut self, cx: &mut Cx, scan: &mut Scan, command: Command<'_>) {
@@ -344,6 +365,7 @@ impl Session {
             }
             Command::Procedure { name: _, params, result } => {
                 scan.procedure |= scan.open.is_empty();
+                scan.definitions += 1;
                 scan.open.push(Open::Procedure);
                 let result_number = result.map_or(u32::MAX, |t| t.0);
                 scan.content.push(head(op::PROCEDURE, params.len(), result_number, false));
@@ -469,9 +491,7 @@ impl Session {
             }
             Ok(batch) => self.run_structure(cx, &scan, &batch),
             Err((call, kind)) => {
-                if scan.procedure {
-                    self.procedures.push(None);
-                }
+                self.undefined(scan.definitions);
                 Some(self.note(Failure { call, iterations: SmallVec::new(), kind }))
             }
         };

@@ -42,6 +42,7 @@ impl std::fmt::Debug for Span {
 }
 
 #[derive(Debug)]
+#[derive(Debug)]
 struct Source {
     name: String,
     text: String,

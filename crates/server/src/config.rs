@@ -1,0 +1,189 @@
+//! Settings: defaults, then `bifrost.toml`, then `BIFROST_*`, then what the command line says.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use bifrost_session::Limits;
+use bifrost_transport::{Address, AddressError, ListenOptions, default_directory};
+use bifrost_wire::Limit;
+use figment::Figment;
+use figment::providers::{Env, Format, Serialized, Toml};
+use serde::{Deserialize, Serialize};
+
+/// The settings of a server. Sizes are in bytes.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// Where to listen, as URLs. Empty: shared memory and a unix socket in the default folder.
+    pub listen: Vec<String>,
+    /// What clients must show to be let in over TCP. Empty: one is made up and printed at the start.
+    pub token: String,
+    /// Whether TCP on a loopback address lets everybody in.
+    pub anonymous_loopback: bool,
+    /// Most sessions at a time.
+    pub sessions_max: usize,
+    /// Most bytes of all objects.
+    pub heap_bytes_max: usize,
+    /// Most bytes that one batch may allocate.
+    pub batch_heap_bytes_max: usize,
+    /// Bytes of stack for running code.
+    pub stack_bytes: usize,
+    /// Shared memory: bytes of each direction's ring, a power of two.
+    pub ring_bytes: usize,
+    /// Shared memory: the longest spin before a sleep, in microseconds. Absent: as the machine allows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spin_us_max: Option<u64>,
+    /// What each session is allowed, by the names that `welcome` announces.
+    pub limits: BTreeMap<String, u64>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        let run = bifrost_runtime::Limits::default();
+        let limits = Limits::default().iter().map(|(l, v)| (l.name().to_owned(), v)).collect();
+        Config {
+            listen: Vec::new(),
+            token: String::new(),
+            anonymous_loopback: false,
+            sessions_max: 1_000,
+            heap_bytes_max: run.heap_bytes,
+            batch_heap_bytes_max: run.batch_heap_bytes,
+            stack_bytes: run.stack_bytes,
+            ring_bytes: ListenOptions::default().ring_bytes,
+            spin_us_max: None,
+            limits,
+        }
+    }
+}
+
+/// What is wrong with the settings.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file, variable or flag has a value that does not fit, or a name that nobody knows.
+    #[error("the settings cannot be used: {0}")]
+    Settings(#[from] Box<figment::Error>),
+    /// A limit that does not exist.
+    #[error("there is no limit `{name}`; the limits are {known}")]
+    NoSuchLimit {
+        /// The name.
+        name: String,
+        /// All names.
+        known: String,
+    },
+    /// An address that is none.
+    #[error("cannot listen on `{url}`: {source}")]
+    Address {
+        /// As it was written.
+        url: String,
+        /// What is wrong with it.
+        source: AddressError,
+    },
+}
+
+impl Config {
+    /// Gathers the settings. `file` is read if it exists; `overrides` come from the command line and win.
+    ///
+    /// # Errors
+    /// [`ConfigError::Settings`], which names the file, variable or flag.
+    pub fn gather(file: &Path, overrides: impl Serialize) -> Result<Config, ConfigError> {
+        Figment::from(Serialized::defaults(Config::default()))
+            .merge(Toml::file(file))
+            // `BIFROST_LIMITS__FUEL_MAX=1000`; the names of other programs' variables are theirs.
+            .merge(Env::prefixed("BIFROST_").ignore(&["log", "url", "config", "fuzz_seconds"]).split("__"))
+            .merge(Serialized::defaults(overrides))
+            .extract()
+            .map_err(|e| ConfigError::Settings(Box::new(e)))
+    }
+
+    /// Where to listen.
+    ///
+    /// # Errors
+    /// [`ConfigError::Address`]
+    pub fn addresses(&self) -> Result<Vec<Address>, ConfigError> {
+        if self.listen.is_empty() {
+            let folder = default_directory();
+            return Ok(vec![Address::Shm(folder.join("shm")), Address::Unix(folder.join("socket"))]);
+        }
+        let parse = |url: &String| {
+            url.parse().map_err(|source| ConfigError::Address { url: url.clone(), source })
+        };
+        self.listen.iter().map(parse).collect()
+    }
+
+    /// The limits of a session.
+    ///
+    /// # Errors
+    /// [`ConfigError::NoSuchLimit`]
+    pub fn session_limits(&self) -> Result<Limits, ConfigError> {
+        let mut limits = Limits::default();
+        for (name, value) in &self.limits {
+            match Limit::ALL.iter().find(|l| l.name() == name) {
+                Some(limit) => limits.set(*limit, *value),
+                None => {
+                    let known = Limit::ALL.iter().map(|l| l.name()).collect::<Vec<_>>().join(", ");
+                    return Err(ConfigError::NoSuchLimit { name: name.clone(), known });
+                }
+            }
+        }
+        Ok(limits)
+    }
+
+    /// The limits of running code.
+    pub fn run_limits(&self) -> bifrost_runtime::Limits {
+        bifrost_runtime::Limits {
+            heap_bytes: self.heap_bytes_max,
+            batch_heap_bytes: self.batch_heap_bytes_max,
+            stack_bytes: self.stack_bytes,
+            ..bifrost_runtime::Limits::default()
+        }
+    }
+
+    /// How to listen.
+    pub fn listen_options(&self) -> ListenOptions {
+        let mut options = ListenOptions { ring_bytes: self.ring_bytes, ..ListenOptions::default() };
+        if let Some(us) = self.spin_us_max {
+            options.spin_max = Duration::from_micros(us);
+        }
+        options
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_wins_over_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("bifrost.toml");
+        std::fs::write(&file, "sessions_max = 7\nstack_bytes = 1000000\n[limits]\nfuel_max = 5\n").unwrap();
+        #[derive(Serialize)]
+        struct Flags {
+            sessions_max: usize,
+        }
+        let config = Config::gather(&file, Flags { sessions_max: 9 }).unwrap();
+        assert_eq!((config.sessions_max, config.stack_bytes), (9, 1_000_000));
+        assert_eq!(config.session_limits().unwrap().get(Limit::Fuel), 5);
+        assert_eq!(config.session_limits().unwrap().get(Limit::Depth), Limit::Depth.default_value());
+    }
+
+    #[test]
+    fn unknown_names_are_errors() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("bifrost.toml");
+        std::fs::write(&file, "sesions_max = 7\n").unwrap();
+        let error = Config::gather(&file, BTreeMap::<String, u64>::new()).unwrap_err().to_string();
+        assert!(error.contains("sesions_max"), "{error}");
+        let mut config = Config::default();
+        config.limits.insert("fule_max".into(), 1);
+        let error = config.session_limits().unwrap_err().to_string();
+        assert!(error.contains("fule_max") && error.contains("fuel_max"), "{error}");
+    }
+
+    #[test]
+    fn bad_addresses_are_named() {
+        let config = Config { listen: vec!["tcp:/x".into()], ..Config::default() };
+        assert!(config.addresses().unwrap_err().to_string().contains("`tcp:/x`"));
+    }
+}

@@ -1,0 +1,97 @@
+//! Theta files from the disk, compiled and ready to run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bifrost_engine::{Engine, LoadError, Mode};
+use bifrost_theta::{Colour, Diagnostic, Options, Sources, compile, imports, render_all};
+
+/// What a source file may have at most, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Why files do not make a program.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgramError {
+    /// A file cannot be read.
+    #[error("cannot read `{}`: {source}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// There are mistakes in the sources.
+    #[error("{}", render_all(sources, diagnostics, Colour::Plain))]
+    Theta {
+        /// The texts.
+        sources: Box<Sources>,
+        /// What is wrong with them.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// The program cannot run.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+}
+
+/// The sources of a program: the files named, and what they import.
+///
+/// Imports start at `root`, or at the folder of the first file.
+///
+/// # Errors
+/// [`ProgramError::Read`] for a named file; an import that is missing is a diagnostic of compiling.
+pub fn read(files: &[PathBuf], root: Option<&Path>) -> Result<(Sources, Options), ProgramError> {
+    let root = match (root, files.first().and_then(|f| f.parent())) {
+        (Some(root), _) => root.to_path_buf(),
+        (None, Some(folder)) => folder.to_path_buf(),
+        (None, None) => PathBuf::new(),
+    };
+    let options = Options { root: root.to_string_lossy().into_owned() };
+    let mut sources = Sources::new();
+    let mut pending = Vec::new();
+    for path in files {
+        let text = read_file(path).map_err(|source| ProgramError::Read { path: path.clone(), source })?;
+        pending.push(sources.add(path.to_string_lossy(), text));
+    }
+    while let Some(file) = pending.pop() {
+        for name in imports(&sources, file, &options) {
+            if sources.find(&name).is_none()
+                && let Ok(text) = read_file(Path::new(&name))
+            {
+                pending.push(sources.add(name, text));
+            }
+        }
+    }
+    Ok((sources, options))
+}
+
+fn read_file(path: &Path) -> std::io::Result<String> {
+    if std::fs::metadata(path)?.len() > FILE_BYTES_MAX {
+        let text = format!("the file has more than {FILE_BYTES_MAX} bytes");
+        return Err(std::io::Error::other(text));
+    }
+    let bytes = std::fs::read(path)?;
+    String::from_utf8(bytes).map_err(|e| std::io::Error::other(format!("the file is no UTF-8 text: {e}")))
+}
+
+/// Compiles files to a program that is ready to run.
+///
+/// # Errors
+/// [`ProgramError`]
+pub fn load(files: &[PathBuf], root: Option<&Path>, mode: Mode) -> Result<Arc<Engine>, ProgramError> {
+    let (sources, options) = read(files, root)?;
+    load_sources(sources, &options, mode)
+}
+
+/// Compiles texts to a program that is ready to run.
+///
+/// # Errors
+/// [`ProgramError::Theta`], [`ProgramError::Load`]
+pub fn load_sources(sources: Sources, options: &Options, mode: Mode) -> Result<Arc<Engine>, ProgramError> {
+    let compiled = compile(&sources, options);
+    match compiled.program {
+        Some(program) => Ok(Engine::new(program, mode)?),
+        None => {
+            Err(ProgramError::Theta { sources: Box::new(sources), diagnostics: compiled.diagnostics })
+        }
+    }
+}
