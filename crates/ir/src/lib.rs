@@ -15,6 +15,7 @@ pub mod builtin;
 pub mod dispatch;
 pub mod program;
 pub mod stmt;
+pub mod text;
 pub mod types;
 pub mod verify;
 

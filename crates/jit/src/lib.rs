@@ -308,7 +308,7 @@ impl Jit {
                 3,
             ));
             for (i, word) in words[1..].iter().enumerate() {
-                b.ins().stack_store(*word, slot, 8 * i as i32);
+                b.ins().stack_store(types::I64, *word, slot, 8 * i as i32);
             }
             let address = b.ins().stack_addr(types::I64, slot, 0);
             let func = b.ins().iconst(types::I64, i64::from(func.as_u32()));
@@ -322,7 +322,16 @@ impl Jit {
     }
 }
 
-const _: fn() = || {
-    fn shared<T: Send + Sync>() {}
-    shared::<Jit>();
-};
+impl bifrost_runtime::Engine for Jit {
+    fn method_stub(&self, slot: u32, arity: usize) -> Code {
+        Jit::method_stub(self, slot, arity)
+    }
+
+    fn routine_stub(&self, arity: usize) -> Code {
+        Jit::routine_stub(self, arity)
+    }
+
+    fn compile(&self, image: &Image, func: FuncId) -> Code {
+        Jit::compile(self, image, func)
+    }
+}

@@ -193,9 +193,9 @@ impl<'a> Lower<'_, 'a, '_> {
         let code = self.unit_function(name, 1 + vars.len());
         let slot = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 16, 3));
         let code = self.b.ins().func_addr(types::I64, code);
-        self.b.ins().stack_store(code, slot, 0);
+        self.b.ins().stack_store(types::I64, code, slot, 0);
         let environment = self.environment_address();
-        self.b.ins().stack_store(environment, slot, 8);
+        self.b.ins().stack_store(types::I64, environment, slot, 8);
         let closure = self.b.ins().stack_addr(types::I64, slot, 0);
         self.call(callee, args, Some((closure, &exits)));
     }

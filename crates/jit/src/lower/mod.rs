@@ -336,7 +336,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     fn load_environment(&mut self, ty: Type, word: u32) -> Value {
         let offset = word as i32 * 8;
         match self.environment {
-            Environment::Slot(slot) => self.b.ins().stack_load(ty, slot, offset),
+            Environment::Slot(slot) => self.b.ins().stack_load(types::I64, ty, slot, offset),
             Environment::Pointer(p) => self.b.ins().load(ty, MemFlagsData::trusted(), p, offset),
             Environment::None => unreachable!("shared variables only with closures"),
         }
@@ -346,7 +346,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         let offset = word as i32 * 8;
         match self.environment {
             Environment::Slot(slot) => {
-                self.b.ins().stack_store(value, slot, offset);
+                self.b.ins().stack_store(types::I64, value, slot, offset);
             }
             Environment::Pointer(p) => {
                 self.b.ins().store(MemFlagsData::trusted(), value, p, offset);

@@ -1,0 +1,55 @@
+//! The text form of programs: to read what a front end made, and to write programs by hand for tests.
+//!
+//! [`parse`] reads a file, [`print_program`] writes one, [`print_func`] and [`parse_func`] do a single function.
+//! `parse_func(print_func(f)) == f` for every verified function. Comments run from `;` to the end of the line.
+//!
+//! ```text
+//! file      = { type | class | routine | batch } .
+//! type      = "type" name [ "<" LIST( typename [ renames ] ) ] { "immutable" | "private" } { heading } "end" .
+//! class     = "class" name [ "implements" LIST(typename) ] [ "inherits" name ]
+//!             { name ":" typename | [ "private" ] "method" heading body "end" } "end" .
+//! routine   = [ "private" ] "routine" heading body "end" .
+//! batch     = ( "batch" | "procedure" ) heading [ "calls" LIST(name) ] body "end" .
+//! heading   = name "(" [ LIST( name ":" typename ) ] ")" [ ( "returns" | "yields" ) "(" LIST(typename) ")" ]
+//!             [ "signals" "(" LIST( name [ "(" LIST(typename) ")" ] ) ")" ] .
+//! body      = { "var" LIST( var ":" typename ) } { stmt [ "@" number ] } .
+//! stmt      = var ":=" operand | [ LIST(var) ":=" ] call
+//!           | var ":=" "new" class "(" [ LIST(operand) ] ")" | var ":=" "[" [ LIST(operand) ] "]"
+//!           | var ":=" "get" class "." field "(" operand ")" | "set" class "." field "(" operand "," operand ")"
+//!           | "if" operand "then" { stmt } [ "else" { stmt } ] "end"
+//!           | "while" { stmt } "test" operand "do" { stmt } "end"
+//!           | "for" [ LIST(var) ] "in" call "do" { stmt } "end"
+//!           | "break" | "continue" | ( "return" | "yield" ) values | ( "signal" | "exit" ) name values
+//!           | "except" { stmt } { ( "when" LIST(name) | "others" ) [ "(" LIST(var) ")" ] ":" { stmt } } "end" .
+//! values    = [ "(" [ LIST(operand) ] ")" ] .
+//! call      = ( typename "." name | name [ "[" LIST(typename) "]" ] | "procedure" number | "itself" )
+//!             "(" [ LIST(operand) ] ")" .
+//! operand   = var | number | real | char | string | "nil" | "true" | "false" .
+//! ```
+//!
+//! A variable is written with its name if no other of its function has that, else as `name%number`, and the receiver
+//! of a method is `self`. `real` not finite are `real%` and the sixteen digits of their bits.
+
+mod lex;
+mod parse;
+mod print;
+#[cfg(test)]
+mod tests;
+
+pub use parse::{File, ParseError, parse, parse_func};
+pub use print::{print_func, print_program};
+
+/// Words that are not names.
+const KEYWORDS: &[&str] = &[
+    "new", "get", "set", "if", "then", "else", "end", "while", "test", "do", "for", "in", "break", "continue",
+    "return", "yield", "signal", "exit", "except", "when", "others", "procedure", "itself", "nil", "true", "false",
+    "var", "method", "routine", "batch", "private", "class", "type", "real", "calls", "as", "of",
+];
+
+/// Whether a text can stand as a name.
+fn is_name(text: &str) -> bool {
+    let mut chars = text.chars();
+    chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
+        && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
+        && !KEYWORDS.contains(&text)
+}

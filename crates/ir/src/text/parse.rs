@@ -1,0 +1,838 @@
+//! Text to programs and functions.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::KEYWORDS;
+use super::lex::{Token, lex};
+use crate::builtin;
+use crate::program::{Body, Class, ClassId, Field, Program, Routine};
+use crate::stmt::{
+    Arm, ArmMatch, Block, Callee, Const, Func, FuncId, FuncKind, Operand, Site, Stmt, Var, VarDecl,
+};
+use crate::types::{Method, MethodRef, Param, SignalSig, Signature, Supertype, TypeDef, TypeId, TypeKind};
+
+/// A mistake in a text.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("line {line}: {message}")]
+pub struct ParseError {
+    /// Counting from 1.
+    pub line: u32,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl ParseError {
+    pub(super) fn new(line: u32, message: String) -> ParseError {
+        ParseError { line, message }
+    }
+}
+
+/// What a file declares.
+#[derive(Debug, Default)]
+pub struct File {
+    /// Types, classes and routines.
+    pub program: Program,
+    /// Batches and batched procedures, in order.
+    pub batches: Vec<Arc<Func>>,
+}
+
+type Result<T> = std::result::Result<T, ParseError>;
+
+/// Reads a file. What it declares is not verified.
+///
+/// # Errors
+/// The first mistake.
+pub fn parse(text: &str) -> Result<File> {
+    let tokens = lex(text)?;
+    let mut file = File::default();
+    let mut reader = Reader { tokens: &tokens, at: 0, program: &mut file.program };
+    reader.declare_names()?;
+    reader.at = 0;
+    let mut pending = Vec::new();
+    let mut batches = Vec::new();
+    while reader.peek() != &Token::End {
+        let private = reader.take_word("private");
+        match reader.word()?.as_str() {
+            "type" => reader.type_item()?,
+            "class" => reader.class_item(&mut pending)?,
+            "routine" => reader.routine_item(private, &mut pending)?,
+            "batch" | "procedure" => {
+                batches.push(reader.at);
+                let name = reader.name()?;
+                reader.heading(name)?;
+                reader.skip_body()?;
+            }
+            other => return Err(reader.error(format!("`{other}` starts no declaration"))),
+        }
+    }
+    builtin::complete(&mut reader.program.types);
+    for body in pending {
+        reader.at = body.at;
+        let func = reader.body(body.func)?;
+        reader.program.funcs[body.id] = func;
+    }
+    let mut done: Vec<Arc<Func>> = Vec::new();
+    for at in batches {
+        reader.at = at;
+        let kind = if reader.tokens[at - 1].0 == Token::Word("batch".into()) {
+            FuncKind::Batch
+        } else {
+            FuncKind::Procedure
+        };
+        let name = reader.name()?;
+        let heading = reader.heading(name)?;
+        let mut procedures = Vec::new();
+        if reader.take_word("calls") {
+            loop {
+                let name = reader.name()?;
+                let known = done.iter().find(|f| f.name == name).cloned();
+                procedures.push(known.ok_or_else(|| reader.error(format!("no procedure `{name}`")))?);
+                if !reader.take(",") {
+                    break;
+                }
+            }
+        }
+        let func = Func { procedures, ..heading.into_func(kind, None) };
+        done.push(Arc::new(reader.body(func)?));
+    }
+    file.batches = done;
+    Ok(file)
+}
+
+/// Reads one function, as [`super::print_func`] writes it. Its `procedures` are empty.
+///
+/// # Errors
+/// The first mistake.
+pub fn parse_func(program: &mut Program, text: &str) -> Result<Func> {
+    let tokens = lex(text)?;
+    let mut reader = Reader { tokens: &tokens, at: 0, program };
+    let kind = match reader.word()?.as_str() {
+        "routine" => FuncKind::Routine,
+        "method" => FuncKind::Method,
+        "batch" => FuncKind::Batch,
+        "procedure" => FuncKind::Procedure,
+        other => return Err(reader.error(format!("`{other}` starts no function"))),
+    };
+    let name = match reader.next() {
+        Token::Str(name) | Token::Word(name) => name,
+        other => return Err(reader.error(format!("{other} is no name"))),
+    };
+    let receiver = if reader.take_word("of") {
+        let (var, _) = reader.var_name()?;
+        reader.expect(":")?;
+        Some(VarDecl { name: var, ty: reader.ty()? })
+    } else {
+        None
+    };
+    let heading = reader.heading(name)?;
+    reader.body(heading.into_func(kind, receiver))
+}
+
+/// A function whose heading was read and whose body waits for the others' headings.
+struct Pending {
+    at: usize,
+    id: FuncId,
+    func: Func,
+}
+
+/// A heading, with the names of the variables that take the arguments.
+struct Heading {
+    name: String,
+    signature: Signature,
+    vars: Vec<VarDecl>,
+}
+
+impl Heading {
+    fn into_func(self, kind: FuncKind, receiver: Option<VarDecl>) -> Func {
+        Func {
+            name: self.name,
+            kind,
+            signature: self.signature,
+            vars: receiver.into_iter().chain(self.vars).collect(),
+            body: Block::default(),
+            procedures: Vec::new(),
+        }
+    }
+}
+
+struct Reader<'a> {
+    tokens: &'a [(Token, u32)],
+    at: usize,
+    program: &'a mut Program,
+}
+
+impl Reader<'_> {
+    // Tokens.
+
+    fn error(&self, message: String) -> ParseError {
+        let at = self.at.saturating_sub(1).min(self.tokens.len() - 1);
+        ParseError::new(self.tokens[at].1, message)
+    }
+
+    fn peek(&self) -> &Token {
+        self.peek_at(0)
+    }
+
+    fn peek_at(&self, ahead: usize) -> &Token {
+        self.tokens.get(self.at + ahead).map_or(&Token::End, |(t, _)| t)
+    }
+
+    fn next(&mut self) -> Token {
+        let token = self.peek().clone();
+        self.at += 1;
+        token
+    }
+
+    fn take(&mut self, mark: &str) -> bool {
+        let found = matches!(self.peek(), Token::Mark(m) if *m == mark);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, mark: &str) -> Result<()> {
+        if self.take(mark) {
+            return Ok(());
+        }
+        let found = self.next();
+        Err(self.error(format!("`{mark}` expected, {found} found")))
+    }
+
+    fn is_word(&self, word: &str) -> bool {
+        matches!(self.peek(), Token::Word(w) if w == word)
+    }
+
+    fn take_word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect_word(&mut self, word: &str) -> Result<()> {
+        if self.take_word(word) {
+            return Ok(());
+        }
+        let found = self.next();
+        Err(self.error(format!("`{word}` expected, {found} found")))
+    }
+
+    fn word(&mut self) -> Result<String> {
+        match self.next() {
+            Token::Word(w) => Ok(w),
+            other => Err(self.error(format!("{other} is no word"))),
+        }
+    }
+
+    fn name(&mut self) -> Result<String> {
+        let word = self.word()?;
+        if KEYWORDS.contains(&word.as_str()) || word.contains('%') {
+            return Err(self.error(format!("`{word}` is no name")));
+        }
+        Ok(word)
+    }
+
+    fn list<T>(&mut self, end: &str, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.take(end) {
+            if !items.is_empty() {
+                self.expect(",")?;
+            }
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    // Declarations.
+
+    /// First pass: makes the types of all names, so that headings can name them in any order.
+    fn declare_names(&mut self) -> Result<()> {
+        while self.peek() != &Token::End {
+            let word = match self.next() {
+                Token::Word(w) => w,
+                _ => continue,
+            };
+            let class = match word.as_str() {
+                "type" => false,
+                "class" => true,
+                _ => continue,
+            };
+            let name = self.name()?;
+            if self.program.types.find(&name).is_some() {
+                return Err(self.error(format!("`{name}` is declared twice")));
+            }
+            let kind = if class {
+                TypeKind::Class(ClassId::from_u32(self.program.classes.len() as u32))
+            } else {
+                TypeKind::Object
+            };
+            let ty = self.program.types.add(TypeDef {
+                name: name.clone(),
+                kind,
+                supertypes: Vec::new(),
+                methods: Default::default(),
+                immutable: false,
+                public: !class,
+                doc: String::new(),
+            });
+            if class {
+                self.program.classes.push(Class {
+                    name,
+                    ty,
+                    superclass: None,
+                    fields: Vec::new(),
+                    bodies: Vec::new(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn ty(&mut self) -> Result<TypeId> {
+        let name = self.word()?;
+        if self.take("[") {
+            let element = self.ty()?;
+            self.expect("]")?;
+            let kind = match name.as_str() {
+                "array" => TypeKind::Array(element),
+                "sequence" => TypeKind::Sequence(element),
+                "list" => TypeKind::List(element),
+                "cell" => TypeKind::Cell(element),
+                _ => return Err(self.error(format!("`{name}` is no generic type"))),
+            };
+            return Ok(self.program.types.instance(kind));
+        }
+        self.program.types.find(&name).ok_or_else(|| self.error(format!("there is no type `{name}`")))
+    }
+
+    fn types_in_parens(&mut self) -> Result<Vec<TypeId>> {
+        self.expect("(")?;
+        self.list(")", Self::ty)
+    }
+
+    /// The heading behind its name.
+    fn heading(&mut self, name: String) -> Result<Heading> {
+        self.expect("(")?;
+        let both = self.list(")", |this| {
+            let stated = match this.peek() {
+                Token::Str(s) => Some(s.clone()),
+                _ => None,
+            };
+            if stated.is_some() {
+                this.at += 1;
+                this.expect_word("as")?;
+            }
+            let (var, _) = this.var_name()?;
+            this.expect(":")?;
+            let ty = this.ty()?;
+            Ok((Param { name: stated.unwrap_or_else(|| var.clone()), ty }, VarDecl { name: var, ty }))
+        })?;
+        let (params, vars) = both.into_iter().unzip();
+        let mut signature = Signature { params, ..Signature::default() };
+        loop {
+            if self.take_word("returns") {
+                signature.results = self.types_in_parens()?;
+            } else if self.take_word("yields") {
+                signature.yields = Some(self.types_in_parens()?);
+            } else if self.take_word("signals") {
+                self.expect("(")?;
+                signature.signals = self.list(")", |this| {
+                    let name = this.word()?;
+                    let name = this.program.types.signal(&name);
+                    let values =
+                        if matches!(this.peek(), Token::Mark("(")) { this.types_in_parens()? } else { Vec::new() };
+                    Ok(SignalSig { name, values })
+                })?;
+            } else {
+                return Ok(Heading { name, signature, vars });
+            }
+        }
+    }
+
+    fn type_item(&mut self) -> Result<()> {
+        let ty = self.ty()?;
+        if self.take("<") {
+            loop {
+                let up = self.ty()?;
+                let renames = if self.take("{") {
+                    self.list("}", |this| {
+                        let new = this.name()?;
+                        this.expect_word("for")?;
+                        Ok((new, this.name()?))
+                    })?
+                } else {
+                    Vec::new()
+                };
+                self.inherit_type(ty, up, &renames);
+                self.program.types.def_mut(ty).supertypes.push(Supertype { ty: up, renames });
+                if !self.take(",") {
+                    break;
+                }
+            }
+        }
+        loop {
+            if self.take_word("immutable") {
+                self.program.types.def_mut(ty).immutable = true;
+            } else if self.take_word("private") {
+                self.program.types.def_mut(ty).public = false;
+            } else {
+                break;
+            }
+        }
+        while !self.take_word("end") {
+            let name = self.name()?;
+            let heading = self.heading(name)?;
+            self.add_method(ty, &heading.name, heading.signature, true);
+        }
+        Ok(())
+    }
+
+    /// Takes over the methods of a supertype.
+    fn inherit_type(&mut self, ty: TypeId, up: TypeId, renames: &[(String, String)]) {
+        let methods = self.program.types.def(up).methods.clone();
+        for (method, m) in methods.iter() {
+            let name = renames.iter().find(|(_, old)| *old == m.name).map_or(&m.name, |(new, _)| new);
+            let known = self.add_method(ty, name, m.signature.clone(), true);
+            self.program.types.def_mut(ty).methods[known.method].stands_for.push(MethodRef { ty: up, method });
+        }
+    }
+
+    /// Adds a method, or restates it.
+    fn add_method(&mut self, ty: TypeId, name: &str, signature: Signature, public: bool) -> MethodRef {
+        if let Some(known) = self.program.types.find_method(ty, name) {
+            self.program.types.def_mut(ty).methods[known.method].signature = signature;
+            return known;
+        }
+        let method = self.program.types.def_mut(ty).methods.push(Method {
+            name: name.to_owned(),
+            signature,
+            stands_for: Vec::new(),
+            doc: String::new(),
+            builtin: None,
+            public,
+        });
+        MethodRef { ty, method }
+    }
+
+    fn class_item(&mut self, pending: &mut Vec<Pending>) -> Result<()> {
+        let ty = self.ty()?;
+        let TypeKind::Class(id) = self.program.types.kind(ty) else {
+            return Err(self.error("no class".to_owned()));
+        };
+        let mut implemented = Vec::new();
+        if self.take_word("implements") {
+            loop {
+                implemented.push(self.ty()?);
+                if !self.take(",") {
+                    break;
+                }
+            }
+        }
+        if self.take_word("inherits") {
+            let name = self.name()?;
+            let up = self.program.find_class(&name).filter(|up| *up < id);
+            let up = up.ok_or_else(|| self.error(format!("there is no class `{name}` above")))?;
+            let (up_ty, fields, bodies) = {
+                let c = &self.program.classes[up];
+                (c.ty, c.fields.clone(), c.bodies.clone())
+            };
+            let methods = self.program.types.def(up_ty).methods.clone();
+            for (method, mut m) in methods.into_iter() {
+                m.stands_for = vec![MethodRef { ty: up_ty, method }];
+                self.program.types.def_mut(ty).methods.push(m);
+            }
+            let class = &mut self.program.classes[id];
+            (class.superclass, class.fields, class.bodies) = (Some(up), fields, bodies);
+        }
+        while !self.take_word("end") {
+            let private = self.take_word("private");
+            if !self.take_word("method") {
+                let name = self.name()?;
+                self.expect(":")?;
+                let ty = self.ty()?;
+                self.program.classes[id].fields.push(Field { name, ty });
+                continue;
+            }
+            let name = self.name()?;
+            let mut heading = self.heading(name.clone())?;
+            let m = self.add_method(ty, &name, heading.signature.clone(), !private);
+            heading.name = format!("{}.{name}", self.program.types.name(ty));
+            let func = heading.into_func(FuncKind::Method, Some(VarDecl { name: "self".into(), ty }));
+            let body = self.program.funcs.push(func.clone());
+            pending.push(Pending { at: self.at, id: body, func });
+            let bodies = &mut self.program.classes[id].bodies;
+            match bodies.get_mut(m.method.as_u32() as usize) {
+                Some(inherited) => *inherited = body,
+                None => bodies.push(body),
+            }
+            self.skip_body()?;
+        }
+        for up in implemented {
+            let methods = self.program.types.def(up).methods.clone();
+            for (method, m) in methods.iter() {
+                let Some(own) = self.program.types.find_method(ty, &m.name) else {
+                    let class = self.program.types.name(ty);
+                    return Err(self.error(format!("`{class}` lacks `{}`", m.name)));
+                };
+                let own = &mut self.program.types.def_mut(ty).methods[own.method];
+                own.stands_for.push(MethodRef { ty: up, method });
+            }
+            self.program.types.def_mut(ty).supertypes.push(Supertype { ty: up, renames: Vec::new() });
+        }
+        Ok(())
+    }
+
+    fn routine_item(&mut self, private: bool, pending: &mut Vec<Pending>) -> Result<()> {
+        let name = match self.next() {
+            Token::Str(name) | Token::Word(name) => name,
+            other => return Err(self.error(format!("{other} is no name"))),
+        };
+        let heading = self.heading(name.clone())?;
+        let signature = heading.signature.clone();
+        let func = heading.into_func(FuncKind::Routine, None);
+        let id = self.program.funcs.push(func.clone());
+        pending.push(Pending { at: self.at, id, func });
+        self.program.add_routine(Routine {
+            name,
+            signature,
+            body: Body::Func(id),
+            native: String::new(),
+            type_args: Vec::new(),
+            public: !private,
+            doc: String::new(),
+        });
+        self.skip_body()
+    }
+
+    /// Skips to behind the `end` of a body.
+    fn skip_body(&mut self) -> Result<()> {
+        let mut depth = 1;
+        while depth > 0 {
+            match self.next() {
+                Token::Word(w) => match w.as_str() {
+                    "if" | "while" | "for" | "except" => depth += 1,
+                    "end" => depth -= 1,
+                    _ => {}
+                },
+                Token::End => return Err(self.error("`end` is missing".to_owned())),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    // Bodies.
+
+    /// Reads a variable as it is declared: its name, and how it is written.
+    fn var_name(&mut self) -> Result<(String, String)> {
+        let word = self.word()?;
+        if KEYWORDS.contains(&word.as_str()) {
+            return Err(self.error(format!("`{word}` is no name")));
+        }
+        let name = word.split('%').next().unwrap_or_default().to_owned();
+        Ok((name, word))
+    }
+
+    fn body(&mut self, mut func: Func) -> Result<Func> {
+        let mut vars: HashMap<String, Var> = HashMap::new();
+        for (var, decl) in func.vars.iter() {
+            vars.insert(decl.name.clone(), var);
+            vars.insert(format!("{}%{}", decl.name, var.as_u32()), var);
+        }
+        while self.take_word("var") {
+            loop {
+                let (name, written) = self.var_name()?;
+                self.expect(":")?;
+                let ty = self.ty()?;
+                let var = func.vars.push(VarDecl { name: name.clone(), ty });
+                vars.insert(written, var);
+                vars.insert(format!("{name}%{}", var.as_u32()), var);
+                if !self.take(",") {
+                    break;
+                }
+            }
+        }
+        let mut body = Bodies { reader: self, vars: &vars, depth: 0 };
+        func.body = body.block()?;
+        self.expect_word("end")?;
+        Ok(func)
+    }
+}
+
+/// How deep a text may nest blocks: deeper than the verifier accepts, so that its rule can be tested.
+const DEPTH_MAX: usize = 400;
+
+struct Bodies<'r, 'a, 'v> {
+    reader: &'r mut Reader<'a>,
+    vars: &'v HashMap<String, Var>,
+    depth: usize,
+}
+
+impl Bodies<'_, '_, '_> {
+    /// Statements up to a word that ends a block.
+    fn block(&mut self) -> Result<Block> {
+        if self.depth >= DEPTH_MAX {
+            return Err(self.reader.error("too deep".to_owned()));
+        }
+        self.depth += 1;
+        let mut block = Block::default();
+        while !["end", "else", "test", "when", "others"].iter().any(|w| self.reader.is_word(w)) {
+            if self.reader.peek() == &Token::End {
+                self.reader.at += 1;
+                return Err(self.reader.error("`end` is missing".to_owned()));
+            }
+            let mut stmt = self.stmt()?;
+            if self.reader.take("@") {
+                let number = self.number()?;
+                if let Stmt::Call { site, .. } | Stmt::New { site, .. } | Stmt::NewSequence { site, .. } = &mut stmt {
+                    *site = Site(number);
+                }
+            }
+            block.0.push(stmt);
+        }
+        self.depth -= 1;
+        Ok(block)
+    }
+
+    fn number(&mut self) -> Result<u32> {
+        match self.reader.next() {
+            Token::Int(n) if u32::try_from(n).is_ok() => Ok(n as u32),
+            other => Err(self.reader.error(format!("{other} is no number here"))),
+        }
+    }
+
+    fn var(&mut self) -> Result<Var> {
+        let name = self.reader.word()?;
+        self.vars.get(&name).copied().ok_or_else(|| self.reader.error(format!("there is no variable `{name}`")))
+    }
+
+    fn operand(&mut self) -> Result<Operand> {
+        let c = match self.reader.peek().clone() {
+            Token::Int(n) => Const::Int(n),
+            Token::Real(bits) => Const::Real(bits),
+            Token::Char(c) => Const::Char(c),
+            Token::Str(s) => Const::Str(self.reader.program.literal(&s)),
+            Token::Word(w) if w == "nil" => Const::Nil,
+            Token::Word(w) if w == "true" || w == "false" => Const::Bool(w == "true"),
+            _ => return Ok(self.var()?.into()),
+        };
+        self.reader.at += 1;
+        Ok(c.into())
+    }
+
+    fn operands(&mut self, end: &str) -> Result<Vec<Operand>> {
+        let mut items = Vec::new();
+        while !self.reader.take(end) {
+            if !items.is_empty() {
+                self.reader.expect(",")?;
+            }
+            items.push(self.operand()?);
+        }
+        Ok(items)
+    }
+
+    fn values(&mut self) -> Result<SmallVec<[Operand; 1]>> {
+        if self.reader.take("(") { Ok(self.operands(")")?.into()) } else { Ok(SmallVec::new()) }
+    }
+
+    fn vars_until(&mut self, end: &str) -> Result<SmallVec<[Var; 1]>> {
+        let mut vars = SmallVec::new();
+        while !self.reader.take_word(end) && !self.reader.take(end) {
+            if !vars.is_empty() {
+                self.reader.expect(",")?;
+            }
+            vars.push(self.var()?);
+        }
+        Ok(vars)
+    }
+
+    fn call(&mut self) -> Result<(Callee, SmallVec<[Operand; 3]>)> {
+        let callee = self.callee()?;
+        self.reader.expect("(")?;
+        Ok((callee, self.operands(")")?.into()))
+    }
+
+    fn callee(&mut self) -> Result<Callee> {
+        if self.reader.take_word("itself") {
+            return Ok(Callee::Itself);
+        }
+        if self.reader.take_word("procedure") {
+            return Ok(Callee::Procedure(self.number()?));
+        }
+        let start = self.reader.at;
+        let name = match self.reader.next() {
+            Token::Word(w) | Token::Str(w) => w,
+            other => return Err(self.reader.error(format!("{other} starts no statement"))),
+        };
+        let arguments = if self.reader.take("[") {
+            self.reader.list("]", Reader::ty)?
+        } else {
+            Vec::new()
+        };
+        if self.reader.take(".") {
+            let end = self.reader.at;
+            self.reader.at = start;
+            let ty = self.reader.ty()?;
+            self.reader.at = end;
+            let method = self.reader.word()?;
+            let types = &self.reader.program.types;
+            let m = types.find_method(ty, &method);
+            let message = || format!("`{}` has no method `{method}`", types.name(ty));
+            return m.map(Callee::Method).ok_or_else(|| self.reader.error(message()));
+        }
+        if let Some(row) = builtin::find_routine(&name) {
+            let fits = arguments.len() == usize::from(row.generic);
+            if !fits {
+                return Err(self.reader.error(format!("wrong type arguments of `{name}`")));
+            }
+            return Ok(Callee::Routine(builtin::instantiate(self.reader.program, row, &arguments)));
+        }
+        let routine = self.reader.program.find_routine(&name);
+        routine.map(Callee::Routine).ok_or_else(|| self.reader.error(format!("there is no routine `{name}`")))
+    }
+
+    fn class(&mut self) -> Result<ClassId> {
+        let name = self.reader.name()?;
+        let class = self.reader.program.find_class(&name);
+        class.ok_or_else(|| self.reader.error(format!("there is no class `{name}`")))
+    }
+
+    fn field(&mut self) -> Result<(ClassId, u32)> {
+        let class = self.class()?;
+        self.reader.expect(".")?;
+        let field = match self.reader.next() {
+            Token::Int(n) if u32::try_from(n).is_ok() => n as u32,
+            Token::Word(name) => {
+                let fields = &self.reader.program.classes[class].fields;
+                let found = fields.iter().position(|f| f.name == name);
+                found.ok_or_else(|| self.reader.error(format!("there is no field `{name}`")))? as u32
+            }
+            other => return Err(self.reader.error(format!("{other} is no field"))),
+        };
+        self.reader.expect("(")?;
+        Ok((class, field))
+    }
+
+    fn stmt(&mut self) -> Result<Stmt> {
+        let word = match self.reader.peek() {
+            Token::Word(w) => w.clone(),
+            _ => String::new(),
+        };
+        let known = match word.as_str() {
+            "set" | "if" | "while" | "for" | "break" | "continue" | "return" | "yield" | "signal" | "exit"
+            | "except" => {
+                self.reader.at += 1;
+                word.as_str()
+            }
+            _ => return self.assignment_or_call(),
+        };
+        Ok(match known {
+            "set" => {
+                let (class, field) = self.field()?;
+                let operands = self.operands(")")?;
+                let [object, value] = operands[..] else {
+                    return Err(self.reader.error("`set` takes the object and the value".to_owned()));
+                };
+                Stmt::Set { object, class, field, value }
+            }
+            "if" => {
+                let test = self.operand()?;
+                self.reader.expect_word("then")?;
+                let then = self.block()?;
+                let otherwise =
+                    if self.reader.take_word("else") { self.block()? } else { Block::default() };
+                self.reader.expect_word("end")?;
+                Stmt::If { test, then, otherwise }
+            }
+            "while" => {
+                let cond = self.block()?;
+                self.reader.expect_word("test")?;
+                let test = self.operand()?;
+                self.reader.expect_word("do")?;
+                let body = self.block()?;
+                self.reader.expect_word("end")?;
+                Stmt::While { cond, test, body }
+            }
+            "for" => {
+                let vars = self.vars_until("in")?;
+                let (callee, args) = self.call()?;
+                self.reader.expect_word("do")?;
+                let site = if self.reader.take("@") { Site(self.number()?) } else { Site(0) };
+                let body = self.block()?;
+                self.reader.expect_word("end")?;
+                Stmt::ForEach { callee, args, vars, body, site }
+            }
+            "break" => Stmt::Break,
+            "continue" => Stmt::Continue,
+            "return" => Stmt::Return(self.values()?),
+            "yield" => Stmt::Yield(self.values()?),
+            "signal" | "exit" => {
+                let name = self.reader.word()?;
+                let signal = self.reader.program.types.signal(&name);
+                let values = self.values()?;
+                if known == "signal" { Stmt::Signal { signal, values } } else { Stmt::Exit { signal, values } }
+            }
+            _ => self.except()?,
+        })
+    }
+
+    fn except(&mut self) -> Result<Stmt> {
+        let body = self.block()?;
+        let mut arms = Vec::new();
+        while !self.reader.take_word("end") {
+            let takes = if self.reader.take_word("others") {
+                ArmMatch::Others
+            } else {
+                self.reader.expect_word("when")?;
+                let mut names = SmallVec::new();
+                loop {
+                    let name = self.reader.word()?;
+                    names.push(self.reader.program.types.signal(&name));
+                    if !self.reader.take(",") {
+                        break;
+                    }
+                }
+                ArmMatch::Named(names)
+            };
+            let vars = if self.reader.take("(") { self.vars_until(")")? } else { SmallVec::new() };
+            self.reader.expect(":")?;
+            arms.push(Arm { takes, vars, body: self.block()? });
+        }
+        Ok(Stmt::Except { body, arms })
+    }
+
+    fn assignment_or_call(&mut self) -> Result<Stmt> {
+        let assigned = matches!(self.reader.peek_at(1), Token::Mark("," | ":="));
+        if !assigned {
+            let (callee, args) = self.call()?;
+            return Ok(Stmt::Call { callee, args, dsts: SmallVec::new(), site: Site(0) });
+        }
+        let dsts = self.vars_until(":=")?;
+        let first = dsts[0];
+        if self.reader.take_word("new") {
+            let class = self.class()?;
+            self.reader.expect("(")?;
+            return Ok(Stmt::New { dst: first, class, fields: self.operands(")")?, site: Site(0) });
+        }
+        if self.reader.take_word("get") {
+            let (class, field) = self.field()?;
+            let object = self.operand()?;
+            self.reader.expect(")")?;
+            return Ok(Stmt::Get { dst: first, object, class, field });
+        }
+        if self.reader.take("[") {
+            return Ok(Stmt::NewSequence { dst: first, elements: self.operands("]")?, site: Site(0) });
+        }
+        let call = match self.reader.peek() {
+            Token::Word(w) if w == "itself" || w == "procedure" => true,
+            Token::Word(_) | Token::Str(_) => matches!(self.reader.peek_at(1), Token::Mark("(" | "." | "[")),
+            _ => false,
+        };
+        if call {
+            let (callee, args) = self.call()?;
+            return Ok(Stmt::Call { callee, args, dsts, site: Site(0) });
+        }
+        Ok(Stmt::Let { dst: first, src: self.operand()? })
+    }
+}
