@@ -1,1 +1,57 @@
-//! The Rust veneer: recording, futures, promises, control structures
+//! The Rust veneer: what a client program is linked with.
+//!
+//! A program calls generated stubs. Each call is *recorded*: it appends a command to the batch and returns
+//! at once, with a stub for the result, which can be the receiver or an argument of the next call.
+//! Nothing crosses until a value is [claimed](Promise::claim) or the session is
+//! [flushed](Session::flush); then the whole batch crosses once.
+//!
+//! Read [`Session`] first, then [`Promise`]. Loops and conditions cross too: [`Session::while_`],
+//! [`Session::if_`], [`Session::foreach`], [`Session::except`], [`Session::procedure`], with
+//! [`Cell`] for what changes inside them.
+//!
+//! ```text
+//! session      open, flush, close; what the server said about itself
+//! state        the batch, futures (VF), handles (VH), slots: all that recording touches
+//! call         recording one call: its receiver, its arguments, its results
+//! promise      futures for values: claim, operators
+//! control      batched control structures
+//! cell, procedure, iter
+//! error        what can go wrong, as values
+//! stubs        what generated code says about itself; numbers when client and server differ
+//! connection   bytes in and out
+//! ```
+//!
+//! Invariants: a recorded call allocates nothing once the tables have grown; user code never runs while
+//! the state is borrowed; a structure is sent whole or not at all. Nothing here panics: misuse that
+//! types do not catch is an error value where it is claimed, in [`Session::flush`], and in the history.
+//!
+//! A session belongs to one thread. Implements Bogle and Liskov 1994 (3.1, 5, 7) and Zondervan 1995
+//! (4, 5). Departs from them in that promises and values share one stub for each method (an
+//! argument takes either), and that control structures take closures, so that an END cannot be forgotten.
+
+#![forbid(unsafe_code)]
+
+mod call;
+mod cell;
+mod connection;
+mod control;
+mod error;
+mod iter;
+mod procedure;
+mod promise;
+mod session;
+mod state;
+mod stubs;
+
+pub use call::{Argument, Call, Element, IntoArg, IntoArgs, Numbered, Reference, Results, Stub};
+pub use cell::Cell;
+pub use connection::{Connection, ConnectionError};
+pub use control::{Except, If, Test};
+pub use error::{CallName, Closed, ConnectError, Error, ErrorValue, Exception, Misuse};
+pub use iter::{Iter, Yields};
+pub use procedure::{Params, Procedure};
+pub use promise::{Promise, Value};
+pub use session::{Builder, Counters, Session};
+pub use stubs::{BasicNumbers, CellNumbers, Object, Stubs};
+
+pub use bifrost_wire as wire;

@@ -1,1 +1,64 @@
-//! Stubs for client languages from one description of the types
+//! Stubs for client languages from one description of the types.
+//!
+//! [`generate`] turns an [`Interface`] into the files of a veneer: a stub for each type with a method for each
+//! method, a function for each routine, and a constant with the interface's digest and numbers.
+//! Nothing is read or written here; the caller has the files.
+//!
+//! A language is a template and a [`Naming`]: how names and types of Theta are spelled. The template says
+//! everything else. What all languages share (which types get a stub, which supertypes a type has in all, the
+//! numbers) is in [`model`].
+
+mod model;
+mod naming;
+mod rust;
+
+use bifrost_wire::Interface;
+
+pub use model::Model;
+pub use naming::Naming;
+
+/// A language that stubs can be generated for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum Lang {
+    /// One module for the crate `bifrost-veneer`.
+    Rust,
+}
+
+impl Lang {
+    /// All languages.
+    pub const ALL: &[Lang] = &[Lang::Rust];
+
+    /// As the command line names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lang::Rust => "rust",
+        }
+    }
+
+    /// The language of that name.
+    pub fn from_name(name: &str) -> Option<Lang> {
+        Lang::ALL.iter().copied().find(|l| l.name() == name)
+    }
+}
+
+/// Why no stubs could be generated.
+#[derive(Debug, thiserror::Error)]
+pub enum GenerateError {
+    /// A template failed: a mistake of this crate.
+    #[error("the template of the stubs failed: {0}")]
+    Template(#[from] minijinja::Error),
+    /// The interface lacks a basic type.
+    #[error("the interface has no type `{0}`")]
+    NoBasicType(&'static str),
+}
+
+/// The files of a veneer: their paths, relative to where stubs go, and their texts. Equal interfaces give
+/// equal texts.
+///
+/// # Errors
+/// See [`GenerateError`].
+pub fn generate(interface: &Interface, language: Lang) -> Result<Vec<(String, String)>, GenerateError> {
+    match language {
+        Lang::Rust => rust::generate(interface),
+    }
+}

@@ -26,6 +26,7 @@ pub mod ids;
 pub mod interface;
 pub mod limit;
 pub mod op;
+pub mod operator;
 pub mod reply;
 pub mod value;
 mod word;
@@ -33,8 +34,9 @@ mod word;
 pub use command::{Command, Decoded, Hello, decode};
 pub use error::{DecodeError, ErrorNumber, Scope};
 pub use ids::{MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
-pub use interface::Interface;
+pub use interface::{Interface, InterfaceError};
 pub use limit::Limit;
+pub use operator::Operator;
 pub use reply::{DecodedReply, Exception, ExceptionKind, Outcome, Reply, decode_reply};
 pub use value::{Arg, Args, Value};
 

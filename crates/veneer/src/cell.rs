@@ -1,0 +1,83 @@
+//! Cells: assignment inside batched loops.
+
+use std::marker::PhantomData;
+
+use crate::call::{Argument, Element, IntoArg, Numbered, Reference, Stub};
+use crate::promise::Promise;
+use crate::stubs::CellNumbers;
+
+/// An object of the server that stores one value (Zondervan 1995, 5.2.6).
+pub struct Cell<T> {
+    stub: Stub,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Cell<T> {
+    fn clone(&self) -> Self {
+        Cell { stub: self.stub.clone(), element: PhantomData }
+    }
+}
+
+impl<T> std::fmt::Debug for Cell<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Cell({:?})", self.stub)
+    }
+}
+
+impl<T: Element> Cell<T> {
+    fn numbers(&self) -> CellNumbers {
+        T::cell(&Numbered(&self.stub.core.state.borrow().numbers))
+    }
+
+    /// Stores a value.
+    #[track_caller]
+    pub fn put(&self, value: impl IntoArg<T>) -> Promise<()> {
+        self.stub.call(self.numbers().put, 1).arg(&value).done()
+    }
+
+    /// The value stored last; `not_possible` if there is none.
+    #[track_caller]
+    pub fn get(&self) -> T::Future {
+        self.stub.call(self.numbers().get, 0).done()
+    }
+
+    /// Whether a value has been stored.
+    #[track_caller]
+    pub fn full(&self) -> Promise<bool> {
+        self.stub.call(self.numbers().full, 0).done()
+    }
+}
+
+impl<T: Element> Reference for Cell<T> {
+    fn from_stub(stub: Stub) -> Self {
+        Cell { stub, element: PhantomData }
+    }
+
+    fn stub(&self) -> &Stub {
+        &self.stub
+    }
+}
+
+impl<T: Element> Element for Cell<T> {
+    type Future = Cell<T>;
+
+    fn ty(numbers: &Numbered<'_>) -> u32 {
+        T::cell(numbers).ty
+    }
+
+    fn cell(_: &Numbered<'_>) -> CellNumbers {
+        CellNumbers::NONE
+    }
+}
+
+impl<T: Element> IntoArg<Cell<T>> for &Cell<T> {
+    fn argument(&self) -> Argument<'_> {
+        Argument::Stub(&self.stub)
+    }
+}
+
+impl<T: Element> IntoArg<Cell<T>> for Cell<T> {
+    fn argument(&self) -> Argument<'_> {
+        Argument::Stub(&self.stub)
+    }
+}

@@ -1,0 +1,272 @@
+//! What can go wrong, as values.
+
+use std::fmt;
+use std::panic::Location;
+use std::rc::Rc;
+
+use bifrost_wire::{DecodeError, ErrorNumber, InterfaceError};
+
+use crate::connection::ConnectionError;
+
+/// Why a stub has no result. Cheap to clone.
+#[derive(Clone, Debug)]
+pub enum Error {
+    /// The call signalled an exception.
+    Signal {
+        /// The exception's name.
+        name: Rc<str>,
+        /// Its values.
+        values: Rc<[ErrorValue]>,
+        /// The call.
+        call: CallName,
+    },
+    /// The call was not run, because an argument is the result of a call that failed.
+    Unhandled {
+        /// Which argument: 0 is the receiver, the arguments count from 1.
+        argument: u32,
+        /// What went wrong with it; absent if that was in an earlier batch.
+        cause: Option<Rc<Error>>,
+        /// The call.
+        call: CallName,
+    },
+    /// The server refused the call, or the structure around it.
+    Refused {
+        /// The number; see `docs/spec/wire.md`.
+        number: u32,
+        /// What was wrong.
+        text: Rc<str>,
+        /// The call.
+        call: CallName,
+    },
+    /// The call was not reached: something before it ended the batch.
+    NotReached {
+        /// The call.
+        call: CallName,
+    },
+    /// The stub was used in a way that makes no sense. Nothing was sent.
+    Misuse(Misuse),
+    /// The server does not have the method, or has it with another heading.
+    Missing {
+        /// The method or routine.
+        name: Rc<str>,
+    },
+    /// The connection is gone, and with it the session: all its stubs say so from now on.
+    Closed(Rc<Closed>),
+}
+
+/// Why a session ended.
+#[derive(Debug, thiserror::Error)]
+pub enum Closed {
+    /// The client closed it.
+    #[error("the session was closed")]
+    ByClient,
+    /// The bytes stopped.
+    #[error("{0}")]
+    Connection(#[from] ConnectionError),
+    /// The server ended it.
+    #[error("the server ended the session: {text} (error {number})")]
+    ByServer {
+        /// The number; see `docs/spec/wire.md`.
+        number: u32,
+        /// Which command of the session is to blame, from 1; 0 for none.
+        position: u64,
+        /// What was wrong.
+        text: String,
+    },
+    /// What came is no reply.
+    #[error("the server's reply cannot be read: {0}")]
+    BadReply(#[from] DecodeError),
+    /// What came is not the reply to what was asked.
+    #[error("the server answered something else: {0}")]
+    WrongReply(&'static str),
+}
+
+/// How a stub can be misused. The call, or the whole outermost structure around it, was not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Misuse {
+    /// A claim or flush where the batch cannot end.
+    #[error("a value cannot be claimed inside an open structure")]
+    OpenStructure,
+    /// The stub was made inside a structure that has ended.
+    #[error("the stub was made inside a structure that has ended; carry the value out in a cell")]
+    OutOfScope,
+    /// The stub belongs to another session.
+    #[error("the stub belongs to another session")]
+    OtherSession,
+    /// The session was connected with other generated stubs.
+    #[error("the session was connected for another interface")]
+    OtherInterface,
+    /// `else_` or a handler does not follow its structure directly.
+    #[error("`else_`, `when` and `others` must follow their structure directly")]
+    NotAdjacent,
+    /// `break_` or `continue_` outside a loop.
+    #[error("`break_` and `continue_` belong inside a loop")]
+    NoLoop,
+    /// `return_` outside a procedure.
+    #[error("`return_` belongs inside a procedure")]
+    NoProcedure,
+    /// A procedure defined inside another structure.
+    #[error("a procedure cannot be defined inside a structure")]
+    NestedProcedure,
+    /// A closure of the structure panicked.
+    #[error("the structure was abandoned by a panic")]
+    Abandoned,
+    /// A structure is longer than a batch may be.
+    #[error("the structure is longer than the server accepts as one batch")]
+    TooLong,
+    /// Structures are nested deeper than the server accepts.
+    #[error("structures are nested deeper than the server accepts")]
+    TooDeep,
+}
+
+/// A call, for messages.
+#[derive(Clone, Debug)]
+pub struct CallName {
+    /// `DataBase.fetch`; `?` when it is not known.
+    pub name: Rc<str>,
+    /// Its number in its batch, from 1.
+    pub number: u32,
+    /// Where the program made it; absent for calls that are not known.
+    pub location: Option<&'static Location<'static>>,
+    /// In which round of each loop around it, outermost first; empty outside loops.
+    pub rounds: Rc<[u32]>,
+}
+
+impl fmt::Display for CallName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if let Some(l) = self.location {
+            write!(f, " at {}:{}", l.file(), l.line())?;
+        }
+        match &*self.rounds {
+            [] => Ok(()),
+            [one] => write!(f, ", round {one}"),
+            many => write!(f, ", rounds {many:?}"),
+        }
+    }
+}
+
+/// A value of an exception.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ErrorValue {
+    /// Nil.
+    Nil,
+    /// A truth value.
+    Bool(bool),
+    /// An integer.
+    Int(i64),
+    /// A floating-point number.
+    Real(f64),
+    /// A character.
+    Char(char),
+    /// A text.
+    Str(Rc<str>),
+    /// An object, which is not kept.
+    Object,
+}
+
+impl fmt::Display for ErrorValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ErrorValue::Nil => f.write_str("nil"),
+            ErrorValue::Bool(b) => write!(f, "{b}"),
+            ErrorValue::Int(i) => write!(f, "{i}"),
+            ErrorValue::Real(r) => write!(f, "{r:?}"),
+            ErrorValue::Char(c) => write!(f, "{c:?}"),
+            ErrorValue::Str(s) => write!(f, "{s:?}"),
+            ErrorValue::Object => f.write_str("an object"),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Signal { name, values, call } => {
+                write!(f, "{call} signalled {name}")?;
+                if values.is_empty() {
+                    return Ok(());
+                }
+                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+                write!(f, "({})", values.join(", "))
+            }
+            Error::Unhandled { argument, cause, call } => {
+                match argument {
+                    0 => write!(f, "{call} was not run because its receiver failed")?,
+                    n => write!(f, "{call} was not run because its argument {n} failed")?,
+                }
+                cause.as_ref().map_or(Ok(()), |c| write!(f, ": {c}"))
+            }
+            Error::Refused { number, text, call } => {
+                let name = ErrorNumber::from_number(*number).map_or("error", ErrorNumber::name);
+                write!(f, "{call} was refused: {text} ({name}, {number})")
+            }
+            Error::NotReached { call } => write!(f, "{call} was not reached"),
+            Error::Misuse(m) => write!(f, "{m}"),
+            Error::Missing { name } => write!(f, "the server has no {name} with the heading of the stub"),
+            Error::Closed(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Unhandled { cause: Some(cause), .. } => Some(cause.as_ref()),
+            Error::Closed(why) => Some(why.as_ref()),
+            _ => None,
+        }
+    }
+}
+
+impl Error {
+    /// The name of the exception, if the call signalled one.
+    pub fn signal(&self) -> Option<&str> {
+        match self {
+            Error::Signal { name, .. } => Some(name),
+            _ => None,
+        }
+    }
+
+    /// The exception that started it: follows the causes of calls that were not run.
+    pub fn root(&self) -> &Error {
+        match self {
+            Error::Unhandled { cause: Some(cause), .. } => cause.root(),
+            other => other,
+        }
+    }
+}
+
+/// An entry of the exception history.
+#[derive(Clone, Debug)]
+pub struct Exception {
+    /// The batch, counted from 1 in the session.
+    pub batch: u64,
+    /// What went wrong.
+    pub error: Rc<Error>,
+}
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The address is none.
+    #[error(transparent)]
+    Address(#[from] bifrost_transport::AddressError),
+    /// There is no connection.
+    #[error(transparent)]
+    Connect(#[from] bifrost_transport::ConnectError),
+    /// The connection ended, or the server refused the session.
+    #[error(transparent)]
+    Closed(#[from] Closed),
+    /// The server speaks another version.
+    #[error("the server speaks version {server} of the wire form, this client {client}")]
+    Version {
+        /// The server's.
+        server: u32,
+        /// The client's.
+        client: u32,
+    },
+    /// The server's interface cannot be read.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+}

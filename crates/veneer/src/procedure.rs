@@ -1,0 +1,171 @@
+//! Batched procedures: a batch with a name, kept by the session.
+
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::rc::Rc;
+
+use bifrost_wire::{Arg, encode, op};
+
+use crate::call::{Argument, Call, Element, IntoArg, IntoArgs, Numbered, Results};
+use crate::error::{Error, Misuse};
+use crate::session::Session;
+use crate::state::{Core, Kind, Made, State};
+
+/// A tuple of types: what a procedure takes, or what an exception carries.
+pub trait Params: 'static {
+    /// The stubs for them.
+    type Futures: Results;
+
+    /// The numbers of the types in the stubs.
+    fn types(numbers: &Numbered<'_>) -> Vec<u32>;
+}
+
+impl Params for () {
+    type Futures = NoFutures;
+
+    fn types(_: &Numbered<'_>) -> Vec<u32> {
+        Vec::new()
+    }
+}
+
+/// The stubs of no parameters.
+#[derive(Debug)]
+pub struct NoFutures;
+
+impl Results for NoFutures {
+    fn take(_: &mut dyn FnMut() -> crate::call::Stub) -> NoFutures {
+        NoFutures
+    }
+}
+
+/// A procedure of the session that takes the tuple `P` and returns an `R`.
+pub struct Procedure<P, R> {
+    session: Session,
+    number: u32,
+    types: PhantomData<fn(P) -> R>,
+}
+
+impl<P, R> Clone for Procedure<P, R> {
+    fn clone(&self) -> Self {
+        Procedure { session: self.session.clone(), number: self.number, types: PhantomData }
+    }
+}
+
+impl<P: Params, R: Element> Procedure<P, R> {
+    /// Records a call.
+    #[track_caller]
+    pub fn call(&self, arguments: impl IntoArgs<P>) -> R::Future {
+        record_call(&self.session, self.number, &arguments)
+    }
+}
+
+#[track_caller]
+fn record_call<P, A: IntoArgs<P>, R: Results>(session: &Session, number: u32, arguments: &A) -> R {
+    let location = Location::caller();
+    let head = encode::head(op::CALL_PROCEDURE, u32::from(A::COUNT), number);
+    let made = Made::Procedure(number);
+    let mut call = Call::begin_plain(&session.core, made, location, |_| Ok(head), A::COUNT);
+    arguments.put_all(&mut call);
+    call.done()
+}
+
+impl Session {
+    /// Defines a procedure: `s.procedure::<(i64, i64), i64, _>("sum", |_, (a, b)| a + b)`.
+    ///
+    /// The closure is called once, with the procedure itself for recursive calls and with its parameters; what
+    /// it returns is the result, `()` for none. The procedure lives as long as the session, and can
+    /// be [found](Session::find_procedure) by its name.
+    #[track_caller]
+    pub fn procedure<P: Params, R: Element, V: IntoArg<R>>(
+        &self,
+        name: &str,
+        body: impl FnOnce(&Procedure<P, R>, P::Futures) -> V,
+    ) -> Procedure<P, R> {
+        let location = Location::caller();
+        let number = self.core.state.borrow_mut().open_procedure::<P, R>(name);
+        let this = Procedure { session: self.clone(), number, types: PhantomData };
+        let guard = Abandon(self);
+        let result = body(&this, self.variables(location));
+        std::mem::forget(guard);
+        let mut state = self.core.state.borrow_mut();
+        let types = std::any::type_name::<(P, R)>();
+        state.append_return::<R>(&self.core, result.argument());
+        state.close_procedure(name, types);
+        drop(state);
+        this
+    }
+
+    /// A procedure defined earlier in this session, if it takes and returns these types.
+    pub fn find_procedure<P: Params, R: Element>(&self, name: &str) -> Option<Procedure<P, R>> {
+        let state = self.core.state.borrow();
+        let (number, types) = *state.procedures.by_name.get(name)?;
+        let same = types == std::any::type_name::<(P, R)>();
+        same.then(|| Procedure { session: self.clone(), number, types: PhantomData })
+    }
+}
+
+/// Ends the definition if its closure panics.
+struct Abandon<'s>(&'s Session);
+
+impl Drop for Abandon<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut state) = self.0.core.state.try_borrow_mut() {
+            state.abandon();
+        }
+    }
+}
+
+/// Whether a procedure that returns an `R` has a result: `()` is none.
+fn has_result<R: Element>() -> bool {
+    std::any::TypeId::of::<R>() != std::any::TypeId::of::<()>()
+}
+
+impl State {
+    fn open_procedure<P: Params, R: Element>(&mut self, name: &str) -> u32 {
+        let number = self.procedures.count;
+        let nested = self.depth() > 0;
+        let params = P::types(&Numbered(&self.numbers));
+        let params: Vec<_> = params.into_iter().map(|t| self.numbers.ty(t)).collect();
+        let result = has_result::<R>().then(|| crate::call::server_type::<R>(&self.numbers));
+        let missing = params.contains(&None) || result == Some(None);
+        let types: Vec<_> = params.into_iter().map(Option::unwrap_or_default).collect();
+        self.open(Kind::Procedure, |out| encode::procedure(out, name, types.into_iter(), result.flatten()));
+        if nested {
+            self.misused(Misuse::NestedProcedure);
+        } else if missing {
+            self.refuse(Rc::new(Error::Missing { name: name.into() }));
+        } else if name.len() + 4096 > self.bounds.frame_bytes {
+            self.misused(Misuse::TooLong);
+        }
+        number
+    }
+
+    fn close_procedure(&mut self, name: &str, types: &'static str) {
+        let ended = self.close();
+        if self.was_kept(ended) {
+            let number = self.procedures.count;
+            self.procedures.count += 1;
+            self.procedures.names.push(name.into());
+            self.procedures.by_name.insert(name.to_owned(), (number, types));
+        }
+    }
+
+    /// Appends RETURN; `()` is no value.
+    pub(crate) fn append_return<R: Element>(&mut self, core: &Rc<Core>, value: Argument<'_>) {
+        let arg = match value {
+            _ if !has_result::<R>() => None,
+            Argument::Value(value) => Some(Arg::Value(value)),
+            Argument::Stub(stub) => {
+                if !Rc::ptr_eq(core, &stub.core) {
+                    self.refuse(Rc::new(Error::Misuse(Misuse::OtherSession)));
+                    return;
+                }
+                match self.admit().and_then(|()| self.expect_reference(stub.slot, Location::caller())) {
+                    Ok(reference) => Some(Arg::Ref(reference)),
+                    Err(error) => return self.refuse(error),
+                }
+            }
+        };
+        self.mark(|out| encode::return_(out, arg.as_ref()));
+    }
+}

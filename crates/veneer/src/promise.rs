@@ -1,0 +1,323 @@
+//! Futures for values: promises, what they can be claimed as, and their operators.
+
+use std::marker::PhantomData;
+use std::ops::{Add, Div, Mul, Neg, Not, Rem, Sub};
+
+use bifrost_wire::Operator;
+
+use crate::call::{Element, IntoArg, Reference, Stub};
+use crate::cell::Cell;
+use crate::error::{Closed, Error};
+use crate::session::Session;
+use crate::state::{Known, OwnedValue};
+
+/// The value that a call will have returned. It can be an argument or a receiver of further calls before
+/// it is known; [`claim`](Promise::claim) it when the program itself needs it.
+pub struct Promise<V> {
+    stub: Stub,
+    value: PhantomData<fn() -> V>,
+}
+
+impl<V> Clone for Promise<V> {
+    fn clone(&self) -> Self {
+        Promise { stub: self.stub.clone(), value: PhantomData }
+    }
+}
+
+impl<V> std::fmt::Debug for Promise<V> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Promise({:?})", self.stub)
+    }
+}
+
+impl<V: 'static> Reference for Promise<V> {
+    #[inline]
+    fn from_stub(stub: Stub) -> Self {
+        Promise { stub, value: PhantomData }
+    }
+
+    #[inline]
+    fn stub(&self) -> &Stub {
+        &self.stub
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A basic value: `()`, `bool`, `i64`, `f64`, `char` or `String`.
+pub trait Value: Element + sealed::Sealed {
+    /// The value, if it has this type.
+    #[doc(hidden)]
+    fn from_owned(value: &Owned<'_>) -> Option<Self>;
+}
+
+/// A value that came.
+#[doc(hidden)]
+pub struct Owned<'v>(&'v OwnedValue);
+
+macro_rules! values {
+    ($($ty:ty, $pattern:pat => $value:expr;)*) => {$(
+        impl sealed::Sealed for $ty {}
+
+        impl Value for $ty {
+            fn from_owned(value: &Owned<'_>) -> Option<Self> {
+                match value.0 {
+                    $pattern => Some($value),
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+values! {
+    (), OwnedValue::Nil => ();
+    bool, OwnedValue::Bool(b) => *b;
+    i64, OwnedValue::Int(i) => *i;
+    f64, OwnedValue::Real(r) => *r;
+    char, OwnedValue::Char(c) => *c;
+    String, OwnedValue::Str(s) => s.to_string();
+}
+
+impl<V: Value> Promise<V> {
+    /// The value. Flushes the session if it is not known yet.
+    ///
+    /// # Errors
+    /// What became of the call instead. Claiming inside an open structure is
+    /// [`Misuse::OpenStructure`](crate::Misuse::OpenStructure), and nothing is lost by it.
+    pub fn claim(&self) -> Result<V, Error> {
+        if let Some(known) = self.peek() {
+            return known;
+        }
+        self.stub.core.state.borrow_mut().flush()?;
+        self.peek().unwrap_or_else(|| self.nonsense())
+    }
+
+    /// The value, if it is known without flushing.
+    pub fn peek(&self) -> Option<Result<V, Error>> {
+        let state = self.stub.core.state.borrow();
+        let value = match state.known(self.stub.slot) {
+            Known::Value(value) => V::from_owned(&Owned(value)),
+            Known::Failed(error) => return Some(Err((**error).clone())),
+            Known::Future(_) => return None,
+            Known::Handle(_) | Known::Free(_) => None,
+        };
+        drop(state);
+        Some(value.map_or_else(|| self.nonsense(), Ok))
+    }
+
+    fn nonsense(&self) -> Result<V, Error> {
+        let why = Closed::WrongReply("a result does not have the type of its heading");
+        Err(self.stub.core.state.borrow_mut().broke(why))
+    }
+}
+
+impl<V> Promise<V> {
+    #[track_caller]
+    #[inline]
+    fn operate<R: Reference>(&self, operator: Operator) -> R {
+        self.stub.call(self.number(operator), 0).done()
+    }
+
+    #[track_caller]
+    #[inline]
+    fn operate_with<T, R: Reference>(&self, operator: Operator, other: &impl IntoArg<T>) -> R {
+        self.stub.call(self.number(operator), 1).arg(other).done()
+    }
+
+    #[inline]
+    fn number(&self, operator: Operator) -> u32 {
+        self.stub.core.state.borrow().numbers.operator(operator)
+    }
+
+    pub(crate) fn session(&self) -> Session {
+        Session { core: self.stub.core.clone() }
+    }
+}
+
+macro_rules! binary {
+    ($($ty:ty, $trait:ident, $method:ident, $operator:ident;)*) => {$(
+        impl<R: IntoArg<$ty>> $trait<R> for Promise<$ty> {
+            type Output = Promise<$ty>;
+
+            #[track_caller]
+            fn $method(self, other: R) -> Promise<$ty> {
+                self.operate_with::<$ty, _>(Operator::$operator, &other)
+            }
+        }
+
+        impl<R: IntoArg<$ty>> $trait<R> for &Promise<$ty> {
+            type Output = Promise<$ty>;
+
+            #[track_caller]
+            fn $method(self, other: R) -> Promise<$ty> {
+                self.operate_with::<$ty, _>(Operator::$operator, &other)
+            }
+        }
+    )*};
+}
+
+binary! {
+    i64, Add, add, IntAdd;
+    i64, Sub, sub, IntSub;
+    i64, Mul, mul, IntMul;
+    i64, Div, div, IntDiv;
+    i64, Rem, rem, IntMod;
+    f64, Add, add, RealAdd;
+    f64, Sub, sub, RealSub;
+    f64, Mul, mul, RealMul;
+    f64, Div, div, RealDiv;
+    String, Add, add, StringConcat;
+}
+
+macro_rules! unary {
+    ($($ty:ty, $trait:ident, $method:ident, $operator:ident;)*) => {$(
+        impl $trait for Promise<$ty> {
+            type Output = Promise<$ty>;
+
+            #[track_caller]
+            fn $method(self) -> Promise<$ty> {
+                self.operate(Operator::$operator)
+            }
+        }
+
+        impl $trait for &Promise<$ty> {
+            type Output = Promise<$ty>;
+
+            #[track_caller]
+            fn $method(self) -> Promise<$ty> {
+                self.operate(Operator::$operator)
+            }
+        }
+    )*};
+}
+
+unary! {
+    i64, Neg, neg, IntNegate;
+    f64, Neg, neg, RealNegate;
+    bool, Not, not, BoolNot;
+}
+
+macro_rules! comparisons {
+    ($($ty:ty: $lt:ident, $le:ident, $gt:ident, $ge:ident;)*) => {$(
+        impl Promise<$ty> {
+            /// Whether it is less than the other.
+            #[track_caller]
+            pub fn lt(&self, other: impl IntoArg<$ty>) -> Promise<bool> {
+                self.operate_with::<$ty, _>(Operator::$lt, &other)
+            }
+
+            /// Whether it is less than or equal to the other.
+            #[track_caller]
+            pub fn le(&self, other: impl IntoArg<$ty>) -> Promise<bool> {
+                self.operate_with::<$ty, _>(Operator::$le, &other)
+            }
+
+            /// Whether it is greater than the other.
+            #[track_caller]
+            pub fn gt(&self, other: impl IntoArg<$ty>) -> Promise<bool> {
+                self.operate_with::<$ty, _>(Operator::$gt, &other)
+            }
+
+            /// Whether it is greater than or equal to the other.
+            #[track_caller]
+            pub fn ge(&self, other: impl IntoArg<$ty>) -> Promise<bool> {
+                self.operate_with::<$ty, _>(Operator::$ge, &other)
+            }
+        }
+    )*};
+}
+
+comparisons! {
+    i64: IntLt, IntLe, IntGt, IntGe;
+    f64: RealLt, RealLe, RealGt, RealGe;
+    String: StringLt, StringLe, StringGt, StringGe;
+}
+
+macro_rules! equality {
+    ($($ty:ty, $operator:ident;)*) => {$(
+        impl Promise<$ty> {
+            /// Whether both are equal.
+            #[track_caller]
+            pub fn eq_(&self, other: impl IntoArg<$ty>) -> Promise<bool> {
+                self.operate_with::<$ty, _>(Operator::$operator, &other)
+            }
+
+            /// Whether they differ.
+            #[track_caller]
+            pub fn ne_(&self, other: impl IntoArg<$ty>) -> Promise<bool> {
+                !self.eq_(other)
+            }
+        }
+    )*};
+}
+
+equality! {
+    bool, BoolEqual;
+    i64, IntEqual;
+    f64, RealEqual;
+    char, CharEqual;
+    String, StringEqual;
+}
+
+impl Promise<i64> {
+    /// The number as a real.
+    #[track_caller]
+    pub fn to_real(&self) -> Promise<f64> {
+        self.operate(Operator::IntToReal)
+    }
+
+    /// The number as a text.
+    #[track_caller]
+    pub fn unparse(&self) -> Promise<String> {
+        self.operate(Operator::IntUnparse)
+    }
+
+    /// The numbers from this one up to a limit, for [`Session::foreach`].
+    #[track_caller]
+    pub fn to(&self, limit: impl IntoArg<i64>) -> crate::Iter<(i64,)> {
+        crate::Iter::of_method(self.stub(), self.number(Operator::IntTo)).arg(limit)
+    }
+}
+
+impl Promise<f64> {
+    /// The number as a text.
+    #[track_caller]
+    pub fn unparse(&self) -> Promise<String> {
+        self.operate(Operator::RealUnparse)
+    }
+}
+
+impl Promise<String> {
+    /// How many characters it has.
+    #[track_caller]
+    pub fn length(&self) -> Promise<i64> {
+        self.operate(Operator::StringLength)
+    }
+}
+
+impl Promise<bool> {
+    /// Whether both hold. The other is computed at the server, and only if this one holds.
+    #[track_caller]
+    pub fn and_(&self, other: impl FnOnce() -> Promise<bool>) -> Promise<bool> {
+        let session = self.session();
+        let result: Cell<bool> = session.cell_with(self);
+        session.if_(self, || {
+            result.put(other());
+        });
+        result.get()
+    }
+
+    /// Whether either holds. The other is computed at the server, and only if this one does not hold.
+    #[track_caller]
+    pub fn or_(&self, other: impl FnOnce() -> Promise<bool>) -> Promise<bool> {
+        let session = self.session();
+        let result: Cell<bool> = session.cell_with(self);
+        session.if_(!self, || {
+            result.put(other());
+        });
+        result.get()
+    }
+}

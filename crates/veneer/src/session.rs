@@ -1,0 +1,329 @@
+//! Opening, flushing and closing a session.
+
+use std::cell::RefCell;
+use std::panic::Location;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bifrost_transport::{Address, ConnectOptions, Stream};
+use bifrost_wire::{Hello, Interface, Limit, Reply, VERSION, encode, op};
+
+use crate::call::{Call, Element, IntoArg, Reference, Stub, missing, server_type};
+use crate::cell::Cell;
+use crate::connection::Connection;
+use crate::error::{Closed, ConnectError, Error, Exception, Misuse};
+use crate::promise::{Promise, Value};
+use crate::state::{Bounds, Core, Known, Made, OwnedValue, State};
+use crate::stubs::{Numbers, Object, Stubs};
+
+/// A connection to a server, and the batch being recorded for it. Clones are the same session.
+///
+/// It belongs to one thread. When the last clone and the last stub are gone, what was recorded is sent and the
+/// session ends; [`Session::close`] does so and tells what went wrong.
+#[derive(Clone)]
+pub struct Session {
+    pub(crate) core: Rc<Core>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").finish_non_exhaustive()
+    }
+}
+
+/// What a session has done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Pairs of domain crossings: batches sent and answered.
+    pub crossings: u64,
+    /// Commands sent in them.
+    pub calls: u64,
+}
+
+impl Counters {
+    /// The batching factor B: commands for each pair of crossings; 0 before the first.
+    pub fn batching_factor(&self) -> f64 {
+        if self.crossings == 0 { 0.0 } else { self.calls as f64 / self.crossings as f64 }
+    }
+}
+
+/// How to open a session.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    stubs: &'static Stubs,
+    token: String,
+    client: String,
+    timeout: Duration,
+    reply_bytes_max: usize,
+    remap_futures: usize,
+}
+
+impl Builder {
+    /// What is shown to be let in. Default: nothing.
+    pub fn token(mut self, token: impl Into<String>) -> Builder {
+        self.token = token.into();
+        self
+    }
+
+    /// What the client calls itself in the server's logs. Default: empty.
+    pub fn name(mut self, name: impl Into<String>) -> Builder {
+        self.client = name.into();
+        self
+    }
+
+    /// How long connecting, and the wait for the answer to each flush, may take. Default: 30 s.
+    pub fn timeout(mut self, timeout: Duration) -> Builder {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The longest reply that is read, in bytes. Default: 64 MiB.
+    pub fn reply_bytes_max(mut self, bytes: usize) -> Builder {
+        self.reply_bytes_max = bytes;
+        self
+    }
+
+    /// After how many futures a batch is flushed by itself, so that their tables stay bounded (Bogle and
+    /// Liskov 1994, 5.3). Default: 16384; never more than the server allows.
+    pub fn remap_futures(mut self, futures: usize) -> Builder {
+        self.remap_futures = futures;
+        self
+    }
+
+    /// Opens a session with the server at an address like `unix:///run/bifrost/main`.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn connect(self, address: &str) -> Result<Session, ConnectError> {
+        let address: Address = address.parse()?;
+        let options = ConnectOptions { timeout: self.timeout, ..ConnectOptions::default() };
+        let stream = Stream::connect(&address, &options)?;
+        self.over(Box::new(stream))
+    }
+
+    /// Opens a session over a connection that is there already.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub fn over(self, mut connection: Box<dyn Connection>) -> Result<Session, ConnectError> {
+        let mut hello = Vec::new();
+        let digest = self.stubs.digest;
+        let greeting = Hello { version: VERSION, digest, token: &self.token, client: &self.client };
+        encode::hello(&mut hello, &greeting);
+        connection.write(&hello, self.timeout).map_err(Closed::from)?;
+        connection.flush();
+        let mut bounds = Bounds::default();
+        let mut server = None;
+        let numbers = Numbers::same(self.stubs);
+        let mut state = State::new(connection, numbers, self.timeout, self.reply_bytes_max);
+        receive(&mut state, |reply| match reply {
+            Reply::Welcome(welcome) => {
+                for (number, value) in welcome.limits.iter() {
+                    if let Some(limit) = Limit::from_number(number) {
+                        bounds.set(limit, value);
+                    }
+                }
+                server = Some((welcome.version, welcome.digest));
+                Ok(())
+            }
+            _ => Err(Closed::WrongReply("a welcome was due")),
+        })?;
+        state.set_bounds(bounds, self.remap_futures);
+        if let Some((version, server_digest)) = server {
+            if version != VERSION {
+                return Err(ConnectError::Version { server: version, client: VERSION });
+            }
+            if server_digest != digest {
+                state.numbers = mapped(&mut state, self.stubs)?;
+            }
+        }
+        Ok(Session { core: Rc::new(Core { state: RefCell::new(state) }) })
+    }
+}
+
+/// Waits for a reply; an error reply becomes an error.
+fn receive(
+    state: &mut State,
+    take: impl FnOnce(Reply<'_>) -> Result<(), Closed>,
+) -> Result<(), Closed> {
+    let (rest, done) = state.receive(Vec::new(), |_, reply| match reply {
+        Reply::Error { number, position, text } => {
+            Err(Closed::ByServer { number, position, text: text.to_owned() })
+        }
+        other => take(other),
+    });
+    // Each of these is asked for alone, so nothing can follow it.
+    if done.is_ok() && !rest.is_empty() {
+        return Err(Closed::WrongReply("more than one reply"));
+    }
+    done
+}
+
+/// Asks for the server's interface and matches the stubs with it.
+fn mapped(state: &mut State, stubs: &'static Stubs) -> Result<Numbers, ConnectError> {
+    let mut interface = None;
+    state.ask(|out| encode::plain(out, op::DESCRIBE))?;
+    receive(state, |reply| match reply {
+        Reply::Interface(json) => {
+            interface = Some(Interface::from_json(json));
+            Ok(())
+        }
+        _ => Err(Closed::WrongReply("an interface was due")),
+    })?;
+    let server = interface.unwrap_or_else(|| Ok(Interface::default()))?;
+    Ok(Numbers::mapped(stubs, server)?)
+}
+
+impl Session {
+    /// How to open a session for a generated module's stubs.
+    pub fn builder(stubs: &'static Stubs) -> Builder {
+        Builder {
+            stubs,
+            token: String::new(),
+            client: String::new(),
+            timeout: Duration::from_secs(30),
+            reply_bytes_max: bifrost_wire::REPLY_BYTES_MAX,
+            remap_futures: 16_384,
+        }
+    }
+
+    /// A well-known object.
+    #[track_caller]
+    pub fn lookup<T: Object>(&self, name: &str) -> T {
+        let location = Location::caller();
+        let mut state = self.core.state.borrow_mut();
+        let admitted = state.admit();
+        let checked = admitted.and_then(|()| {
+            if !std::ptr::eq(T::STUBS, state.numbers.stubs()) {
+                return Err(state.misused(Misuse::OtherInterface));
+            }
+            if name.len() + 16 > state.bounds.frame_bytes {
+                return Err(state.misused(Misuse::TooLong));
+            }
+            let ty = server_type::<T>(&state.numbers);
+            ty.ok_or_else(|| missing(std::any::type_name::<T>().into()))
+        });
+        let slot = match checked {
+            Ok(ty) => {
+                encode::lookup(&mut state.batch, name, Some(ty));
+                state.recorded();
+                state.new_future(Made::Lookup, location)
+            }
+            Err(error) => {
+                state.refuse(error.clone());
+                state.failed(error)
+            }
+        };
+        drop(state);
+        T::from_stub(Stub { core: self.core.clone(), slot })
+    }
+
+    /// A promise that is kept already: a value that can be a receiver, as in `one.to(100)`. Crosses only when it is used.
+    pub fn value<V: Value + IntoArg<V>>(&self, value: V) -> Promise<V> {
+        let kept = match value.argument() {
+            crate::call::Argument::Value(value) => Known::Value(OwnedValue::from_wire(value)),
+            crate::call::Argument::Stub(_) => Known::Value(OwnedValue::Nil),
+        };
+        let slot = self.core.state.borrow_mut().known_slot(kept);
+        Promise::from_stub(Stub { core: self.core.clone(), slot })
+    }
+
+    /// An empty cell.
+    #[track_caller]
+    pub fn cell<T: Element>(&self) -> Cell<T> {
+        let location = Location::caller();
+        let mut state = self.core.state.borrow_mut();
+        let ty = state.admit().and_then(|()| {
+            let ty = server_type::<T>(&state.numbers);
+            ty.ok_or_else(|| missing(format!("cell of {}", std::any::type_name::<T>()).into()))
+        });
+        let slot = match ty {
+            Ok(ty) => {
+                encode::cell(&mut state.batch, ty);
+                state.recorded();
+                state.new_future(Made::Cell, location)
+            }
+            Err(error) => {
+                state.refuse(error.clone());
+                state.failed(error)
+            }
+        };
+        drop(state);
+        Cell::from_stub(Stub { core: self.core.clone(), slot })
+    }
+
+    /// A cell with its first value.
+    #[track_caller]
+    pub fn cell_with<T: Element>(&self, value: impl IntoArg<T>) -> Cell<T> {
+        let cell = self.cell();
+        cell.put(value);
+        cell
+    }
+
+    /// Starts to record a routine's call, by the number that `stubs` give it.
+    #[track_caller]
+    pub fn call_routine(&self, stubs: &'static Stubs, routine: u32, argument_count: u8) -> Call<'_> {
+        let location = Location::caller();
+        let head = |numbers: &mut Numbers| numbers.routine_head(stubs, routine, argument_count);
+        Call::begin_plain(&self.core, Made::Routine(routine), location, head, argument_count)
+    }
+
+    /// Whether the session was connected with these stubs.
+    pub fn has_stubs(&self, stubs: &'static Stubs) -> bool {
+        std::ptr::eq(stubs, self.core.state.borrow().numbers.stubs())
+    }
+
+    /// Sends what is recorded, and waits until it has run: one pair of crossings, or none if there is nothing to
+    /// send. Every stub then has its object, value or error.
+    ///
+    /// # Errors
+    /// The session ended, a structure is open, or something was [misused](Misuse) since the last flush.
+    /// What calls signal is no error of the flush: see [`Session::exceptions`].
+    pub fn flush(&self) -> Result<(), Error> {
+        let mut state = self.core.state.borrow_mut();
+        state.flush()?;
+        match state.take_misuse() {
+            Some(misuse) => Err(Error::Misuse(misuse)),
+            None => Ok(()),
+        }
+    }
+
+    /// Flushes if `object` is not known yet.
+    ///
+    /// # Errors
+    /// What became of the call that makes it.
+    pub fn resolve(&self, object: &impl Reference) -> Result<(), Error> {
+        object.stub().resolve()
+    }
+
+    /// All exceptions of flushed batches since the history was last cleared, oldest first, whether
+    /// somebody claimed their calls or not; the first thousand.
+    pub fn exceptions(&self) -> Vec<Exception> {
+        self.core.state.borrow().history().0.to_vec()
+    }
+
+    /// How many exceptions there were beyond those that [`Session::exceptions`] lists.
+    pub fn exceptions_omitted(&self) -> u64 {
+        self.core.state.borrow().history().1
+    }
+
+    /// Clears the exception history, here and at the server.
+    pub fn clear_exceptions(&self) {
+        self.core.state.borrow_mut().clear_history();
+    }
+
+    /// What the session has done so far.
+    pub fn counters(&self) -> Counters {
+        self.core.state.borrow().counters
+    }
+
+    /// Flushes, and ends the session. Stubs that are still there say [`Closed::ByClient`] from now on.
+    ///
+    /// # Errors
+    /// As [`Session::flush`]; the session is ended in any case.
+    pub fn close(self) -> Result<(), Error> {
+        let flushed = self.flush();
+        self.core.state.borrow_mut().leave();
+        flushed
+    }
+}

@@ -1,0 +1,75 @@
+//! How a language spells the names and types of Theta.
+
+use std::collections::HashSet;
+
+use bifrost_wire::interface::{Interface, Kind};
+use bifrost_wire::TypeNumber;
+
+/// A language's spelling.
+pub trait Naming {
+    /// A name for a method, routine or parameter: never a keyword.
+    fn lower(&self, name: &str) -> String;
+
+    /// A name for a type, from its words: `["array", "of", "int"]`. Never a keyword.
+    fn upper(&self, words: &[&str]) -> String;
+
+    /// The type of a basic value: `i64`. `kind` is a value's kind.
+    fn value(&self, kind: Kind) -> &'static str;
+
+    /// The type of a cell of `element`.
+    fn cell(&self, element: &str) -> String;
+}
+
+/// The names of all types, each used once: a name taken already gets `_` behind it.
+pub(crate) fn type_names(interface: &Interface, naming: &dyn Naming) -> Vec<String> {
+    let mut taken = HashSet::new();
+    let mut names = Vec::with_capacity(interface.types.len());
+    for (index, ty) in interface.types.iter().enumerate() {
+        names.push(match ty.kind {
+            kind if kind.is_value() => naming.value(kind).to_owned(),
+            // Spelled below, when the names of all elements are known.
+            Kind::Cell => String::new(),
+            _ => {
+                let name = spelled(interface, TypeNumber(index as u32), 0);
+                let words: Vec<&str> = name.split([' ', '_']).filter(|w| !w.is_empty()).collect();
+                let mut name = naming.upper(&words);
+                while !taken.insert(name.clone()) {
+                    name.push('_');
+                }
+                name
+            }
+        });
+    }
+    for index in 0..names.len() {
+        cell_name(interface, naming, &mut names, index, 0);
+    }
+    names
+}
+
+/// Types nest by their elements; a description that nests deeper is not taken literally.
+const NESTING_MAX: usize = 64;
+
+fn cell_name(interface: &Interface, naming: &dyn Naming, names: &mut [String], index: usize, depth: usize) {
+    if !names[index].is_empty() || depth > NESTING_MAX {
+        return;
+    }
+    let element = interface.types[index].element.map(TypeNumber::index);
+    if let Some(element) = element {
+        cell_name(interface, naming, names, element, depth + 1);
+        names[index] = naming.cell(&names[element]);
+    }
+}
+
+/// `array of int` for `array[int]`.
+fn spelled(interface: &Interface, number: TypeNumber, depth: usize) -> String {
+    match interface.ty(number) {
+        None => "unknown".to_owned(),
+        Some(ty) => match ty.element {
+            Some(element) if depth < NESTING_MAX => {
+                let family = ty.name.split('[').next().unwrap_or("type");
+                format!("{family} of {}", spelled(interface, element, depth + 1))
+            }
+            _ => ty.name.clone(),
+        },
+    }
+}

@@ -1,0 +1,145 @@
+//! Stubs in Rust: one module.
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, context};
+
+use bifrost_wire::Interface;
+use bifrost_wire::interface::Kind;
+
+use crate::model::{MethodModel, Model, ValueModel};
+use crate::naming::Naming;
+use crate::GenerateError;
+
+static TEMPLATE: &str = include_str!("../templates/rust.jinja");
+
+/// The words that cannot be names, and the names that the module or the stubs need for themselves.
+static KEYWORDS: &[&str] = &[
+    "Self", "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
+    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
+    "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super",
+    "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+];
+
+/// Names that a method or routine would hide: those of every stub, and of the module.
+static TAKEN: &[&str] = &["stub", "from_stub", "clone", "connect", "session", "_"];
+
+/// Names of types that generated code uses without a path.
+static TAKEN_TYPES: &[&str] =
+    &["Self", "Option", "String", "Vec", "Box", "Result", "Some", "None", "Ok", "Err", "From", "Clone", "Debug"];
+
+pub(crate) struct Rust;
+
+impl Naming for Rust {
+    fn lower(&self, name: &str) -> String {
+        let mut out = snake(name);
+        if KEYWORDS.contains(&out.as_str()) || TAKEN.contains(&out.as_str()) {
+            out.push('_');
+        }
+        out
+    }
+
+    fn upper(&self, words: &[&str]) -> String {
+        let mut out = String::new();
+        for word in words {
+            let mut chars = word.chars().filter(|c| c.is_alphanumeric());
+            out.extend(chars.next().into_iter().flat_map(char::to_uppercase));
+            out.extend(chars);
+        }
+        if !out.starts_with(char::is_alphabetic) {
+            out.insert(0, 'T');
+        }
+        if TAKEN_TYPES.contains(&out.as_str()) {
+            out.push('_');
+        }
+        out
+    }
+
+    fn value(&self, kind: Kind) -> &'static str {
+        match kind {
+            Kind::Bool => "bool",
+            Kind::Int => "i64",
+            Kind::Real => "f64",
+            Kind::Char => "char",
+            Kind::String => "String",
+            _ => "()",
+        }
+    }
+
+    fn cell(&self, element: &str) -> String {
+        format!("bf::Cell<{element}>")
+    }
+}
+
+/// `not_empty` for `notEmpty`.
+fn snake(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 4);
+    let mut before_lower = false;
+    for c in name.chars().filter(|c| c.is_alphanumeric() || *c == '_') {
+        if c.is_uppercase() && before_lower {
+            out.push('_');
+        }
+        before_lower = c.is_lowercase() || c.is_ascii_digit();
+        out.extend(c.to_lowercase());
+    }
+    if !out.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+        out.insert(0, '_');
+    }
+    out
+}
+
+/// A raw string literal that can hold the text.
+fn raw(text: &str) -> String {
+    let mut hashes = 1;
+    while text.contains(&format!("\"{}", "#".repeat(hashes))) {
+        hashes += 1;
+    }
+    let hashes = "#".repeat(hashes);
+    format!("r{hashes}\"{text}\"{hashes}")
+}
+
+/// How wide rustfmt lets a line be where nobody has told it otherwise.
+const WIDTH: usize = 100;
+
+/// The head of a function, broken as rustfmt breaks it.
+fn signature(f: &MethodModel, method: bool) -> String {
+    let indent = if method { "    " } else { "" };
+    let receiver = if method { "&self" } else { "session: &bf::Session" };
+    let mut params = vec![receiver.to_owned()];
+    params.extend(f.params.iter().map(|p| format!("{}: impl bf::IntoArg<{}>", p.name, p.ty.ty)));
+    let results: Vec<String> = f.results.iter().map(|r| if f.iterator { r.ty.clone() } else { future(r) }).collect();
+    let result = match (f.iterator, results.as_slice()) {
+        (true, [one]) => format!("bf::Iter<({one},)>"),
+        (true, many) => format!("bf::Iter<({})>", many.join(", ")),
+        (false, []) => "bf::Promise<()>".to_owned(),
+        (false, [one]) => one.clone(),
+        (false, many) => format!("({})", many.join(", ")),
+    };
+    let line = format!("{indent}pub fn {}({}) -> {result} {{", f.name, params.join(", "));
+    if line.chars().count() <= WIDTH {
+        return line;
+    }
+    let mut out = format!("{indent}pub fn {}(\n", f.name);
+    for param in params {
+        out += &format!("{indent}    {param},\n");
+    }
+    out + &format!("{indent}) -> {result} {{")
+}
+
+/// What stands for a result while it is not known.
+fn future(value: &ValueModel) -> String {
+    if value.value { format!("bf::Promise<{}>", value.ty) } else { value.ty.clone() }
+}
+
+pub(crate) fn generate(interface: &Interface) -> Result<Vec<(String, String)>, GenerateError> {
+    let model = Model::new(interface, &Rust)?;
+    let mut environment = Environment::new();
+    let mut syntax = SyntaxConfig::builder();
+    syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
+    environment.set_syntax(syntax.build()?);
+    environment.add_filter("raw", |text: String| raw(&text));
+    environment.add_filter("signature", |f: Serde<MethodModel>, method: bool| signature(&f, method));
+    environment.add_template("rust", TEMPLATE)?;
+    let text = environment.get_template("rust")?.render(context! { m => Serde(model) })?;
+    Ok(vec![("bifrost_stubs.rs".to_owned(), text)])
+}
