@@ -1,0 +1,73 @@
+//! Recording allocates nothing once the tables have grown.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+#[path = "common/sink.rs"]
+mod sink;
+#[path = "stubs/bifrost_stubs.rs"]
+#[allow(dead_code)]
+mod stubs;
+
+use bifrost_veneer::Session;
+
+/// Counts the allocations of each thread.
+struct Counting;
+
+thread_local! {
+    static COUNT: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: hands everything on to the system's allocator, unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        COUNT.with(|c| c.set(c.get() + 1));
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(at, layout) }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        COUNT.with(|c| c.set(c.get() + 1));
+        // SAFETY: the caller keeps the contract of `realloc`.
+        unsafe { System.realloc(at, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn work(s: &Session, db: &stubs::DataBase, rounds: usize) {
+    for i in 0..rounds {
+        let e = db.fetch("somebody");
+        e.touch();
+        let p = stubs::new_point(s, i as i64, 2);
+        p.set_x(p.y() + 1);
+        let copy = e.clone();
+        db.adopt(&copy);
+        s.if_(p.x().lt(3), || {
+            e.touch();
+        })
+        .else_(|| {
+            p.set_y(4);
+        });
+    }
+    s.flush().unwrap();
+}
+
+#[test]
+fn a_recorded_call_allocates_nothing() {
+    let sink = Box::new(sink::Sink::new(stubs::INTERFACE.digest));
+    let s = Session::builder(&stubs::INTERFACE).over(sink).unwrap();
+    let db: stubs::DataBase = s.lookup("database");
+    work(&s, &db, 2000);
+    work(&s, &db, 2000);
+    let before = COUNT.with(Cell::get);
+    work(&s, &db, 2000);
+    let after = COUNT.with(Cell::get);
+    assert_eq!(after - before, 0, "allocations in 2000 rounds of 11 commands, flushes included");
+}

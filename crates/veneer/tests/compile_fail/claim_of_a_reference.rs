@@ -1,0 +1,9 @@
+#[path = "../stubs/bifrost_stubs.rs"]
+#[allow(dead_code)]
+mod stubs;
+
+fn main() {}
+
+fn an_object_has_no_value(db: stubs::DataBase) {
+    let _ = db.fetch("x").claim();
+}

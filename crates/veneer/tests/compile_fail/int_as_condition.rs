@@ -1,0 +1,11 @@
+#[path = "../stubs/bifrost_stubs.rs"]
+#[allow(dead_code)]
+mod stubs;
+
+fn main() {}
+
+fn a_condition_is_a_bool(s: bifrost_veneer::Session, p: stubs::Point) {
+    s.if_(p.x(), || ());
+    s.while_(|| p.x(), || ());
+    if p.x() {}
+}
