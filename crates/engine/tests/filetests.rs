@@ -4,6 +4,7 @@
 //! ; run: name(arguments) == results
 //! ; run: name(arguments) signals exception(values)
 //! ; run: name(arguments) killed
+//! ; run compiled: name(arguments) ...
 //! ; verify: message
 //! ```
 //!
@@ -93,8 +94,13 @@ fn check_file(path: &Path) -> Vec<String> {
             mistakes.push(format!("{name}: `{}` does not compile: {e}", compiled.program().funcs[func].name));
         }
     }
-    for (line, directive) in directives(&text, "; run: ") {
+    let both = directives(&text, "; run: ").map(|(line, d)| (line, d, true));
+    let one = directives(&text, "; run compiled: ").map(|(line, d)| (line, d, false));
+    for (line, directive, both) in both.chain(one) {
         for (engine, image) in [("interpreted", &interpreted), ("compiled", &compiled)] {
+            if engine == "interpreted" && !both {
+                continue;
+            }
             match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(image, directive))) {
                 Ok(Ok(())) => {}
                 Ok(Err(e)) => mistakes.push(format!("{name}:{line}: {engine}: {directive}: {e}")),

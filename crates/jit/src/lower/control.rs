@@ -156,8 +156,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let closure = match self.environment {
             // Without closures of its own the iterator has it where it was passed.
             Environment::None => {
-                let entry = self.b.func.layout.entry_block().expect("made at the start");
-                *self.b.block_params(entry).last().expect("an iterator has a closure")
+                *self.b.block_params(self.entry).last().expect("an iterator has a closure")
             }
             _ => self.load_environment(types::I64, environment::CLOSURE),
         };

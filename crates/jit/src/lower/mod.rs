@@ -111,6 +111,8 @@ pub(crate) fn lower<'a>(
 struct Lower<'u, 'a, 'b> {
     unit: &'u mut Unit<'a>,
     b: FunctionBuilder<'b>,
+    /// The first block, whose parameters are the words passed.
+    entry: ir::Block,
     cx: Value,
     /// Whether this is the body of a loop.
     in_body: bool,
@@ -136,6 +138,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         Lower {
             unit,
             b,
+            entry,
             cx,
             in_body,
             environment: Environment::None,
@@ -159,8 +162,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         if self.unit.analysis.calls {
             self.poll();
         }
-        let entry = self.b.func.layout.entry_block().expect("made in `new`");
-        let words = self.b.block_params(entry).to_vec();
+        let words = self.b.block_params(self.entry).to_vec();
         // A method's receiver is its first variable; a routine's first word is its descriptor.
         let first = if self.unit.func.kind == FuncKind::Method { 1 } else { 2 };
         for (var, word) in self.unit.func.params().zip(&words[first..]) {
@@ -483,8 +485,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         self.unit.outer.extend(self.contexts[1..].iter().map(|c| c.arms));
         let mut context = FunctionBuilderContext::new();
         let mut inner = Lower::new(self.unit, FunctionBuilder::new(&mut code, &mut context), true);
-        let entry = inner.b.func.layout.entry_block().expect("made in `new`");
-        let words = inner.b.block_params(entry).to_vec();
+        let words = inner.b.block_params(inner.entry).to_vec();
         inner.environment = Environment::Pointer(words[1]);
         inner.loops.push(Target::Closure);
         for (var, word) in vars.iter().zip(&words[2..]) {
