@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
+use smallvec::{SmallVec, smallvec};
 
 use crate::builtin::{self, Builtin};
 use crate::program::ClassId;
@@ -370,7 +371,7 @@ impl Types {
     /// Whether `sub` is `sup` or lies below it. Basic types are below `any` in the language, but
     /// not here: a basic word carries no type, so the front end must not convert one to `any`.
     ///
-    /// Cost: walks the declared supertypes.
+    /// Cost: looks once at each type above `sub`, however many ways lead up to it.
     pub fn is_subtype(&self, sub: TypeId, sup: TypeId) -> bool {
         if sub == sup {
             return true;
@@ -378,7 +379,20 @@ impl Types {
         if sup == Types::ANY {
             return !self.defs[sub].kind.is_basic();
         }
-        self.defs[sub].supertypes.iter().any(|s| self.is_subtype(s.ty, sup))
+        let mut seen: SmallVec<[TypeId; 8]> = smallvec![sub];
+        let mut at = 0;
+        while at < seen.len() {
+            for above in &self.defs[seen[at]].supertypes {
+                if above.ty == sup {
+                    return true;
+                }
+                if !seen.contains(&above.ty) {
+                    seen.push(above.ty);
+                }
+            }
+            at += 1;
+        }
+        false
     }
 
     /// Whether a method headed `sub` may stand where `sup` is declared: as many arguments, each

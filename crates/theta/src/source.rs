@@ -42,7 +42,6 @@ impl std::fmt::Debug for Span {
 }
 
 #[derive(Debug)]
-#[derive(Debug)]
 struct Source {
     name: String,
     text: String,
