@@ -512,8 +512,11 @@ impl Run<'_> {
                 }
             },
             _ => {
+                // A body that was killed is in its round; an iterator that fails was about to begin the next one, as a
+                // condition that fails is.
+                let round = if flow == Flow::Killed { steps } else { steps + 1 };
                 let flow = self.failed(ret, each.call.site);
-                self.note_step(flow, steps);
+                self.note_step(flow, round);
                 flow
             }
         }

@@ -5,6 +5,7 @@ use super::{
     Counted, DEPTH_MAX, ERRORS_MAX, NamedType, Place, VALUES_MAX, VerifyError, VerifyErrorKind as Kind,
     WORDS_MAX, YIELDS_MAX,
 };
+use crate::builtin::CELL_NEW;
 use crate::program::{ClassId, Program};
 use crate::stmt::{Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var};
 use crate::types::{SignalId, Signature, TypeId, TypeKind, Types};
@@ -295,7 +296,8 @@ impl<'a> Checker<'a> {
         let in_batch = matches!(func.kind, FuncKind::Batch | FuncKind::Procedure);
         let public = match callee {
             Callee::Method(m) => program.types.def(m.ty).public && program.types.method(m).public,
-            Callee::Routine(r) => program.routines[r].public,
+            // A client makes a cell without naming its creator (the command `cell`).
+            Callee::Routine(r) => program.routines[r].public || program.routines[r].native == crate::builtin::CELL_NEW,
             Callee::Procedure(i) => {
                 if !in_batch || func.procedures[i as usize].kind != FuncKind::Procedure {
                     self.error(Kind::ProcedureOutsideBatch);

@@ -24,8 +24,8 @@
 //!    exception that can reach it; an arm for all others takes nothing, or the name as a `string`.
 //! 10. A constructor gives every instance variable of its class; instance variables are read and
 //!     written through the class's own type or that of a subclass.
-//! 11. Batches and batched procedures call only public methods of public types and public routines, and
-//!     neither make objects of classes nor reach into them. Only they call batched procedures, and only a
+//! 11. Batches and batched procedures call only public methods of public types, public routines and the
+//!     creators of cells, and neither make objects of classes nor reach into them. Only they call batched procedures, and only a
 //!     procedure calls itself. (A procedure was verified when it was made; its heading is trusted.)
 //! 12. Blocks nest at most [`DEPTH_MAX`] deep.
 //! 13. A call passes at most [`WORDS_MAX`] words, and has at most [`VALUES_MAX`] results or exception values;

@@ -1,0 +1,587 @@
+//! Sessions driven by scripts.
+//!
+//! A [`World`] is a program with its objects; a [`Client`] has a session in it and plays scripts. A line of a script is
+//! a command; [`Client::play`] answers with what was sent back, as text:
+//!
+//! ```text
+//! db = lookup db DataBase          % name = command; future numbers are kept here
+//! e = DataBase.fetch db "ann"      % method of a type, receiver, arguments
+//! d = new_database()               % routine: name and `()`, then arguments
+//! p = proc 0 e                     % batched procedure number 0
+//! c = cell int
+//! n = int.add 1 2                  % a value as receiver is a constant made first; not after `foreach`
+//! ...
+//! flush e d                        % what is wanted; names of handles stay known afterwards
+//! ```
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::{Arc, OnceLock};
+
+use bifrost_engine::{Engine, LoadError, Mode};
+use bifrost_runtime::Cx;
+use bifrost_runtime::cx::Limits as CxLimits;
+use bifrost_session::{Limits, Session, Tables, Welcome};
+use bifrost_theta::{Colour, Options, Sources, compile, render_all};
+use bifrost_wire::command::Hello;
+use bifrost_wire::interface::{Heading, Numbering};
+use bifrost_wire::{
+    Arg, DecodedReply, ErrorNumber, ExceptionKind, MethodNumber, Outcome, ProcedureNumber, Ref, Reply, RoutineNumber,
+    TypeNumber, VERSION, Value, decode_reply, encode, op,
+};
+
+pub mod random;
+
+/// The program that most tests use.
+pub const WORLD: &str = include_str!("world.theta");
+
+/// The ways to run a program that this build has.
+pub fn modes() -> Vec<Mode> {
+    vec![Mode::Interpreted, Mode::Compiled]
+}
+
+/// A program ready to run; `None` if the mode is not linked into this build.
+pub fn load(text: &str, mode: Mode) -> Option<&'static Tables> {
+    let mut sources = Sources::new();
+    sources.add("test.theta", text);
+    let compilation = compile(&sources, &Options::default());
+    let rendered = render_all(&sources, &compilation.diagnostics, Colour::Plain);
+    let program = compilation.program.unwrap_or_else(|| panic!("{rendered}"));
+    match Engine::new(program, mode) {
+        Ok(engine) => Some(Tables::new(engine)),
+        Err(LoadError::Compiler(why)) if why == "not linked" => None,
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// The tables of [`WORLD`], made once for each mode, as a server does.
+pub fn tables(mode: Mode) -> Option<&'static Tables> {
+    static INTERPRETED: OnceLock<Option<&'static Tables>> = OnceLock::new();
+    static COMPILED: OnceLock<Option<&'static Tables>> = OnceLock::new();
+    let place = if mode == Mode::Interpreted { &INTERPRETED } else { &COMPILED };
+    *place.get_or_init(|| load(WORLD, mode))
+}
+
+/// A program with its objects.
+pub struct World {
+    pub tables: &'static Tables,
+    pub cx: Box<Cx>,
+    sessions: u64,
+}
+
+/// Enough for the tests' own threads, which have 2 MiB of stack.
+pub const STACK_BYTES: usize = 512 << 10;
+
+impl World {
+    pub fn new(mode: Mode) -> Option<World> {
+        let limits = CxLimits { stack_bytes: STACK_BYTES, ..CxLimits::default() };
+        tables(mode).map(|t| World::of(t, limits))
+    }
+
+    pub fn of(tables: &'static Tables, limits: CxLimits) -> World {
+        let engine: &Arc<Engine> = tables.engine();
+        let mut cx = Cx::new(engine.image().clone(), limits, 1, || 0);
+        cx.set_output(bifrost_runtime::cx::Output::Buffer(String::new()));
+        if let Some(setup) = engine.find_entry("setup", 0) {
+            // SAFETY: the context runs the engine's image; `setup` takes nothing.
+            unsafe { engine.call(&mut cx, setup, &[]) }.expect("setup runs");
+        }
+        World { tables, cx, sessions: 0 }
+    }
+
+    /// A client that has said `hello`.
+    pub fn client(&mut self) -> Client {
+        self.client_with(Limits::default())
+    }
+
+    pub fn client_with(&mut self, limits: Limits) -> Client {
+        let mut client = self.stranger(limits, None);
+        client.hello(self, VERSION, "");
+        client
+    }
+
+    /// A client that has said nothing.
+    pub fn stranger(&mut self, limits: Limits, token: Option<&str>) -> Client {
+        self.sessions += 1;
+        let welcome =
+            Welcome { server: "test".to_owned(), token: token.map(str::to_owned), session: self.sessions };
+        Client {
+            session: Session::new(self.tables, limits, welcome),
+            numbering: self.tables.numbering().clone(),
+            names: HashMap::new(),
+            next: 1,
+            split: None,
+            bytes: Vec::new(),
+            wanted: Vec::new(),
+        }
+    }
+}
+
+/// Runs a test in a fresh world of each mode.
+pub fn each_mode(test: impl Fn(&mut World)) {
+    for mode in modes() {
+        if let Some(mut world) = World::new(mode) {
+            test(&mut world);
+        }
+    }
+}
+
+/// Plays a script in a fresh session of a fresh world of each mode, whole and byte by byte, and compares what is sent back.
+#[track_caller]
+pub fn check(script: &str, expected: &str) {
+    for mode in modes() {
+        for split in [None, Some(1), Some(7)] {
+            let Some(mut world) = World::new(mode) else { continue };
+            let mut client = world.client();
+            client.split = split;
+            let found = client.play(&mut world, script);
+            assert_text(&found, expected, &format!("{mode:?}, split {split:?}"));
+        }
+    }
+}
+
+#[track_caller]
+pub fn assert_text(found: &str, expected: &str, what: &str) {
+    let lines = |t: &str| t.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect::<Vec<_>>();
+    let (f, e) = (lines(found), lines(expected));
+    assert!(f == e, "({what})\nfound:\n{}\n\nexpected:\n{}\n", f.join("\n"), e.join("\n"));
+}
+
+/// A client: it records commands as a veneer does, and plays them into its session.
+pub struct Client {
+    pub session: Session,
+    pub numbering: Numbering,
+    pub names: HashMap<String, Ref>,
+    /// The next future's position.
+    pub next: u32,
+    /// Hands the session this many bytes more at a time; `None` for all at once.
+    pub split: Option<usize>,
+    pub bytes: Vec<u8>,
+    /// For each `flush` recorded, the names that are wanted with their positions.
+    wanted: Vec<Vec<(String, u32)>>,
+}
+
+impl Client {
+    pub fn hello(&mut self, world: &mut World, version: u32, token: &str) -> String {
+        encode::hello(&mut self.bytes, &Hello { version, digest: [0; 32], token, client: "test" });
+        self.send(world)
+    }
+
+    /// Records a script, sends it, and tells the replies.
+    #[track_caller]
+    pub fn play(&mut self, world: &mut World, script: &str) -> String {
+        // Names of handles are known only after a reply, so each batch is sent before the next is recorded.
+        let mut told = String::new();
+        for line in script.lines() {
+            let line = line.split('%').next().unwrap_or("").trim();
+            if line.is_empty() {
+                continue;
+            }
+            self.record(line);
+            if line.starts_with("flush") || line == "bye" || line == "history" {
+                told += &self.send(world);
+            }
+        }
+        told += &self.send(world);
+        told
+    }
+
+    /// Records a script without sending it.
+    #[track_caller]
+    pub fn record_all(&mut self, script: &str) {
+        script.lines().map(str::trim).filter(|l| !l.is_empty()).for_each(|l| self.record(l));
+    }
+
+    /// Sends what was recorded and tells the replies.
+    pub fn send(&mut self, world: &mut World) -> String {
+        let bytes = std::mem::take(&mut self.bytes);
+        let step = self.split.unwrap_or(bytes.len()).max(1);
+        let (mut done, mut end) = (0, 0);
+        while end < bytes.len() {
+            end = (end + step).min(bytes.len());
+            // A copy of exactly what came, so that a read beyond it is found.
+            let came = bytes[done..end].to_vec();
+            done += self.session.handle(&mut world.cx, &came);
+            assert!(done <= end);
+        }
+        let output = self.session.output().to_vec();
+        self.session.clear_output();
+        self.tell(&output)
+    }
+
+    /// The replies as text; learns the handles in them.
+    pub fn tell(&mut self, mut output: &[u8]) -> String {
+        let mut told = String::new();
+        while !output.is_empty() {
+            match decode_reply(output, usize::MAX).expect("the session's replies are well formed") {
+                DecodedReply::Reply(reply, used) => {
+                    self.tell_one(&reply, &mut told);
+                    output = &output[used..];
+                }
+                DecodedReply::NeedMore(_) => panic!("half a reply"),
+            }
+        }
+        told
+    }
+
+    fn tell_one(&mut self, reply: &Reply<'_>, told: &mut String) {
+        let interface = self.numbering.interface().clone();
+        match reply {
+            Reply::Welcome(w) => {
+                let _ = writeln!(told, "welcome {}", w.session);
+            }
+            Reply::Farewell => told.push_str("farewell\n"),
+            Reply::Interface(json) => {
+                assert_eq!(*json, interface.to_json());
+                told.push_str("interface\n");
+            }
+            Reply::Error { number, position, text } => {
+                let name = ErrorNumber::from_number(*number).map_or("?", ErrorNumber::name);
+                let _ = writeln!(told, "error {name} at {position}: {text}");
+            }
+            Reply::Exceptions(list) => {
+                for (batch, e) in list.iter() {
+                    let rounds: Vec<u32> = e.iterations().collect();
+                    let _ = writeln!(told, "history {batch}, {}", exception(&interface, e.call, &rounds, &e.kind));
+                }
+                if list.omitted > 0 {
+                    let _ = writeln!(told, "omitted {}", list.omitted);
+                }
+            }
+            Reply::Flushed(f) => {
+                let wanted = if self.wanted.is_empty() { Vec::new() } else { self.wanted.remove(0) };
+                self.names.retain(|_, r| r.is_handle());
+                self.next = 1;
+                let exceptions: Vec<_> = f.exceptions().collect();
+                let mut positions: Vec<u32> = wanted.iter().map(|(_, p)| *p).collect();
+                positions.sort_unstable();
+                positions.dedup();
+                let outcomes: Vec<_> = f.outcomes().collect();
+                assert_eq!(outcomes.len(), positions.len(), "one outcome for each wanted future");
+                for (name, position) in &wanted {
+                    let outcome = outcomes[positions.binary_search(position).expect("it is there")];
+                    if let Outcome::Handle { handle, .. } = outcome {
+                        self.names.insert(name.clone(), handle);
+                    }
+                    let text = match outcome {
+                        Outcome::Exception(i) => format!("exception of -{}", exceptions[i as usize].call),
+                        other => show(&interface, &other),
+                    };
+                    let _ = writeln!(told, "{name} = {text}");
+                }
+                for e in &exceptions {
+                    let rounds: Vec<u32> = e.iterations().collect();
+                    let _ = writeln!(told, "{}", exception(&interface, e.call, &rounds, &e.kind));
+                }
+                if f.omitted > 0 {
+                    let _ = writeln!(told, "omitted {}", f.omitted);
+                }
+                if wanted.is_empty() && exceptions.is_empty() {
+                    told.push_str("done\n");
+                }
+            }
+        }
+    }
+
+    /// Records one line.
+    #[track_caller]
+    pub fn record(&mut self, line: &str) {
+        let line = line.split('%').next().unwrap_or("").trim();
+        if line.is_empty() {
+            return;
+        }
+        let (targets, command) = match line.split_once(" = ") {
+            Some((names, rest)) => (names.split(',').map(|n| n.trim().to_owned()).collect(), rest),
+            None => (Vec::new(), line),
+        };
+        let tokens = tokens(command);
+        let first = tokens[0].as_str();
+        let rest: Vec<&str> = tokens[1..].iter().map(String::as_str).collect();
+        let made = self.command(first, &rest);
+        for (i, name) in targets.iter().enumerate() {
+            let position = self.next + i as u32;
+            self.names.insert(name.clone(), Ref::future(position));
+        }
+        self.next += made;
+    }
+
+    /// Appends a command, and says how many future numbers it takes.
+    #[track_caller]
+    fn command(&mut self, first: &str, rest: &[&str]) -> u32 {
+        let plain = |client: &mut Client, code| {
+            encode::plain(&mut client.bytes, code);
+            0
+        };
+        match first {
+            "lookup" => {
+                let expected = rest.get(1).map(|t| self.ty(t));
+                encode::lookup(&mut self.bytes, rest[0], expected);
+                1
+            }
+            "const" => {
+                let value = Owned::read(rest[0]).expect("a value");
+                encode::constant(&mut self.bytes, &value.value());
+                1
+            }
+            "cell" => {
+                let ty = self.ty(rest[0]);
+                encode::cell(&mut self.bytes, ty);
+                1
+            }
+            "free" => {
+                let refs: Vec<Ref> = rest.iter().map(|n| self.reference(n)).collect();
+                encode::free(&mut self.bytes, &refs);
+                0
+            }
+            "flush" => {
+                let quiet = rest.first() == Some(&"quiet");
+                let names = if quiet { &rest[1..] } else { rest };
+                let wanted: Vec<(String, u32)> = names
+                    .iter()
+                    .map(|n| ((*n).to_owned(), self.reference(n).position().expect("a future")))
+                    .collect();
+                let mut positions: Vec<u32> = wanted.iter().map(|(_, p)| *p).collect();
+                positions.sort_unstable();
+                encode::flush(&mut self.bytes, positions, quiet);
+                self.wanted.push(wanted);
+                0
+            }
+            "describe" => plain(self, op::DESCRIBE),
+            "bye" => plain(self, op::BYE),
+            "history" => {
+                encode::history(&mut self.bytes, false);
+                0
+            }
+            "clear_history" => {
+                encode::history(&mut self.bytes, true);
+                0
+            }
+            "while" => plain(self, op::WHILE),
+            "end_while" => plain(self, op::END_WHILE),
+            "if" => plain(self, op::IF),
+            "else" => plain(self, op::ELSE),
+            "end_if" => plain(self, op::END_IF),
+            "foreach" => plain(self, op::FOREACH),
+            "end_foreach" => plain(self, op::END_FOREACH),
+            "break" => plain(self, op::BREAK),
+            "continue" => plain(self, op::CONTINUE),
+            "except" => plain(self, op::EXCEPT),
+            "end_except" => plain(self, op::END_EXCEPT),
+            "end_procedure" => plain(self, op::END_PROCEDURE),
+            "do" => {
+                let test = self.reference(rest[0]);
+                encode::loop_body(&mut self.bytes, test);
+                0
+            }
+            "then" => {
+                let test = self.reference(rest[0]);
+                encode::then(&mut self.bytes, test);
+                0
+            }
+            "when" => {
+                let types: Vec<TypeNumber> = rest[1..].iter().map(|t| self.ty(t)).collect();
+                encode::when(&mut self.bytes, rest[0], types.iter().copied());
+                types.len() as u32
+            }
+            "others" => {
+                let named = rest.first() == Some(&"named");
+                encode::others(&mut self.bytes, named);
+                u32::from(named)
+            }
+            "procedure" => {
+                let arrow = rest.iter().position(|t| *t == "->").unwrap_or(rest.len());
+                let types: Vec<TypeNumber> = rest[1..arrow].iter().map(|t| self.ty(t)).collect();
+                let result = rest.get(arrow + 1).map(|t| self.ty(t));
+                encode::procedure(&mut self.bytes, rest[0], types.iter().copied(), result);
+                types.len() as u32
+            }
+            "return" => {
+                let value = rest.first().map(|t| self.operand(t));
+                let arg = value.as_ref().map(Operand::arg);
+                encode::return_(&mut self.bytes, arg.as_ref());
+                0
+            }
+            "proc" => {
+                let number = ProcedureNumber(rest[0].parse().expect("a number"));
+                let operands: Vec<Operand> = rest[1..].iter().map(|t| self.operand(t)).collect();
+                let args: Vec<Arg<'_>> = operands.iter().map(Operand::arg).collect();
+                encode::call_procedure(&mut self.bytes, number, &args);
+                1
+            }
+            _ => self.call(first, rest),
+        }
+    }
+
+    #[track_caller]
+    fn call(&mut self, first: &str, rest: &[&str]) -> u32 {
+        let numbering = self.numbering.clone();
+        let count = |h: &Heading| (h.yields.as_ref().unwrap_or(&h.results).len() as u32).max(1);
+        if let Some(name) = first.strip_suffix("()") {
+            let number = match name.strip_prefix('#') {
+                Some(raw) => RoutineNumber(raw.parse().expect("a number")),
+                None => numbering.find_routine(name).unwrap_or_else(|| panic!("no routine `{name}`")),
+            };
+            let operands: Vec<Operand> = rest.iter().map(|t| self.operand(t)).collect();
+            let args: Vec<Arg<'_>> = operands.iter().map(Operand::arg).collect();
+            encode::call_routine(&mut self.bytes, number, &args);
+            return numbering.routine(number).map_or(1, |r| count(&r.heading));
+        }
+        let number = match first.strip_prefix('#') {
+            Some(raw) => MethodNumber(raw.parse().expect("a number")),
+            None => {
+                let (ty, method) = first.rsplit_once('.').unwrap_or_else(|| panic!("`{first}` is no command"));
+                let ty = self.ty(ty);
+                numbering.find_method(ty, method).unwrap_or_else(|| panic!("no method `{first}`"))
+            }
+        };
+        let receiver = match Owned::read(rest[0]) {
+            Some(value) => {
+                encode::constant(&mut self.bytes, &value.value());
+                self.next += 1;
+                Ref::future(self.next - 1)
+            }
+            None => self.reference(rest[0]),
+        };
+        let operands: Vec<Operand> = rest[1..].iter().map(|t| self.operand(t)).collect();
+        let args: Vec<Arg<'_>> = operands.iter().map(Operand::arg).collect();
+        encode::call(&mut self.bytes, number, receiver, &args);
+        numbering.method(number).map_or(1, |(_, m)| count(&m.heading))
+    }
+
+    #[track_caller]
+    pub fn ty(&self, name: &str) -> TypeNumber {
+        match name.strip_prefix('#') {
+            Some(raw) => TypeNumber(raw.parse().expect("a number")),
+            None => self.numbering.find_type(name).unwrap_or_else(|| panic!("no type `{name}`")),
+        }
+    }
+
+    /// A name's reference; `#n` is the number n itself.
+    #[track_caller]
+    pub fn reference(&self, name: &str) -> Ref {
+        match name.strip_prefix('#') {
+            Some(raw) => Ref(raw.parse().expect("a number")),
+            None => *self.names.get(name).unwrap_or_else(|| panic!("nothing is called `{name}`")),
+        }
+    }
+
+    #[track_caller]
+    fn operand(&self, token: &str) -> Operand {
+        match Owned::read(token) {
+            Some(value) => Operand::Value(value),
+            None => Operand::Ref(self.reference(token)),
+        }
+    }
+}
+
+enum Operand {
+    Ref(Ref),
+    Value(Owned),
+}
+
+impl Operand {
+    fn arg(&self) -> Arg<'_> {
+        match self {
+            Operand::Ref(r) => Arg::Ref(*r),
+            Operand::Value(v) => Arg::Value(v.value()),
+        }
+    }
+}
+
+/// A value with its own text.
+#[derive(Clone, Debug)]
+pub enum Owned {
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Char(char),
+    Str(String),
+}
+
+impl Owned {
+    fn read(token: &str) -> Option<Owned> {
+        Some(match token {
+            "nil" => Owned::Nil,
+            "true" => Owned::Bool(true),
+            "false" => Owned::Bool(false),
+            t if t.starts_with('"') => Owned::Str(t.trim_matches('"').to_owned()),
+            t if t.starts_with('\'') => Owned::Char(t.chars().nth(1)?),
+            t => match (t.parse(), t.parse()) {
+                (Ok(i), _) => Owned::Int(i),
+                (_, Ok(r)) => Owned::Real(r),
+                _ => return None,
+            },
+        })
+    }
+
+    pub fn value(&self) -> Value<'_> {
+        match self {
+            Owned::Nil => Value::Nil,
+            Owned::Bool(b) => Value::Bool(*b),
+            Owned::Int(i) => Value::Int(*i),
+            Owned::Real(r) => Value::Real(*r),
+            Owned::Char(c) => Value::Char(*c),
+            Owned::Str(s) => Value::Str(s),
+        }
+    }
+}
+
+/// Words of a line; strings in quotes are one.
+fn tokens(text: &str) -> Vec<String> {
+    let mut tokens = Vec::new();
+    let mut token = String::new();
+    let mut quoted = false;
+    for c in text.chars() {
+        quoted ^= c == '"';
+        if c == ' ' && !quoted {
+            if !token.is_empty() {
+                tokens.push(std::mem::take(&mut token));
+            }
+        } else {
+            token.push(c);
+        }
+    }
+    if !token.is_empty() {
+        tokens.push(token);
+    }
+    tokens
+}
+
+type Interface = bifrost_wire::Interface;
+
+fn show(interface: &Interface, outcome: &Outcome<'_>) -> String {
+    match outcome {
+        Outcome::Handle { handle, ty } => {
+            format!("{}#{}.{}", interface.type_name(*ty), handle.slot(), handle.generation())
+        }
+        Outcome::Value(v) => match v {
+            Value::Nil => "nil".to_owned(),
+            Value::Bool(b) => b.to_string(),
+            Value::Int(i) => i.to_string(),
+            Value::Real(r) => format!("{r:?}"),
+            Value::Char(c) => format!("{c:?}"),
+            Value::Str(s) if s.len() > 60 => format!("a string of {} bytes", s.len()),
+            Value::Str(s) => format!("{s:?}"),
+        },
+        Outcome::Exception(i) => format!("exception {i}"),
+        Outcome::Absent => "absent".to_owned(),
+    }
+}
+
+fn exception(interface: &Interface, call: u32, rounds: &[u32], kind: &ExceptionKind<'_>) -> String {
+    let place = if rounds.is_empty() { format!("-{call}") } else { format!("-{call} in round {rounds:?}") };
+    match kind {
+        ExceptionKind::Signal { name, values } if values.is_empty() => format!("{place}: {name}"),
+        ExceptionKind::Signal { name, values } => {
+            let values: Vec<String> = values.iter().map(|v| show(interface, &v)).collect();
+            format!("{place}: {name}({})", values.join(", "))
+        }
+        ExceptionKind::Unhandled { argument, cause } => format!("{place}: unhandled_exc, argument {argument} of -{cause}"),
+        ExceptionKind::Refused { number, text } => {
+            let name = ErrorNumber::from_number(*number).map_or("?", ErrorNumber::name);
+            format!("{place}: {name}: {text}")
+        }
+    }
+}
