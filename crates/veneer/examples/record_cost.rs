@@ -37,7 +37,7 @@ fn main() {
     let p = stubs::new_point(&s, 1, 2);
     let e = db.fetch("x");
     s.flush().expect("the sink answers");
-    println!("recording, including the sink's decoding of what is published every 4 KiB:");
+    println!("recording, with publishing every 4 KiB to a sink:");
     measure("no argument, result dropped", &s, |_| drop(black_box(e.touch())));
     measure("one int, result dropped", &s, |i| drop(black_box(p.set_x(i as i64))));
     measure("one object, result dropped", &s, |_| drop(black_box(db.adopt(&e))));

@@ -213,7 +213,7 @@ impl<'s> Except<'s> {
 impl Session {
     /// Stubs for the numbers that a marker has just taken.
     pub(crate) fn variables<R: Results>(&self, location: &'static Location<'static>) -> R {
-        R::take(&mut || {
+        R::take(|| {
             let slot = self.core.state.borrow_mut().new_future(Made::Variable, location);
             Stub { core: self.core.clone(), slot }
         })

@@ -6,7 +6,8 @@ use std::rc::Rc;
 
 use bifrost_wire::{Ref, encode, op};
 
-use crate::call::{Call, Element, IntoArg, Kept, Results, Stub};
+use crate::call::{Argument, Element, IntoArg, Kept, Results, Stub, record_method, record_plain};
+use crate::error::{Error, Misuse};
 use crate::session::Session;
 use crate::state::{Kind, Made};
 use crate::stubs::{Numbers, Stubs};
@@ -80,7 +81,6 @@ impl<Y> Iter<Y> {
 
     /// Opens the loop and records the call right behind FOREACH.
     pub(crate) fn open<R: Results>(&self, session: &Session) -> R {
-        let count = self.arguments.len() as u8;
         let core = &self.session.core;
         let receiver = {
             let mut state = session.core.state.borrow_mut();
@@ -95,27 +95,18 @@ impl<Y> Iter<Y> {
             state.open_admitted(Kind::Foreach, admitted, |out| encode::plain(out, op::FOREACH));
             receiver
         };
-        let mut call = match &self.receiver {
-            Some(_) => {
-                let receiver = match session.core.state.borrow_mut().admit() {
-                    Ok(()) => receiver,
-                    Err(error) => Err(error),
-                };
-                let state = session.core.state.borrow_mut();
-                Call::begin_method(&session.core, state, self.number, receiver, count, self.location)
-            }
-            None => {
-                let head = |numbers: &mut Numbers| {
-                    let stubs = self.stubs.unwrap_or(numbers.stubs());
-                    numbers.routine_head(stubs, self.number, count)
-                };
-                Call::begin_plain(&session.core, Made::Routine(self.number), self.location, head, count)
-            }
-        };
-        call.check_session(core);
-        for argument in &self.arguments {
-            call.put(argument.argument());
+        let arguments: Vec<Argument<'_>> = self.arguments.iter().map(Kept::argument).collect();
+        let same = Rc::ptr_eq(&self.session.core, &session.core);
+        let same = if same { Ok(()) } else { Err(Rc::new(Error::Misuse(Misuse::OtherSession))) };
+        if self.receiver.is_some() {
+            let state = &mut *session.core.state.borrow_mut();
+            let receiver = same.and_then(|()| state.admit()).and(receiver);
+            return record_method(&session.core, state, self.number, receiver, &arguments, self.location);
         }
-        call.done()
+        let head = |numbers: &mut Numbers| {
+            same?;
+            numbers.routine_head(self.stubs.unwrap_or(numbers.stubs()), self.number)
+        };
+        record_plain(&session.core, Made::Routine(self.number), self.location, head, &arguments)
     }
 }

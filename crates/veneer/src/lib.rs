@@ -43,7 +43,7 @@ mod session;
 mod state;
 mod stubs;
 
-pub use call::{Argument, Call, Element, IntoArg, IntoArgs, Numbered, Reference, Results, Stub};
+pub use call::{Argument, Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Reference, Results, Stub};
 pub use cell::Cell;
 pub use connection::{Connection, ConnectionError};
 pub use control::{Except, If, Test};

@@ -4,12 +4,12 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
 
-use bifrost_wire::{Arg, encode, op};
+use bifrost_wire::{Arg, encode};
 
-use crate::call::{Argument, Call, Element, IntoArg, IntoArgs, Numbered, Results};
+use crate::call::{Argument, Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Results};
 use crate::error::{Error, Misuse};
 use crate::session::Session;
-use crate::state::{Core, Kind, Made, State};
+use crate::state::{Core, Kind, State};
 
 /// A tuple of types: what a procedure takes, or what an exception carries.
 pub trait Params: 'static {
@@ -33,7 +33,7 @@ impl Params for () {
 pub struct NoFutures;
 
 impl Results for NoFutures {
-    fn take(_: &mut dyn FnMut() -> crate::call::Stub) -> NoFutures {
+    fn take(_: impl FnMut() -> crate::call::Stub) -> NoFutures {
         NoFutures
     }
 }
@@ -55,18 +55,9 @@ impl<P: Params, R: Element> Procedure<P, R> {
     /// Records a call.
     #[track_caller]
     pub fn call(&self, arguments: impl IntoArgs<P>) -> R::Future {
-        record_call(&self.session, self.number, &arguments)
+        let (core, location) = (&self.session.core, Location::caller());
+        arguments.record(ProcedureCall { core, number: self.number, location })
     }
-}
-
-#[track_caller]
-fn record_call<P, A: IntoArgs<P>, R: Results>(session: &Session, number: u32, arguments: &A) -> R {
-    let location = Location::caller();
-    let head = encode::head(op::CALL_PROCEDURE, u32::from(A::COUNT), number);
-    let made = Made::Procedure(number);
-    let mut call = Call::begin_plain(&session.core, made, location, |_| Ok(head), A::COUNT);
-    arguments.put_all(&mut call);
-    call.done()
 }
 
 impl Session {

@@ -9,7 +9,7 @@ use crate::call::{Element, IntoArg, Reference, Stub};
 use crate::cell::Cell;
 use crate::error::{Closed, Error};
 use crate::session::Session;
-use crate::state::{Known, OwnedValue};
+use crate::state::Known;
 
 /// The value that a call will have returned. It can be an argument or a receiver of further calls before
 /// it is known; [`claim`](Promise::claim) it when the program itself needs it.
@@ -55,7 +55,7 @@ pub trait Value: Element + sealed::Sealed {
 
 /// A value that came.
 #[doc(hidden)]
-pub struct Owned<'v>(&'v OwnedValue);
+pub struct Owned<'v>(bifrost_wire::Value<'v>);
 
 macro_rules! values {
     ($($ty:ty, $pattern:pat => $value:expr;)*) => {$(
@@ -73,12 +73,12 @@ macro_rules! values {
 }
 
 values! {
-    (), OwnedValue::Nil => ();
-    bool, OwnedValue::Bool(b) => *b;
-    i64, OwnedValue::Int(i) => *i;
-    f64, OwnedValue::Real(r) => *r;
-    char, OwnedValue::Char(c) => *c;
-    String, OwnedValue::Str(s) => s.to_string();
+    (), bifrost_wire::Value::Nil => ();
+    bool, bifrost_wire::Value::Bool(b) => b;
+    i64, bifrost_wire::Value::Int(i) => i;
+    f64, bifrost_wire::Value::Real(r) => r;
+    char, bifrost_wire::Value::Char(c) => c;
+    String, bifrost_wire::Value::Str(s) => s.to_owned();
 }
 
 impl<V: Value> Promise<V> {
@@ -102,7 +102,7 @@ impl<V: Value> Promise<V> {
             Known::Value(value) => V::from_owned(&Owned(value)),
             Known::Failed(error) => return Some(Err((**error).clone())),
             Known::Future(_) => return None,
-            Known::Handle(_) | Known::Free(_) => None,
+            Known::Handle(_) | Known::Free => None,
         };
         drop(state);
         Some(value.map_or_else(|| self.nonsense(), Ok))
@@ -118,13 +118,13 @@ impl<V> Promise<V> {
     #[track_caller]
     #[inline]
     fn operate<R: Reference>(&self, operator: Operator) -> R {
-        self.stub.call(self.number(operator), 0).done()
+        self.stub.call(self.number(operator), [])
     }
 
     #[track_caller]
     #[inline]
     fn operate_with<T, R: Reference>(&self, operator: Operator, other: &impl IntoArg<T>) -> R {
-        self.stub.call(self.number(operator), 1).arg(other).done()
+        self.stub.call(self.number(operator), [other.argument()])
     }
 
     #[inline]

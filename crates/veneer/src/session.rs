@@ -8,12 +8,12 @@ use std::time::Duration;
 use bifrost_transport::{Address, ConnectOptions, Stream};
 use bifrost_wire::{Hello, Interface, Limit, Reply, VERSION, encode, op};
 
-use crate::call::{Call, Element, IntoArg, Reference, Stub, missing, server_type};
+use crate::call::{Argument, Element, IntoArg, Reference, Results, Stub, missing, record_plain, server_type};
 use crate::cell::Cell;
 use crate::connection::Connection;
 use crate::error::{Closed, ConnectError, Error, Exception, Misuse};
 use crate::promise::{Promise, Value};
-use crate::state::{Bounds, Core, Known, Made, OwnedValue, State};
+use crate::state::{Bounds, Core, Made, State};
 use crate::stubs::{Numbers, Object, Stubs};
 
 /// A connection to a server, and the batch being recorded for it. Clones are the same session.
@@ -220,11 +220,12 @@ impl Session {
 
     /// A promise that is kept already: a value that can be a receiver, as in `one.to(100)`. Crosses only when it is used.
     pub fn value<V: Value + IntoArg<V>>(&self, value: V) -> Promise<V> {
-        let kept = match value.argument() {
-            crate::call::Argument::Value(value) => Known::Value(OwnedValue::from_wire(value)),
-            crate::call::Argument::Stub(_) => Known::Value(OwnedValue::Nil),
+        let value = match value.argument() {
+            Argument::Value(value) => value,
+            // A `Value` is never a stub.
+            Argument::Stub(_) => bifrost_wire::Value::Nil,
         };
-        let slot = self.core.state.borrow_mut().known_slot(kept);
+        let slot = self.core.state.borrow_mut().new_value(value);
         Promise::from_stub(Stub { core: self.core.clone(), slot })
     }
 
@@ -260,12 +261,17 @@ impl Session {
         cell
     }
 
-    /// Starts to record a routine's call, by the number that `stubs` give it.
+    /// Records a routine's call, by the number that `stubs` give it.
     #[track_caller]
-    pub fn call_routine(&self, stubs: &'static Stubs, routine: u32, argument_count: u8) -> Call<'_> {
+    pub fn call_routine<R: Results, const N: usize>(
+        &self,
+        stubs: &'static Stubs,
+        routine: u32,
+        arguments: [Argument<'_>; N],
+    ) -> R {
         let location = Location::caller();
-        let head = |numbers: &mut Numbers| numbers.routine_head(stubs, routine, argument_count);
-        Call::begin_plain(&self.core, Made::Routine(routine), location, head, argument_count)
+        let head = |numbers: &mut Numbers| numbers.routine_head(stubs, routine);
+        record_plain(&self.core, Made::Routine(routine), location, head, &arguments)
     }
 
     /// Whether the session was connected with these stubs.

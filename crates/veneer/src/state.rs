@@ -10,10 +10,13 @@ use std::panic::Location;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bifrost_wire::encode;
 use bifrost_wire::reply::FlushedReply;
-use bifrost_wire::{DecodedReply, ExceptionKind, Limit, Outcome, Ref, Reply, decode_reply, op};
+use bifrost_wire::value::tag;
+use bifrost_wire::{
+    DecodedReply, ExceptionKind, Limit, Outcome, Ref, Reply, Value, decode_reply, encode, op,
+};
 
+use crate::call::{Argument, Stub};
 use crate::connection::Connection;
 use crate::error::{CallName, Closed, Error, ErrorValue, Exception, Misuse};
 use crate::session::Counters;
@@ -37,21 +40,48 @@ pub(crate) struct Core {
     pub(crate) state: RefCell<State>,
 }
 
-pub(crate) struct Slot {
+/// What is known of a stub, in two words that are written and read as they are: recording touches a slot twice
+/// within a few nanoseconds, and a wider read would wait for the narrower write.
+struct Slot {
     /// How many stubs share it.
     references: u32,
-    pub(crate) known: Known,
+    tag: Tag,
+    /// The next free slot, the position of a future, a handle, the bits of a value, or the index of an extra.
+    word: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Tag {
+    Free,
+    Future,
+    Handle,
+    Nil,
+    Bool,
+    Int,
+    Real,
+    Char,
+    Str,
+    Failed,
+}
+
+/// What does not fit into a slot.
+enum Extra {
+    Free,
+    Str(Rc<str>),
+    Failed(Rc<Error>),
 }
 
 /// What is known of a stub's object or value.
-pub(crate) enum Known {
-    /// No stub has this slot; the next free one.
-    Free(u32),
+#[derive(Clone, Copy)]
+pub(crate) enum Known<'s> {
     /// The position of a future of this batch.
     Future(u32),
     Handle(Ref),
-    Value(OwnedValue),
-    Failed(Rc<Error>),
+    Value(Value<'s>),
+    Failed(&'s Rc<Error>),
+    /// No stub has this slot.
+    Free,
 }
 
 /// A value that came.
@@ -202,6 +232,9 @@ pub(crate) struct State {
     /// VF: the futures of this batch.
     futures: Vec<Future>,
     slots: Vec<Slot>,
+    /// Strings and errors, by the words of their slots; few, and none while calls are recorded.
+    extras: Vec<Extra>,
+    free_extras: Vec<u32>,
     free_slot: u32,
     /// VH: how many slots hold each handle.
     handles: HashMap<Ref, u32>,
@@ -225,6 +258,8 @@ pub(crate) struct State {
     pub(crate) numbers: Numbers,
     pub(crate) procedures: Procedures,
     pub(crate) counters: Counters,
+    /// For bytes that are made from a slot and go into the batch.
+    scratch: Vec<u8>,
     connection: Box<dyn Connection>,
     timeout: Duration,
     reply_bytes_max: usize,
@@ -244,6 +279,8 @@ impl State {
             commands: 0,
             futures: Vec::with_capacity(1024),
             slots: Vec::with_capacity(1024),
+            extras: Vec::new(),
+            free_extras: Vec::new(),
             free_slot: NO_SLOT,
             handles: HashMap::new(),
             frees: Vec::new(),
@@ -261,6 +298,7 @@ impl State {
             numbers,
             procedures: Procedures::default(),
             counters: Counters::default(),
+            scratch: Vec::new(),
             connection,
             timeout,
             reply_bytes_max,
@@ -278,26 +316,87 @@ impl State {
     // Slots.
 
     #[inline]
-    fn new_slot(&mut self, known: Known) -> u32 {
+    fn new_slot(&mut self, tag: Tag, word: u64) -> u32 {
         let index = self.free_slot;
-        if let Some(slot) = self.slots.get_mut(index as usize)
-            && let Known::Free(next) = slot.known
-        {
-            self.free_slot = next;
+        if let Some(slot) = self.slots.get_mut(index as usize) {
+            self.free_slot = slot.word as u32;
             slot.references = 1;
-            slot.known = known;
+            slot.tag = tag;
+            slot.word = word;
             return index;
         }
-        self.slots.push(Slot { references: 1, known });
+        self.slots.push(Slot { references: 1, tag, word });
         (self.slots.len() - 1) as u32
     }
 
+    fn new_extra(&mut self, extra: Extra) -> u64 {
+        if let Some(index) = self.free_extras.pop()
+            && let Some(free) = self.extras.get_mut(index as usize)
+        {
+            *free = extra;
+            return u64::from(index);
+        }
+        self.extras.push(extra);
+        self.extras.len() as u64 - 1
+    }
+
+    fn free_extra(&mut self, index: u64) {
+        if let Some(extra) = self.extras.get_mut(index as usize) {
+            *extra = Extra::Free;
+            self.free_extras.push(index as u32);
+        }
+    }
+
+    /// The tag and word of a value.
+    fn pack(&mut self, value: Value<'_>) -> (Tag, u64) {
+        let tag = match value {
+            Value::Nil => Tag::Nil,
+            Value::Bool(_) => Tag::Bool,
+            Value::Int(_) => Tag::Int,
+            Value::Real(_) => Tag::Real,
+            Value::Char(_) => Tag::Char,
+            Value::Str(s) => return (Tag::Str, self.new_extra(Extra::Str(s.into()))),
+        };
+        (tag, value.word())
+    }
+
+    /// Changes what is known of a future's slot.
+    fn settle(&mut self, slot: u32, (tag, word): (Tag, u64)) {
+        if let Some(slot) = self.slots.get_mut(slot as usize) {
+            slot.tag = tag;
+            slot.word = word;
+        }
+    }
+
     #[inline]
-    pub(crate) fn known(&self, slot: u32) -> &Known {
-        match self.slots.get(slot as usize) {
-            Some(slot) => &slot.known,
-            // Never: a stub's slot exists while the stub does.
-            None => &Known::Free(NO_SLOT),
+    pub(crate) fn known(&self, slot: u32) -> Known<'_> {
+        // A stub's slot exists while the stub does.
+        let Some(slot) = self.slots.get(slot as usize) else { return Known::Free };
+        match slot.tag {
+            Tag::Future => Known::Future(slot.word as u32),
+            Tag::Handle => Known::Handle(Ref(slot.word as i64)),
+            Tag::Nil => Known::Value(Value::Nil),
+            Tag::Bool => Known::Value(Value::Bool(slot.word != 0)),
+            Tag::Int => Known::Value(Value::Int(slot.word as i64)),
+            Tag::Real => Known::Value(Value::Real(f64::from_bits(slot.word))),
+            Tag::Char => Known::Value(Value::Char(char::from_u32(slot.word as u32).unwrap_or('\0'))),
+            Tag::Str | Tag::Failed => match self.extras.get(slot.word as usize) {
+                Some(Extra::Str(s)) => Known::Value(Value::Str(s)),
+                Some(Extra::Failed(error)) => Known::Failed(error),
+                _ => Known::Free,
+            },
+            Tag::Free => Known::Free,
+        }
+    }
+
+    /// What a reference to a stub is on the wire, if it is a future or a handle.
+    #[inline]
+    fn live_reference(&self, slot: u32) -> Option<Ref> {
+        let slot = self.slots.get(slot as usize)?;
+        match slot.tag {
+            Tag::Future => Some(Ref(-(slot.word as i64))),
+            Tag::Handle => Some(Ref(slot.word as i64)),
+            _ => None,
         }
     }
 
@@ -315,15 +414,18 @@ impl State {
         if slot.references > 0 {
             return;
         }
-        let known = std::mem::replace(&mut slot.known, Known::Free(self.free_slot));
+        let (tag, word) = (slot.tag, slot.word);
+        slot.tag = Tag::Free;
+        slot.word = u64::from(self.free_slot);
         self.free_slot = index;
-        match known {
-            Known::Future(position) => {
-                if let Some(future) = self.futures.get_mut(position as usize - 1) {
+        match tag {
+            Tag::Future => {
+                if let Some(future) = self.futures.get_mut(word as usize - 1) {
                     future.slot = NO_SLOT;
                 }
             }
-            Known::Handle(handle) => self.drop_handle(handle),
+            Tag::Handle => self.drop_handle(Ref(word as i64)),
+            Tag::Str | Tag::Failed => self.free_extra(word),
             _ => {}
         }
     }
@@ -338,12 +440,15 @@ impl State {
         }
     }
 
-    pub(crate) fn known_slot(&mut self, known: Known) -> u32 {
-        self.new_slot(known)
+    /// A slot for a value that is known already.
+    pub(crate) fn new_value(&mut self, value: Value<'_>) -> u32 {
+        let (tag, word) = self.pack(value);
+        self.new_slot(tag, word)
     }
 
     pub(crate) fn failed(&mut self, error: Rc<Error>) -> u32 {
-        self.new_slot(Known::Failed(error))
+        let extra = self.new_extra(Extra::Failed(error));
+        self.new_slot(Tag::Failed, extra)
     }
 
     // Recording.
@@ -415,20 +520,9 @@ impl State {
     #[inline]
     pub(crate) fn new_future(&mut self, made: Made, location: &'static Location<'static>) -> u32 {
         let position = self.futures.len() as u32 + 1;
-        let slot = self.new_slot(Known::Future(position));
+        let slot = self.new_slot(Tag::Future, u64::from(position));
         self.futures.push(Future { slot, made, location });
         slot
-    }
-
-    /// What a reference to a stub is on the wire; a value has none.
-    #[inline]
-    pub(crate) fn reference(&self, slot: u32) -> Option<Ref> {
-        match *self.known(slot) {
-            Known::Future(position) => Some(Ref::future(position)),
-            Known::Handle(handle) => Some(handle),
-            Known::Failed(_) | Known::Free(_) => Some(Ref::NONE),
-            Known::Value(_) => None,
-        }
     }
 
     /// Why a stub cannot be used at all: its call was never sent.
@@ -449,39 +543,118 @@ impl State {
         slot: u32,
         location: &'static Location<'static>,
     ) -> Result<Ref, Rc<Error>> {
+        if let Some(reference) = self.live_reference(slot) {
+            return Ok(reference);
+        }
         if let Some(error) = self.unusable(slot) {
             return Err(error);
         }
-        if let Some(reference) = self.reference(slot) {
-            return Ok(reference);
+        let mut constant = std::mem::take(&mut self.scratch);
+        constant.clear();
+        match self.known(slot) {
+            Known::Value(value) => encode::constant(&mut constant, &value),
+            // The error-handle of Bogle and Liskov 1994, 7.1.
+            _ => return Ok(Ref::NONE),
         }
-        // Borrow the value apart from the batch.
-        if let Some(Slot { known: Known::Value(value), .. }) = self.slots.get(slot as usize) {
-            encode::constant(&mut self.batch, &value.view());
-        }
+        self.batch.extend_from_slice(&constant);
+        self.scratch = constant;
         self.recorded();
         let constant = self.new_future(Made::Constant, location);
-        let reference = self.reference(constant).unwrap_or(Ref::NONE);
+        let reference = self.live_reference(constant).unwrap_or(Ref::NONE);
         // Only this use needs it.
         self.release(constant);
         Ok(reference)
     }
 
-    /// Appends the word, or the string, of a stub as an argument and returns its tag.
-    #[inline]
-    pub(crate) fn append_argument(&mut self, slot: u32) -> u8 {
-        let (tag, word) = match self.slots.get(slot as usize).map(|s| &s.known) {
-            Some(Known::Future(position)) => (0, Ref::future(*position).0 as u64),
-            Some(Known::Handle(handle)) => (0, handle.0 as u64),
-            Some(Known::Value(OwnedValue::Str(s))) => {
-                encode::bytes(&mut self.batch, s.as_bytes());
-                return bifrost_wire::value::tag::STRING;
+    /// Records a call: the arguments behind the words that are there already from `start` on, the tags into
+    /// the first of them. Leaves nothing of it when it cannot be recorded.
+    #[inline(always)]
+    pub(crate) fn record(
+        &mut self,
+        core: &Rc<Core>,
+        start: usize,
+        mut head: u64,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), Rc<Error>> {
+        let count = arguments.len();
+        head |= (count as u64) << 8;
+        let tags_at = self.batch.len();
+        if count > 4 {
+            (0..(count - 4).div_ceil(16)).for_each(|_| encode::word(&mut self.batch, 0));
+        }
+        for (index, argument) in arguments.iter().enumerate() {
+            let tag = match argument {
+                Argument::Stub(stub) => match self.append_stub(core, stub) {
+                    Ok(tag) => tag,
+                    Err(error) => {
+                        self.batch.truncate(start);
+                        return Err(error);
+                    }
+                },
+                Argument::Value(Value::Str(s)) => {
+                    encode::bytes(&mut self.batch, s.as_bytes());
+                    tag::STRING
+                }
+                Argument::Value(value) => {
+                    encode::word(&mut self.batch, value.word());
+                    value.tag()
+                }
+            };
+            if index < 4 {
+                head |= u64::from(tag) << (16 + 4 * index);
+            } else if let Some(byte) = self.batch.get_mut(tags_at + (index - 4) / 2) {
+                *byte |= tag << (4 * (index % 2));
             }
-            Some(Known::Value(value)) => (value.view().tag(), value.view().word()),
-            _ => (0, 0),
+        }
+        if self.batch.len() - start > self.bounds.frame_bytes {
+            self.batch.truncate(start);
+            return Err(self.misused(Misuse::TooLong));
+        }
+        if let Some(first) = self.batch.get_mut(start..).and_then(|b| b.first_chunk_mut::<8>()) {
+            *first = head.to_le_bytes();
+        }
+        self.commands += 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn append_stub(&mut self, core: &Rc<Core>, stub: &Stub) -> Result<u8, Rc<Error>> {
+        if !Rc::ptr_eq(core, &stub.core) {
+            return Err(Rc::new(Error::Misuse(Misuse::OtherSession)));
+        }
+        match self.live_reference(stub.slot) {
+            Some(reference) => {
+                encode::word(&mut self.batch, reference.0 as u64);
+                Ok(tag::REF)
+            }
+            None => self.append_known(stub.slot),
+        }
+    }
+
+    /// Appends a stub that is a value or has failed.
+    fn append_known(&mut self, slot: u32) -> Result<u8, Rc<Error>> {
+        if let Some(error) = self.unusable(slot) {
+            return Err(error);
+        }
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        let tag = match self.known(slot) {
+            Known::Value(Value::Str(s)) => {
+                encode::bytes(&mut bytes, s.as_bytes());
+                tag::STRING
+            }
+            Known::Value(value) => {
+                encode::word(&mut bytes, value.word());
+                value.tag()
+            }
+            _ => {
+                encode::word(&mut bytes, Ref::NONE.0 as u64);
+                tag::REF
+            }
         };
-        encode::word(&mut self.batch, word);
-        tag
+        self.batch.extend_from_slice(&bytes);
+        self.scratch = bytes;
+        Ok(tag)
     }
 
     // Structures.
@@ -541,10 +714,11 @@ impl State {
     }
 
     fn end_futures(&mut self, start: usize, error: &Rc<Error>) {
-        for future in self.futures.get_mut(start..).unwrap_or_default() {
-            if let Some(slot) = self.slots.get_mut(future.slot as usize) {
-                slot.known = Known::Failed(error.clone());
-                future.slot = NO_SLOT;
+        for index in start..self.futures.len() {
+            let slot = std::mem::replace(&mut self.futures[index].slot, NO_SLOT);
+            if slot != NO_SLOT {
+                let extra = self.new_extra(Extra::Failed(error.clone()));
+                self.settle(slot, (Tag::Failed, extra));
             }
         }
     }
@@ -750,25 +924,24 @@ impl State {
             let known = match outcomes.next() {
                 Some(Outcome::Handle { handle, .. }) => {
                     *self.handles.entry(handle).or_insert(0) += 1;
-                    Known::Handle(handle)
+                    (Tag::Handle, handle.0 as u64)
                 }
-                Some(Outcome::Value(value)) => Known::Value(OwnedValue::from_wire(value)),
+                Some(Outcome::Value(value)) => self.pack(value),
                 Some(Outcome::Exception(n)) => match errors.get(n as usize) {
-                    Some(error) => Known::Failed(error.clone()),
+                    Some(error) => (Tag::Failed, self.new_extra(Extra::Failed(error.clone()))),
                     None => return Err(Closed::WrongReply("an exception that is not listed")),
                 },
                 Some(Outcome::Absent) => {
                     let call = self.call_name(&futures, index as u32 + 1, &[]);
-                    Known::Failed(Rc::new(Error::NotReached { call }))
+                    let error = Rc::new(Error::NotReached { call });
+                    (Tag::Failed, self.new_extra(Extra::Failed(error)))
                 }
                 None => {
                     short = true;
                     break;
                 }
             };
-            if let Some(slot) = self.slots.get_mut(future.slot as usize) {
-                slot.known = known;
-            }
+            self.settle(future.slot, known);
         }
         short |= outcomes.next().is_some();
         // Keep the memory.

@@ -124,13 +124,12 @@ impl Numbers {
         &mut self,
         stubs: &'static Stubs,
         number: u32,
-        argument_count: u8,
     ) -> Result<u64, Rc<Error>> {
         if !std::ptr::eq(stubs, self.stubs) {
             return Err(Rc::new(Error::Misuse(Misuse::OtherInterface)));
         }
         match self.routine(number) {
-            Some(n) => Ok(encode::head(op::CALL_ROUTINE, u32::from(argument_count), n.0)),
+            Some(n) => Ok(encode::head(op::CALL_ROUTINE, 0, n.0)),
             None => Err(missing(self.routine_name(number))),
         }
     }

@@ -54,8 +54,7 @@ impl DataElem {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        let call = self.0.call(113, 0);
-        call.done()
+        bf::call! { self.0, 113 }
     }
 
     /// How often it was touched.
@@ -63,8 +62,7 @@ impl DataElem {
     /// Theta: `visits () returns (int)`
     #[track_caller]
     pub fn visits(&self) -> bf::Promise<i64> {
-        let call = self.0.call(114, 0);
-        call.done()
+        bf::call! { self.0, 114 }
     }
 
     /// Counts a visit.
@@ -72,8 +70,7 @@ impl DataElem {
     /// Theta: `touch ()`
     #[track_caller]
     pub fn touch(&self) -> bf::Promise<()> {
-        let call = self.0.call(115, 0);
-        call.done()
+        bf::call! { self.0, 115 }
     }
 }
 
@@ -93,22 +90,19 @@ impl NamedElem {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        let call = self.0.call(116, 0);
-        call.done()
+        bf::call! { self.0, 116 }
     }
 
     /// Theta: `visits () returns (int)`
     #[track_caller]
     pub fn visits(&self) -> bf::Promise<i64> {
-        let call = self.0.call(117, 0);
-        call.done()
+        bf::call! { self.0, 117 }
     }
 
     /// Theta: `touch ()`
     #[track_caller]
     pub fn touch(&self) -> bf::Promise<()> {
-        let call = self.0.call(118, 0);
-        call.done()
+        bf::call! { self.0, 118 }
     }
 
     /// Its title.
@@ -116,8 +110,7 @@ impl NamedElem {
     /// Theta: `title () returns (string) signals (no_title)`
     #[track_caller]
     pub fn title(&self) -> bf::Promise<String> {
-        let call = self.0.call(119, 0);
-        call.done()
+        bf::call! { self.0, 119 }
     }
 
     /// Theta: `match (type: string, elem: DataElem) returns (bool, int)`
@@ -127,10 +120,7 @@ impl NamedElem {
         type_: impl bf::IntoArg<String>,
         elem: impl bf::IntoArg<DataElem>,
     ) -> (bf::Promise<bool>, bf::Promise<i64>) {
-        let call = self.0.call(120, 2);
-        let call = call.arg(&type_);
-        let call = call.arg(&elem);
-        call.done()
+        bf::call! { self.0, 120, type_, elem }
     }
 }
 
@@ -152,9 +142,7 @@ impl DataBase {
     /// Theta: `fetch (user: string) returns (DataElem) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, user: impl bf::IntoArg<String>) -> DataElem {
-        let call = self.0.call(121, 1);
-        let call = call.arg(&user);
-        call.done()
+        bf::call! { self.0, 121, user }
     }
 
     /// A new record; not_possible if user has one already.
@@ -162,9 +150,7 @@ impl DataBase {
     /// Theta: `new_user (user: string) returns (DataElem) signals (not_possible)`
     #[track_caller]
     pub fn new_user(&self, user: impl bf::IntoArg<String>) -> DataElem {
-        let call = self.0.call(122, 1);
-        let call = call.arg(&user);
-        call.done()
+        bf::call! { self.0, 122, user }
     }
 
     /// All records.
@@ -182,10 +168,7 @@ impl DataBase {
         u: impl bf::IntoArg<String>,
         iters: impl bf::IntoArg<i64>,
     ) -> bf::Promise<()> {
-        let call = self.0.call(124, 2);
-        let call = call.arg(&u);
-        let call = call.arg(&iters);
-        call.done()
+        bf::call! { self.0, 124, u, iters }
     }
 
     /// How often each was touched.
@@ -193,8 +176,7 @@ impl DataBase {
     /// Theta: `counts () returns (array[int])`
     #[track_caller]
     pub fn counts(&self) -> ArrayOfInt {
-        let call = self.0.call(125, 0);
-        call.done()
+        bf::call! { self.0, 125 }
     }
 
     /// Takes a record over.
@@ -202,9 +184,7 @@ impl DataBase {
     /// Theta: `adopt (e: DataElem) signals (exists (string, int))`
     #[track_caller]
     pub fn adopt(&self, e: impl bf::IntoArg<DataElem>) -> bf::Promise<()> {
-        let call = self.0.call(126, 1);
-        let call = call.arg(&e);
-        call.done()
+        bf::call! { self.0, 126, e }
     }
 
     /// Numbered records.
@@ -233,31 +213,25 @@ impl Point {
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        let call = self.0.call(128, 0);
-        call.done()
+        bf::call! { self.0, 128 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        let call = self.0.call(129, 0);
-        call.done()
+        bf::call! { self.0, 129 }
     }
 
     /// Theta: `set_x (v: int)`
     #[track_caller]
     pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        let call = self.0.call(130, 1);
-        let call = call.arg(&v);
-        call.done()
+        bf::call! { self.0, 130, v }
     }
 
     /// Theta: `set_y (v: int)`
     #[track_caller]
     pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        let call = self.0.call(131, 1);
-        let call = call.arg(&v);
-        call.done()
+        bf::call! { self.0, 131, v }
     }
 }
 
@@ -275,97 +249,79 @@ impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        let call = self.0.call(132, 0);
-        call.done()
+        bf::call! { self.0, 132 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        let call = self.0.call(133, 0);
-        call.done()
+        bf::call! { self.0, 133 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        let call = self.0.call(134, 0);
-        call.done()
+        bf::call! { self.0, 134 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        let call = self.0.call(135, 0);
-        call.done()
+        bf::call! { self.0, 135 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        let call = self.0.call(136, 0);
-        call.done()
+        bf::call! { self.0, 136 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        let call = self.0.call(137, 1);
-        let call = call.arg(&i);
-        call.done()
+        bf::call! { self.0, 137, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        let call = self.0.call(138, 2);
-        let call = call.arg(&i);
-        let call = call.arg(&v);
-        call.done()
+        bf::call! { self.0, 138, i, v }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        let call = self.0.call(139, 0);
-        call.done()
+        bf::call! { self.0, 139 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        let call = self.0.call(140, 0);
-        call.done()
+        bf::call! { self.0, 140 }
     }
 
     /// Theta: `append (v: int)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        let call = self.0.call(141, 1);
-        let call = call.arg(&v);
-        call.done()
+        bf::call! { self.0, 141, v }
     }
 
     /// Theta: `append_low (v: int)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        let call = self.0.call(142, 1);
-        let call = call.arg(&v);
-        call.done()
+        bf::call! { self.0, 142, v }
     }
 
     /// Theta: `remove () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<i64> {
-        let call = self.0.call(143, 0);
-        call.done()
+        bf::call! { self.0, 143 }
     }
 
     /// Theta: `remove_low () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<i64> {
-        let call = self.0.call(144, 0);
-        call.done()
+        bf::call! { self.0, 144 }
     }
 
     /// Theta: `elements () yields (int)`
@@ -383,38 +339,31 @@ impl ArrayOfInt {
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfInt {
-        let call = self.0.call(147, 0);
-        call.done()
+        bf::call! { self.0, 147 }
     }
 
     /// Theta: `equal (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        let call = self.0.call(148, 1);
-        let call = call.arg(&x);
-        call.done()
+        bf::call! { self.0, 148, x }
     }
 
     /// Theta: `similar (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        let call = self.0.call(149, 1);
-        let call = call.arg(&x);
-        call.done()
+        bf::call! { self.0, 149, x }
     }
 
     /// Theta: `copy () returns (array[int])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfInt {
-        let call = self.0.call(150, 0);
-        call.done()
+        bf::call! { self.0, 150 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        let call = self.0.call(151, 0);
-        call.done()
+        bf::call! { self.0, 151 }
     }
 }
 
@@ -432,71 +381,55 @@ impl SequenceOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        let call = self.0.call(152, 0);
-        call.done()
+        bf::call! { self.0, 152 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        let call = self.0.call(153, 0);
-        call.done()
+        bf::call! { self.0, 153 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        let call = self.0.call(154, 1);
-        let call = call.arg(&i);
-        call.done()
+        bf::call! { self.0, 154, i }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        let call = self.0.call(155, 0);
-        call.done()
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        let call = self.0.call(156, 0);
-        call.done()
+        bf::call! { self.0, 156 }
     }
 
     /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        let call = self.0.call(157, 1);
-        let call = call.arg(&v);
-        call.done()
+        bf::call! { self.0, 157, v }
     }
 
     /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
-        let call = self.0.call(158, 1);
-        let call = call.arg(&x);
-        call.done()
+        bf::call! { self.0, 158, x }
     }
 
     /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        let call = self.0.call(159, 2);
-        let call = call.arg(&i);
-        let call = call.arg(&v);
-        call.done()
+        bf::call! { self.0, 159, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        let call = self.0.call(160, 2);
-        let call = call.arg(&at);
-        let call = call.arg(&count);
-        call.done()
+        bf::call! { self.0, 160, at, count }
     }
 
     /// Theta: `elements () yields (int)`
@@ -514,31 +447,25 @@ impl SequenceOfInt {
     /// Theta: `to_array () returns (array[int])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfInt {
-        let call = self.0.call(163, 0);
-        call.done()
+        bf::call! { self.0, 163 }
     }
 
     /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        let call = self.0.call(164, 1);
-        let call = call.arg(&x);
-        call.done()
+        bf::call! { self.0, 164, x }
     }
 
     /// Theta: `similar (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        let call = self.0.call(165, 1);
-        let call = call.arg(&x);
-        call.done()
+        bf::call! { self.0, 165, x }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        let call = self.0.call(166, 0);
-        call.done()
+        bf::call! { self.0, 166 }
     }
 }
 
@@ -556,59 +483,49 @@ impl ListOfInt {
     /// Theta: `first () returns (int) signals (empty)`
     #[track_caller]
     pub fn first(&self) -> bf::Promise<i64> {
-        let call = self.0.call(167, 0);
-        call.done()
+        bf::call! { self.0, 167 }
     }
 
     /// Theta: `next () returns (list[int]) signals (empty)`
     #[track_caller]
     pub fn next(&self) -> ListOfInt {
-        let call = self.0.call(168, 0);
-        call.done()
+        bf::call! { self.0, 168 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        let call = self.0.call(169, 0);
-        call.done()
+        bf::call! { self.0, 169 }
     }
 
     /// Theta: `notEmpty () returns (bool)`
     #[track_caller]
     pub fn not_empty(&self) -> bf::Promise<bool> {
-        let call = self.0.call(170, 0);
-        call.done()
+        bf::call! { self.0, 170 }
     }
 
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        let call = self.0.call(171, 0);
-        call.done()
+        bf::call! { self.0, 171 }
     }
 
     /// Theta: `nth (n: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn nth(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        let call = self.0.call(172, 1);
-        let call = call.arg(&n);
-        call.done()
+        bf::call! { self.0, 172, n }
     }
 
     /// Theta: `cons (v: int) returns (list[int])`
     #[track_caller]
     pub fn cons(&self, v: impl bf::IntoArg<i64>) -> ListOfInt {
-        let call = self.0.call(173, 1);
-        let call = call.arg(&v);
-        call.done()
+        bf::call! { self.0, 173, v }
     }
 
     /// Theta: `reverse () returns (list[int])`
     #[track_caller]
     pub fn reverse(&self) -> ListOfInt {
-        let call = self.0.call(174, 0);
-        call.done()
+        bf::call! { self.0, 174 }
     }
 
     /// Theta: `elements () yields (int)`
@@ -620,24 +537,19 @@ impl ListOfInt {
     /// Theta: `equal (x: list[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ListOfInt>) -> bf::Promise<bool> {
-        let call = self.0.call(176, 1);
-        let call = call.arg(&x);
-        call.done()
+        bf::call! { self.0, 176, x }
     }
 
     /// Theta: `similar (x: list[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ListOfInt>) -> bf::Promise<bool> {
-        let call = self.0.call(177, 1);
-        let call = call.arg(&x);
-        call.done()
+        bf::call! { self.0, 177, x }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        let call = self.0.call(178, 0);
-        call.done()
+        bf::call! { self.0, 178 }
     }
 }
 
@@ -650,10 +562,7 @@ pub fn same_object(
     a: impl bf::IntoArg<Any>,
     b: impl bf::IntoArg<Any>,
 ) -> bf::Promise<bool> {
-    let call = session.call_routine(&INTERFACE, 0, 2);
-    let call = call.arg(&a);
-    let call = call.arg(&b);
-    call.done()
+    bf::call_routine! { session, INTERFACE, 0, a, b }
 }
 
 /// Milliseconds since 1970.
@@ -661,8 +570,7 @@ pub fn same_object(
 /// Theta: `now_ms () returns (int)`
 #[track_caller]
 pub fn now_ms(session: &bf::Session) -> bf::Promise<i64> {
-    let call = session.call_routine(&INTERFACE, 1, 0);
-    call.done()
+    bf::call_routine! { session, INTERFACE, 1 }
 }
 
 /// An empty database.
@@ -670,8 +578,7 @@ pub fn now_ms(session: &bf::Session) -> bf::Promise<i64> {
 /// Theta: `new_database () returns (DataBase)`
 #[track_caller]
 pub fn new_database(session: &bf::Session) -> DataBase {
-    let call = session.call_routine(&INTERFACE, 2, 0);
-    call.done()
+    bf::call_routine! { session, INTERFACE, 2 }
 }
 
 /// The point at x and y.
@@ -683,17 +590,13 @@ pub fn new_point(
     x: impl bf::IntoArg<i64>,
     y: impl bf::IntoArg<i64>,
 ) -> Point {
-    let call = session.call_routine(&INTERFACE, 3, 2);
-    let call = call.arg(&x);
-    let call = call.arg(&y);
-    call.done()
+    bf::call_routine! { session, INTERFACE, 3, x, y }
 }
 
 /// Theta: `nil_list () returns (list[int])`
 #[track_caller]
 pub fn nil_list(session: &bf::Session) -> ListOfInt {
-    let call = session.call_routine(&INTERFACE, 4, 0);
-    call.done()
+    bf::call_routine! { session, INTERFACE, 4 }
 }
 
 /// Exchanges x and y.
@@ -701,9 +604,7 @@ pub fn nil_list(session: &bf::Session) -> ListOfInt {
 /// Theta: `swap (p: point)`
 #[track_caller]
 pub fn swap(session: &bf::Session, p: impl bf::IntoArg<Point>) -> bf::Promise<()> {
-    let call = session.call_routine(&INTERFACE, 5, 1);
-    let call = call.arg(&p);
-    call.done()
+    bf::call_routine! { session, INTERFACE, 5, p }
 }
 
 /// Theta: `nth (l: list[int], n: int) returns (int) signals (bounds)`
@@ -713,10 +614,7 @@ pub fn nth(
     l: impl bf::IntoArg<ListOfInt>,
     n: impl bf::IntoArg<i64>,
 ) -> bf::Promise<i64> {
-    let call = session.call_routine(&INTERFACE, 6, 2);
-    let call = call.arg(&l);
-    let call = call.arg(&n);
-    call.done()
+    bf::call_routine! { session, INTERFACE, 6, l, n }
 }
 
 /// The prime numbers.
