@@ -31,16 +31,23 @@ impl Lower<'_, '_, '_> {
             Op::CharGt => self.compare(IntCC::UnsignedGreaterThan, x, y),
             Op::CharGe => self.compare(IntCC::UnsignedGreaterThanOrEqual, x, y),
             Op::CharToInt => x,
-            Op::IntAdd => {
-                let (value, over) = self.b.ins().sadd_overflow(x, y);
-                self.signal_if(over, signals.overflow);
-                value
-            }
-            Op::IntSub => {
-                let (value, over) = self.b.ins().ssub_overflow(x, y);
-                self.signal_if(over, signals.overflow);
-                value
-            }
+            Op::IntAdd => match (constant(args[0]), constant(args[1])) {
+                (None, Some(n)) => self.add_constant(x, n),
+                (Some(n), None) => self.add_constant(y, n),
+                _ => {
+                    let (value, over) = self.b.ins().sadd_overflow(x, y);
+                    self.signal_if(over, signals.overflow);
+                    value
+                }
+            },
+            Op::IntSub => match constant(args[1]).and_then(i64::checked_neg) {
+                Some(n) => self.add_constant(x, n),
+                None => {
+                    let (value, over) = self.b.ins().ssub_overflow(x, y);
+                    self.signal_if(over, signals.overflow);
+                    value
+                }
+            },
             Op::IntMul => {
                 let (value, over) = self.b.ins().smul_overflow(x, y);
                 self.signal_if(over, signals.overflow);
@@ -91,6 +98,17 @@ impl Lower<'_, '_, '_> {
         }
     }
 
+    /// Adds a constant. The sum went over if it is on the wrong side of what it was added to, which is one comparison
+    /// where the overflow flag would have to be fetched first.
+    fn add_constant(&mut self, x: Value, n: i64) -> Value {
+        let overflow = self.unit.image.signals().overflow;
+        let value = self.b.ins().iadd_imm_s(x, n);
+        let wrong = if n >= 0 { IntCC::SignedLessThan } else { IntCC::SignedGreaterThan };
+        let over = self.b.ins().icmp(wrong, value, x);
+        self.signal_if(over, overflow);
+        value
+    }
+
     /// The truth value of a comparison, as a word.
     pub(super) fn compare(&mut self, how: IntCC, x: Value, y: Value) -> Value {
         let truth = self.b.ins().icmp(how, x, y);
@@ -116,10 +134,7 @@ impl Lower<'_, '_, '_> {
     /// Quotient or remainder with x = q*y + r, 0 <= r < |y| (theta.md 8).
     fn divide(&mut self, x: Value, y: Value, divisor: Operand, quotient: bool) -> Value {
         let signals = *self.unit.image.signals();
-        let known = match divisor {
-            Operand::Const(Const::Int(n)) => Some(n),
-            _ => None,
-        };
+        let known = constant(divisor);
         if known.is_none_or(|n| n == 0) {
             let zero = self.b.ins().icmp_imm_s(IntCC::Equal, y, 0);
             self.signal_if(zero, signals.zero);
@@ -179,5 +194,12 @@ impl Lower<'_, '_, '_> {
         };
         let fixed = self.b.ins().iadd(r, size);
         self.b.ins().select(below, fixed, r)
+    }
+}
+
+fn constant(operand: Operand) -> Option<i64> {
+    match operand {
+        Operand::Const(Const::Int(n)) => Some(n),
+        _ => None,
     }
 }
