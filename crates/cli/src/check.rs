@@ -1,0 +1,79 @@
+//! `bifrost check`: what is wrong with sources, or what they compile to.
+
+use std::path::PathBuf;
+
+use bifrost_engine::{Engine, Mode};
+use bifrost_server::program;
+use bifrost_session::Tables;
+use bifrost_theta::{Colour, Severity, compile, render_all, to_json};
+use clap::ValueEnum;
+
+use crate::failure::{Exit, Failure, Outcome, print};
+
+/// Check Theta sources
+///
+/// Reports mistakes with the source line and what to do about each. Exit status 1 if there are errors.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  bifrost check database.theta
+  bifrost check --json src/*.theta          one JSON object a line, for editors and scripts
+  bifrost check --emit interface db.theta   what clients of a server with this file will see")]
+pub struct Args {
+    /// The files; what they import is found by itself
+    #[arg(required = true, value_name = "FILE.theta")]
+    files: Vec<PathBuf>,
+    /// Write mistakes to the standard output, one JSON object a line
+    #[arg(long)]
+    json: bool,
+    /// Write what the sources compile to, if there are no errors
+    #[arg(long, value_name = "WHAT")]
+    emit: Option<Emit>,
+    /// Where imports start [default: the folder of the first file]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+/// What can be written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Emit {
+    /// The checked program in the text form of the intermediate representation
+    Ir,
+    /// The interface description that clients and `bifrost veneer` work from, as JSON
+    Interface,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    let (sources, options) = program::read(&args.files, args.root.as_deref())?;
+    let compiled = compile(&sources, &options);
+    if args.json {
+        let lines: Vec<String> = compiled.diagnostics.iter().map(|d| to_json(&sources, d) + "\n").collect();
+        print(&lines.concat())?;
+    } else {
+        anstream::eprint!("{}", render_all(&sources, &compiled.diagnostics, Colour::Ansi));
+    }
+    let Some(program) = compiled.program else {
+        let errors = compiled.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
+        if !args.json {
+            anstream::eprintln!("\n{}", counted(errors, "error"));
+        }
+        return Err(Failure::reported(Exit::Failed));
+    };
+    if args.emit == Some(Emit::Ir) {
+        print(&bifrost_ir::text::print_program(&program))?;
+    }
+    // Natives are looked up, and the compiler's work is verified, as a server would do it.
+    let engine = Engine::new(program, Mode::Interpreted)?;
+    if args.emit == Some(Emit::Interface) {
+        let interface = Tables::new(engine).numbering().interface();
+        let mut text = serde_json::to_string_pretty(interface).expect("strings and numbers always serialise");
+        text.push('\n');
+        print(&text)?;
+    }
+    Ok(())
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,203 @@
+//! A client's end of a session, without stubs: whole commands out, whole replies in.
+//!
+//! For programs use the veneer. The shell has no stubs before it has asked for the interface, and `demo` shows
+//! how many bytes and crossings each batch takes; so both send commands themselves.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use bifrost_transport::{Address, ConnectOptions, ReadError, Stream, WriteError, default_directory};
+use bifrost_wire::interface::{Interface, Numbering};
+use bifrost_wire::{
+    DecodedReply, ErrorNumber, Hello, REPLY_BYTES_MAX, Reply, VERSION, decode_reply, encode, op,
+};
+
+use crate::failure::{Exit, Failure};
+use crate::serve;
+
+/// How long a server may take to answer, besides the time limit that it has for batches itself.
+const ANSWER_WITHIN: Duration = Duration::from_secs(120);
+/// Most bytes taken from the stream at once.
+const READ_BYTES: usize = 1 << 20;
+
+/// Which server, and what to show it.
+#[derive(clap::Args, Debug)]
+pub struct ConnectArgs {
+    /// What to show a server that listens on TCP
+    #[arg(long, value_name = "TOKEN", env = "BIFROST_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// A file with what to show, on its first line
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl ConnectArgs {
+    /// Opens a session at `url`, or where a server listens that was told nothing.
+    ///
+    /// # Errors
+    /// The address is none, nobody listens there, or the server refuses.
+    pub fn connect(&self, url: Option<&str>) -> Result<Client, Failure> {
+        let token = serve::token(self.token.as_deref(), self.token_file.as_deref())?;
+        Client::connect(&address(url)?, &token.unwrap_or_default())
+    }
+}
+
+/// The address of a URL, or the one to try without.
+fn address(url: Option<&str>) -> Result<Address, Failure> {
+    if let Some(url) = url {
+        return url.parse().map_err(|e| Failure::new(Exit::Usage, e));
+    }
+    let folder = default_directory();
+    let (shm, unix) = (folder.join("shm"), folder.join("socket"));
+    Ok(if !shm.exists() && unix.exists() { Address::Unix(unix) } else { Address::Shm(shm) })
+}
+
+/// An open session.
+#[derive(Debug)]
+pub struct Client {
+    stream: Stream,
+    address: Address,
+    input: Vec<u8>,
+    /// How many bytes of `input` have been worked off.
+    done: usize,
+    /// What the server calls itself.
+    pub server: String,
+    /// The session's number there.
+    pub session: u64,
+    /// How often a batch went out and its reply came in.
+    pub crossings: u64,
+}
+
+impl Client {
+    /// Opens a session.
+    ///
+    /// # Errors
+    /// Nobody listens, or the server refuses.
+    pub fn connect(address: &Address, token: &str) -> Result<Client, Failure> {
+        let stream = Stream::connect(address, &ConnectOptions::default())?;
+        let mut client = Client {
+            stream,
+            address: address.clone(),
+            input: Vec::new(),
+            done: 0,
+            server: String::new(),
+            session: 0,
+            crossings: 0,
+        };
+        let mut out = Vec::new();
+        let name = concat!("bifrost-cli ", env!("CARGO_PKG_VERSION"));
+        encode::hello(&mut out, &Hello { version: VERSION, digest: [0; 32], token, client: name });
+        client.send(&out)?;
+        let (server, session) = client.receive(|reply| match reply {
+            Reply::Welcome(welcome) => Some((welcome.server.to_owned(), welcome.session)),
+            _ => None,
+        })?;
+        client.server = server;
+        client.session = session;
+        Ok(client)
+    }
+
+    /// Where the server is.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The server's interface.
+    ///
+    /// # Errors
+    /// The session has ended.
+    pub fn describe(&mut self) -> Result<Numbering, Failure> {
+        let mut out = Vec::new();
+        encode::plain(&mut out, op::DESCRIBE);
+        self.send(&out)?;
+        let interface = self.receive(|reply| match reply {
+            Reply::Interface(json) => Some(Interface::from_json(json)),
+            _ => None,
+        })?;
+        Ok(Numbering::new(interface.map_err(|e| Failure::new(Exit::Refused, e))?))
+    }
+
+    /// Sends commands.
+    ///
+    /// # Errors
+    /// The session has ended; if the server said why, that is what is returned.
+    pub fn send(&mut self, commands: &[u8]) -> Result<(), Failure> {
+        let written = self.stream.write(commands, Some(Instant::now() + ANSWER_WITHIN));
+        self.stream.flush();
+        match written {
+            Ok(()) => Ok(()),
+            // The server has closed the stream; its last words may still be there.
+            Err(WriteError::Closed | WriteError::Io(_)) => match self.receive(|_| None::<()>) {
+                Err(last_words) => Err(last_words),
+                Ok(()) => Err(self.gone()),
+            },
+            Err(other) => Err(Failure::new(Exit::Refused, other)),
+        }
+    }
+
+    /// Waits for the next reply and takes from it what `take` finds.
+    ///
+    /// # Errors
+    /// The session has ended, or the reply is another one than expected.
+    pub fn receive<T>(&mut self, take: impl FnOnce(&Reply<'_>) -> Option<T>) -> Result<T, Failure> {
+        let deadline = Instant::now() + ANSWER_WITHIN;
+        loop {
+            let decoded = decode_reply(&self.input[self.done..], REPLY_BYTES_MAX).map_err(|e| {
+                Failure::new(Exit::Refused, format!("{} sent what is no reply: {e}", self.address))
+            })?;
+            if let DecodedReply::Reply(reply, length) = decoded {
+                let taken = match &reply {
+                    Reply::Error { number, text, .. } => Err(refusal(&self.address, *number, text)),
+                    reply => take(reply).ok_or_else(|| {
+                        Failure::new(
+                            Exit::Refused,
+                            format!("{} sent another reply than asked for", self.address),
+                        )
+                    }),
+                };
+                self.crossings += u64::from(matches!(reply, Reply::Flushed(_)));
+                self.done += length;
+                if self.done == self.input.len() {
+                    self.input.clear();
+                    self.done = 0;
+                }
+                return taken;
+            }
+            match self.stream.read(&mut self.input, READ_BYTES, Some(deadline)) {
+                Ok(0) => return Err(self.gone()),
+                Ok(_) => {}
+                Err(ReadError::TimedOut) => {
+                    let message =
+                        format!("{} did not answer within {} s", self.address, ANSWER_WITHIN.as_secs());
+                    return Err(Failure::new(Exit::Refused, message));
+                }
+                Err(other) => return Err(Failure::new(Exit::Refused, other)),
+            }
+        }
+    }
+
+    /// Ends the session in order.
+    ///
+    /// # Errors
+    /// It had ended already.
+    pub fn close(mut self) -> Result<(), Failure> {
+        let mut out = Vec::new();
+        encode::plain(&mut out, op::BYE);
+        self.send(&out)?;
+        self.receive(|reply| matches!(reply, Reply::Farewell).then_some(()))
+    }
+
+    fn gone(&self) -> Failure {
+        Failure::new(Exit::Refused, format!("{} closed the connection", self.address))
+    }
+}
+
+/// The server's last words as a failure that says what to do.
+fn refusal(address: &Address, number: u32, text: &str) -> Failure {
+    let failure = Failure::new(Exit::Refused, format!("{address} ended the session: {text}"));
+    if number == ErrorNumber::BadToken as u32 {
+        return failure
+            .help("give the server's token with `--token-file FILE` or the variable BIFROST_TOKEN");
+    }
+    failure
+}

@@ -1,0 +1,136 @@
+//! How the program ends when something is wrong: what is said, and the exit status.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anstyle::{AnsiColor, Style};
+use bifrost_engine::LoadError;
+use bifrost_server::program::ProgramError;
+use bifrost_server::{ConfigError, StartError};
+use bifrost_theta::{Colour, render_all};
+use bifrost_transport::ConnectError;
+
+/// The exit statuses besides 0; `bifrost --help` lists them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Exit {
+    /// The program or its sources failed.
+    Failed = 1,
+    /// The arguments or settings make no sense.
+    Usage = 2,
+    /// Nobody listens there, or nothing can listen there.
+    Unreachable = 3,
+    /// The server ended the session.
+    Refused = 4,
+}
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+pub struct Failure {
+    exit: Exit,
+    /// Empty if everything has been said already.
+    message: String,
+    help: Option<String>,
+}
+
+/// What every command ends with.
+pub type Outcome = Result<(), Failure>;
+
+impl Failure {
+    /// A failure with one line (or more) for people.
+    pub fn new(exit: Exit, message: impl Display) -> Failure {
+        Failure { exit, message: message.to_string(), help: None }
+    }
+
+    /// A failure that has been reported already.
+    pub fn reported(exit: Exit) -> Failure {
+        Failure::new(exit, "")
+    }
+
+    /// The same with a line that says what to do.
+    pub fn help(mut self, help: impl Display) -> Failure {
+        self.help = Some(help.to_string());
+        self
+    }
+
+    /// Says on the standard error what is wrong.
+    pub fn report(&self) -> ExitCode {
+        if !self.message.is_empty() {
+            error(&self.message);
+        }
+        if let Some(help) = &self.help {
+            let bold = Style::new().bold();
+            anstream::eprintln!("{bold}help{bold:#}: {help}");
+        }
+        ExitCode::from(self.exit as u8)
+    }
+}
+
+/// Prints `error: ...` on the standard error.
+pub fn error(message: impl Display) {
+    let red = AnsiColor::Red.on_default().bold();
+    anstream::eprintln!("{red}error{red:#}: {message}");
+}
+
+impl From<ProgramError> for Failure {
+    fn from(error: ProgramError) -> Failure {
+        match error {
+            ProgramError::Theta { sources, diagnostics } => {
+                // On a stream that is no terminal the colours are left out.
+                anstream::eprint!("{}", render_all(&sources, &diagnostics, Colour::Ansi));
+                Failure::reported(Exit::Failed)
+            }
+            other => Failure::new(Exit::Failed, other),
+        }
+    }
+}
+
+impl From<LoadError> for Failure {
+    fn from(error: LoadError) -> Failure {
+        Failure::new(Exit::Failed, error)
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Failure {
+        Failure::new(Exit::Usage, error)
+            .help("`bifrost serve --print-config` shows all settings with their values")
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Failure {
+        match error {
+            StartError::Config(error) => error.into(),
+            StartError::Listen(error) => Failure::new(Exit::Unreachable, error)
+                .help("stop the other server, or listen somewhere else with `--listen URL`"),
+            other => Failure::new(Exit::Failed, other),
+        }
+    }
+}
+
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Failure {
+        Failure::new(Exit::Unreachable, error).help("start a server with `bifrost serve FILE.theta`")
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        // A reader that has seen enough, as `head` has, is no failure worth a word.
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure::reported(Exit::Failed);
+        }
+        Failure::new(Exit::Failed, error)
+    }
+}
+
+/// Writes to the standard output and makes sure that it is out.
+///
+/// # Errors
+/// The reader is gone.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

@@ -1,0 +1,25 @@
+//! Events to the standard error, as `BIFROST_LOG` asks for.
+
+use clap::ValueEnum;
+use tracing_subscriber::EnvFilter;
+
+/// How events are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, ValueEnum)]
+pub enum Format {
+    /// A line for people.
+    #[default]
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// Starts writing events: warnings and errors, or what `BIFROST_LOG` says (`info`, `bifrost_server=debug`).
+pub fn start(format: Format) {
+    let filter = EnvFilter::try_from_env("BIFROST_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let events = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // There is one subscriber in a process; a second call changes nothing.
+    let _ = match format {
+        Format::Text => events.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),
+        Format::Json => events.json().try_init(),
+    };
+}

@@ -1,0 +1,101 @@
+//! `bifrost run`: a program's routine `main`, without a server.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bifrost_engine::{Engine, Mode};
+use bifrost_ir::{RoutineId, TypeKind, Types};
+use bifrost_runtime::Limits;
+use bifrost_server::program;
+use bifrost_server::space::{Space, on_stack};
+
+use crate::failure::{Exit, Failure, Outcome};
+
+/// Run a program's routine `main`
+///
+/// `main` takes nothing, or `args: sequence[string]`. If it ends with an exception, the exception is
+/// printed with its values and the exit status is 1.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  bifrost run hello.theta
+  bifrost run queens.theta 8
+  bifrost run --interpret queens.theta 8   the same without machine code: slower, for comparison")]
+pub struct Args {
+    /// The file with `main`; what it imports is found by itself
+    #[arg(value_name = "FILE.theta")]
+    file: PathBuf,
+    /// What `main` gets as `args[1]`, `args[2]` ...
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARG")]
+    arguments: Vec<String>,
+    /// Run in the interpreter
+    #[arg(long)]
+    interpret: bool,
+    /// Where imports start [default: the folder of the file]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Most bytes of all objects
+    #[arg(long, value_name = "BYTES")]
+    heap_bytes_max: Option<usize>,
+    /// Bytes of stack
+    #[arg(long, value_name = "BYTES")]
+    stack_bytes: Option<usize>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
+    let engine = program::load(std::slice::from_ref(&args.file), args.root.as_deref(), mode)?;
+    let (main, takes_arguments) = find_main(&engine, args)?;
+    let limits = limits(args);
+    let space = Space::new(engine.clone(), limits)?;
+    let ended = on_stack(limits.stack_bytes, || {
+        let mut cx = space.lock();
+        let words = match takes_arguments {
+            true => vec![
+                engine
+                    .arguments(&mut cx, &args.arguments)
+                    .map_err(|_| "failure(\"out of memory\")".to_owned())?,
+            ],
+            false => vec![],
+        };
+        // SAFETY: the context runs this engine's image, and `find_main` has seen what `main` takes.
+        unsafe { engine.call(&mut cx, main, &words) }.map_err(|raised| raised.to_string())
+    })?;
+    match ended {
+        Ok(_) => Ok(()),
+        Err(exception) => {
+            Err(Failure::new(Exit::Failed, format!("`main` ended with the exception {exception}")))
+        }
+    }
+}
+
+/// A program of one's own has no time limit and may fill the heap.
+fn limits(args: &Args) -> Limits {
+    let mut limits = Limits { fuel: i64::MAX, ..Limits::default() };
+    limits.heap_bytes = args.heap_bytes_max.unwrap_or(limits.heap_bytes);
+    limits.batch_heap_bytes = limits.heap_bytes;
+    limits.stack_bytes = args.stack_bytes.unwrap_or(limits.stack_bytes);
+    limits
+}
+
+/// The routine `main` and whether it takes the arguments.
+fn find_main(engine: &Arc<Engine>, args: &Args) -> Result<(RoutineId, bool), Failure> {
+    if let Some(main) = engine.find_entry("main", 0) {
+        return match args.arguments.first() {
+            None => Ok((main, false)),
+            Some(_) => Err(Failure::new(Exit::Usage, "`main` of this program takes no arguments")
+                .help("write `main (args: sequence[string])` to get them")),
+        };
+    }
+    let program = engine.program();
+    let takes_strings = |id: RoutineId| {
+        let ty = program.routines[id].signature.params[0].ty;
+        program.types.kind(ty) == TypeKind::Sequence(Types::STRING)
+    };
+    match engine.find_entry("main", 1) {
+        Some(main) if takes_strings(main) => Ok((main, true)),
+        _ => Err(Failure::new(Exit::Failed, format!("`{}` has no routine to run", args.file.display()))
+            .help("add `main () ... end main`, or `main (args: sequence[string]) ... end main`")),
+    }
+}

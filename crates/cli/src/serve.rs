@@ -1,0 +1,274 @@
+//! `bifrost serve`: a server in the foreground, until it is told to end.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use bifrost_engine::Mode;
+use bifrost_server::{Config, Server, program};
+use bifrost_transport::Address;
+use serde_json::{Map, Value};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::failure::{Exit, Failure, Outcome, print};
+use crate::log;
+
+/// Serve the objects of a Theta program
+///
+/// Runs the routine `setup` if the program has one, which makes the objects and names them with
+/// `root().insert("name", object)`; then serves until SIGTERM or SIGINT. A second signal ends it at once.
+///
+/// Settings come from bifrost.toml, then BIFROST_* variables, then the arguments; later ones win.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  bifrost serve database.theta
+      over shared memory and a unix socket in your runtime folder: `bifrost shell` finds it
+  bifrost serve --listen tcp://0.0.0.0:7447 --token-file secret database.theta
+      over TCP, to clients with the token
+  bifrost serve --listen unix:///tmp/db --set limits.batch_time_ms_max=500 database.theta
+  BIFROST_SESSIONS_MAX=10 bifrost serve --print-config
+
+A line `ready URL...` on the standard output says that clients can connect.")]
+pub struct Args {
+    /// The files of the program; what they import is found by itself
+    #[arg(value_name = "FILE.theta", required_unless_present = "print_config")]
+    files: Vec<PathBuf>,
+    /// Where to listen: shm:///path, unix:///path, tcp://host:port; several times for several
+    #[arg(long, value_name = "URL")]
+    listen: Vec<String>,
+    /// What TCP clients must show; other users can read it in the process table, so better use a file
+    #[arg(long, value_name = "TOKEN", conflicts_with = "token_file")]
+    token: Option<String>,
+    /// A file with what TCP clients must show, on its first line
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Let everybody in over TCP on loopback addresses
+    #[arg(long)]
+    anonymous_loopback: bool,
+    /// The settings file [default: bifrost.toml, if there is one]
+    #[arg(long, value_name = "FILE", env = "BIFROST_CONFIG")]
+    config: Option<PathBuf>,
+    /// A setting: sessions_max=10, limits.fuel_max=1000000
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    set: Vec<Setting>,
+    /// Print the settings in effect as TOML, and end
+    #[arg(long)]
+    print_config: bool,
+    /// Where imports start [default: the folder of the first file]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Run methods in the interpreter
+    #[arg(long)]
+    interpret: bool,
+    /// How the events that BIFROST_LOG asks for are written
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    pub log: log::Format,
+    /// Write the `ready` line to this file descriptor instead of the standard output
+    #[arg(long, value_name = "N")]
+    ready_fd: Option<u32>,
+}
+
+/// `NAME=VALUE`
+type Setting = (String, Value);
+
+fn parse_setting(text: &str) -> Result<Setting, String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE, as in `sessions_max=10`")?;
+    // A token may look like a number; nothing else that is a text does.
+    let typed = if name == "token" { None } else { serde_json::from_str(value).ok() };
+    Ok((name.to_owned(), typed.unwrap_or_else(|| Value::String(value.to_owned()))))
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    let config = gather(args)?;
+    // Before the sources are compiled: a mistake in the settings is found at once.
+    config.session_limits()?;
+    config.addresses()?;
+    if args.print_config {
+        return Ok(print(&as_toml(&config))?);
+    }
+    let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
+    let engine = program::load(&args.files, args.root.as_deref(), mode)?;
+    let mut server = Server::start(engine, &config)?;
+    let signals = catch_signals()?;
+    announce(&server, &config);
+    tell_ready(&server, args.ready_fd)?;
+    wait(signals);
+    match server.sessions() {
+        0 => eprintln!("stopping"),
+        open => eprintln!("stopping; open sessions: {open}"),
+    }
+    match server.stop() {
+        0 => {}
+        left => eprintln!("sessions abandoned: {left}"),
+    }
+    Ok(())
+}
+
+fn gather(args: &Args) -> Result<Config, Failure> {
+    if let Some(file) = &args.config
+        && let Err(error) = File::open(file)
+    {
+        let message = format!("cannot read the settings in `{}`: {error}", file.display());
+        return Err(Failure::new(Exit::Usage, message));
+    }
+    let file = args.config.as_deref().unwrap_or(Path::new("bifrost.toml"));
+    Ok(Config::gather(file, overrides(args)?)?)
+}
+
+/// What the arguments say, in the shape of the settings.
+fn overrides(args: &Args) -> Result<Value, Failure> {
+    let mut settings = Map::new();
+    for (name, value) in &args.set {
+        let mut place = &mut settings;
+        let mut parts = name.split('.').peekable();
+        while let Some(part) = parts.next() {
+            if parts.peek().is_none() {
+                place.insert(part.to_owned(), value.clone());
+                break;
+            }
+            let inner = place.entry(part).or_insert_with(|| Value::Object(Map::new()));
+            place = match inner {
+                Value::Object(inner) => inner,
+                _ => {
+                    return Err(Failure::new(
+                        Exit::Usage,
+                        format!("the setting `{part}` has no parts, as `{name}` says"),
+                    ));
+                }
+            };
+        }
+    }
+    if !args.listen.is_empty() {
+        settings.insert("listen".into(), args.listen.clone().into());
+    }
+    if let Some(token) = token(args.token.as_deref(), args.token_file.as_deref())? {
+        settings.insert("token".into(), token.into());
+    }
+    if args.anonymous_loopback {
+        settings.insert("anonymous_loopback".into(), true.into());
+    }
+    Ok(Value::Object(settings))
+}
+
+/// The token of `--token` or `--token-file`.
+///
+/// # Errors
+/// The file cannot be read, or has none.
+pub fn token(token: Option<&str>, file: Option<&Path>) -> Result<Option<String>, Failure> {
+    let Some(file) = file else { return Ok(token.map(str::to_owned)) };
+    let wrong = |why: &dyn std::fmt::Display| {
+        Failure::new(Exit::Usage, format!("cannot take the token from `{}`: {why}", file.display()))
+    };
+    let text = std::fs::read_to_string(file).map_err(|e| wrong(&e))?;
+    match text.lines().next().map(str::trim) {
+        Some(line) if !line.is_empty() => Ok(Some(line.to_owned())),
+        _ => Err(wrong(&"its first line is empty")),
+    }
+}
+
+/// The signals that end the server. From now on a second one ends the process at once.
+fn catch_signals() -> Result<Signals, Failure> {
+    let again = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        // In this order: at the first signal the flag is still down.
+        signal_hook::flag::register_conditional_shutdown(signal, Exit::Failed as i32, again.clone())?;
+        signal_hook::flag::register(signal, again.clone())?;
+    }
+    Ok(Signals::new([SIGTERM, SIGINT])?)
+}
+
+fn wait(mut signals: Signals) {
+    signals.forever().next();
+}
+
+/// Tells people where the server is, and how to get there.
+fn announce(server: &Server, config: &Config) {
+    for address in server.addresses() {
+        let tcp = matches!(address, Address::Tcp { .. });
+        let secured = tcp && !(config.anonymous_loopback && address.is_loopback());
+        match secured {
+            true => eprintln!("listening on {address} (clients need the token)"),
+            false => eprintln!("listening on {address}"),
+        }
+    }
+    let made_up = server.required_token().filter(|_| config.token.is_empty());
+    if let Some(token) = made_up {
+        eprintln!("the token is {token}");
+    }
+    if let Some(address) = server.addresses().first() {
+        let token = if made_up.is_some() && matches!(address, Address::Tcp { .. }) {
+            "BIFROST_TOKEN=... "
+        } else {
+            ""
+        };
+        let url = if config.listen.is_empty() { String::new() } else { format!(" {address}") };
+        eprintln!("try: {token}bifrost shell{url}");
+    }
+}
+
+fn tell_ready(server: &Server, descriptor: Option<u32>) -> Outcome {
+    let mut line = String::from("ready");
+    for address in server.addresses() {
+        line += &format!(" {address}");
+    }
+    line.push('\n');
+    let Some(descriptor) = descriptor else { return Ok(print(&line)?) };
+    let written = File::options()
+        .write(true)
+        .open(format!("/dev/fd/{descriptor}"))
+        .and_then(|mut file| file.write_all(line.as_bytes()));
+    written
+        .map_err(|e| Failure::new(Exit::Usage, format!("cannot write to file descriptor {descriptor}: {e}")))
+}
+
+/// The settings as a file that `--config` reads; the token is left out, for it would end up in logs.
+fn as_toml(config: &Config) -> String {
+    let value = serde_json::to_value(config).expect("settings are strings and numbers");
+    let mut out = String::new();
+    let mut tables = String::new();
+    for (name, value) in value.as_object().into_iter().flatten() {
+        match value {
+            Value::Object(table) => {
+                tables += &format!("\n[{name}]\n");
+                // Numbers and strings of JSON are written the same in TOML.
+                table.iter().for_each(|(name, value)| tables += &format!("{name} = {value}\n"));
+            }
+            _ if name == "token" && !config.token.is_empty() => out += "# token is set, and not shown\n",
+            _ => out += &format!("{name} = {value}\n"),
+        }
+    }
+    out + &tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_as_toml_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("bifrost.toml");
+        let config =
+            Config { listen: vec!["unix:///tmp/\"x\"".into()], sessions_max: 3, ..Config::default() };
+        std::fs::write(&file, as_toml(&config)).unwrap();
+        assert_eq!(Config::gather(&file, Map::new()).unwrap(), config);
+    }
+
+    #[test]
+    fn tokens_are_not_shown() {
+        let config = Config { token: "s3cret".into(), ..Config::default() };
+        assert!(!as_toml(&config).contains("s3cret"));
+    }
+
+    #[test]
+    fn settings_are_typed() {
+        assert_eq!(parse_setting("sessions_max=3").unwrap().1, Value::from(3));
+        assert_eq!(parse_setting("token=3").unwrap().1, Value::from("3"));
+        assert!(parse_setting("x").is_err());
+    }
+}

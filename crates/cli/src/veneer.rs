@@ -1,0 +1,97 @@
+//! `bifrost veneer`: stubs for a client language, from sources or from a running server.
+
+use std::path::{Path, PathBuf};
+
+use bifrost_engine::Mode;
+use bifrost_server::program;
+use bifrost_session::Tables;
+use bifrost_veneergen::{Lang, generate};
+use bifrost_wire::Interface;
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser;
+
+use crate::client::ConnectArgs;
+use crate::failure::{Exit, Failure, Outcome};
+
+/// Write stubs for clients of a program
+///
+/// Stubs are made from the same sources that the server has, or from what a running server says about itself.
+/// Equal interfaces give equal files, so the files can be committed and kept fresh with --check.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  bifrost veneer --lang rust database.theta -o src
+  bifrost veneer --lang rust --from unix:///run/bifrost/main -o src
+  bifrost veneer --lang rust database.theta -o src --check   for tests: fails if the files are stale")]
+pub struct Args {
+    /// The client language
+    #[arg(long, default_value = "rust", value_name = "LANGUAGE", value_parser = languages())]
+    lang: Lang,
+    /// The files of the program
+    #[arg(value_name = "FILE.theta", required_unless_present = "from")]
+    files: Vec<PathBuf>,
+    /// A running server to ask instead
+    #[arg(long, value_name = "URL", conflicts_with = "files")]
+    from: Option<String>,
+    /// Where to write
+    #[arg(short, long, value_name = "DIR", default_value = ".")]
+    output: PathBuf,
+    /// Write nothing; fail if the files there are not what would be written
+    #[arg(long)]
+    check: bool,
+    /// Where imports start [default: the folder of the first file]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    #[command(flatten)]
+    connect: ConnectArgs,
+}
+
+fn languages() -> impl TypedValueParser<Value = Lang> {
+    let names = Lang::ALL.iter().map(|l| l.name());
+    PossibleValuesParser::new(names).map(|name| Lang::from_name(&name).expect("the parser knows the names"))
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    let interface = interface(args)?;
+    let files = generate(&interface, args.lang).map_err(|e| Failure::new(Exit::Failed, e))?;
+    if args.check { check(args, &files) } else { write(&args.output, &files) }
+}
+
+fn interface(args: &Args) -> Result<Interface, Failure> {
+    if let Some(url) = &args.from {
+        let mut client = args.connect.connect(Some(url))?;
+        let numbering = client.describe()?;
+        client.close()?;
+        return Ok(numbering.interface().clone());
+    }
+    // Nothing runs, so no machine code is made.
+    let engine = program::load(&args.files, args.root.as_deref(), Mode::Interpreted)?;
+    Ok(Tables::new(engine).numbering().interface().clone())
+}
+
+fn write(folder: &Path, files: &[(String, String)]) -> Outcome {
+    for (name, text) in files {
+        let path = folder.join(name);
+        let written =
+            path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
+        written.map_err(|e| Failure::new(Exit::Failed, format!("cannot write `{}`: {e}", path.display())))?;
+        eprintln!("wrote {}", path.display());
+    }
+    Ok(())
+}
+
+fn check(args: &Args, files: &[(String, String)]) -> Outcome {
+    let stale: Vec<String> = files
+        .iter()
+        .map(|(name, text)| (args.output.join(name), text))
+        .filter(|(path, text)| std::fs::read(path).ok().as_deref() != Some(text.as_bytes()))
+        .map(|(path, _)| format!("`{}`", path.display()))
+        .collect();
+    if stale.is_empty() {
+        return Ok(());
+    }
+    let verb = if stale.len() == 1 { "is" } else { "are" };
+    Err(Failure::new(Exit::Failed, format!("{} {verb} stale", stale.join(", ")))
+        .help("write the stubs again: the same command without `--check`"))
+}
