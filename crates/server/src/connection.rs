@@ -21,7 +21,6 @@ const READ_WITHIN: Duration = Duration::from_secs(10);
 const READ_BYTES: usize = 256 << 10;
 
 /// Why a connection ended.
-#[derive(Debug)]
 enum End {
     /// The session said so.
     Session,
@@ -33,6 +32,18 @@ enum End {
     Stopped,
     /// The stream failed.
     Failed(String),
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            End::Session => f.write_str("session"),
+            End::Closed => f.write_str("closed"),
+            End::Slow => f.write_str("slow"),
+            End::Stopped => f.write_str("stopped"),
+            End::Failed(why) => f.write_str(why),
+        }
+    }
 }
 
 /// Serves a connection to its end.
@@ -63,7 +74,7 @@ pub(crate) fn serve(shared: &Shared, stream: &mut Stream, mut session: Session, 
     let c = session.counters();
     tracing::info!(
         session = number,
-        end = ?end,
+        end = %end,
         crossings = c.crossings,
         calls = c.calls,
         structures = c.structures,

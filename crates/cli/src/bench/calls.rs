@@ -1,0 +1,394 @@
+//! What calls cost: alone, batched, in loops.
+//!
+//! The client is pinned to one core, the server (a process of its own) to another. Every comparison is made of
+//! samples taken in turn within the run, so that a change of the machine's speed hits both sides; figures
+//! are medians.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use bifrost_veneer::{Error, Session};
+use indicatif::ProgressBar;
+
+use super::Failed;
+use super::raw::Lines;
+use super::report::{Case, Line, Target, summary};
+use super::stubs::{Probe, Records};
+
+/// How many samples of each case.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Samples of short cases.
+    pub samples: usize,
+    /// Samples of long ones.
+    pub long_samples: usize,
+}
+
+/// Everything that was measured.
+pub struct Measured {
+    /// What is shown, under a title each.
+    pub sections: Vec<(&'static str, Vec<Case>)>,
+    /// What it is compared with.
+    pub targets: Vec<Target>,
+    /// The five ways, for the chart.
+    pub lines: Vec<Line>,
+}
+
+/// The user whose record is found last.
+const USER: &str = "user40";
+
+fn ns(since: Instant) -> f64 {
+    since.elapsed().as_nanos() as f64
+}
+
+/// The raw exchange. Its other side spins only during a burst, since the server has the same core.
+pub struct Raw<'a> {
+    /// The memory.
+    pub lines: &'a Lines,
+    /// Has the other side begin a burst.
+    pub go: &'a mut dyn FnMut() -> std::io::Result<()>,
+}
+
+impl Raw<'_> {
+    /// Round trips, in groups: reading the clock costs too.
+    fn burst(&mut self, samples: usize) -> std::io::Result<Vec<f64>> {
+        const GROUP: u64 = 16;
+        self.lines.reset();
+        (self.go)()?;
+        let mut number = 0;
+        let mut exchange = || {
+            number += 1;
+            self.lines.forth.put(number, [number, 0]);
+            black_box(self.lines.back.take(number));
+        };
+        // The first waits until the other side is there.
+        exchange();
+        let times = (0..samples)
+            .map(|_| {
+                let start = Instant::now();
+                (0..GROUP).for_each(|_| exchange());
+                ns(start) / GROUP as f64
+            })
+            .collect();
+        self.lines.forth.end();
+        Ok(times)
+    }
+}
+
+/// What a call costs inside one process: a virtual one, which no compiler can see through.
+fn virtual_calls(samples: usize) -> Vec<f64> {
+    trait Nothing {
+        fn nothing(&self);
+    }
+    struct One;
+    struct Two;
+    impl Nothing for One {
+        fn nothing(&self) {
+            black_box(());
+        }
+    }
+    impl Nothing for Two {
+        fn nothing(&self) {
+            black_box(());
+        }
+    }
+    const GROUP: usize = 1000;
+    let object: Box<dyn Nothing> = if black_box(true) { Box::new(One) } else { Box::new(Two) };
+    (0..samples)
+        .map(|_| {
+            let start = Instant::now();
+            for _ in 0..GROUP {
+                black_box(&object).nothing();
+            }
+            ns(start) / GROUP as f64
+        })
+        .collect()
+}
+
+/// Time of a flushed batch of `calls` null calls, and the part of it spent on recording.
+fn batch(session: &Session, probe: &Probe, calls: u64) -> Result<(f64, f64), Error> {
+    let start = Instant::now();
+    for _ in 0..calls {
+        black_box(probe.nothing());
+    }
+    let recorded = ns(start);
+    session.flush()?;
+    Ok((ns(start), recorded))
+}
+
+/// A straight line through the medians: the cost of a pair of crossings and that of a call (001 section 6.1).
+fn fit(points: &[(f64, f64)]) -> (f64, f64) {
+    let n = points.len() as f64;
+    let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
+    let slope = points.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum::<f64>()
+        / points.iter().map(|p| (p.0 - mx).powi(2)).sum::<f64>();
+    (my - slope * mx, slope)
+}
+
+/// The five ways to batch a loop (000 section 7.1), `rounds` times add and three fetches each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// A loop in the client that needs a value in each round.
+    Client,
+    /// A loop in the client that needs none.
+    Perfect,
+    /// A batched WHILE that counts in a cell.
+    While,
+    /// A batched FOREACH over `1.to(n)`.
+    Foreach,
+    /// The same loop as a Theta method.
+    Theta,
+}
+
+impl Way {
+    const ALL: [Way; 5] = [Way::Client, Way::Perfect, Way::While, Way::Foreach, Way::Theta];
+
+    fn name(self) -> &'static str {
+        match self {
+            Way::Client => "client loop",
+            Way::Perfect => "perfect batching",
+            Way::While => "batched WHILE",
+            Way::Foreach => "batched FOREACH",
+            Way::Theta => "Theta method",
+        }
+    }
+
+    fn run(self, s: &Session, records: &Records, rounds: i64) -> Result<f64, Error> {
+        let one = s.value(1_i64);
+        s.flush()?;
+        let start = Instant::now();
+        match self {
+            Way::Client => {
+                for _ in 0..rounds {
+                    let sum = &one + 0;
+                    fetch_three(records);
+                    sum.claim()?;
+                }
+            }
+            Way::Perfect => {
+                for _ in 0..rounds {
+                    black_box(&one + 0);
+                    fetch_three(records);
+                }
+            }
+            Way::While => {
+                let count = s.cell_with::<i64>(0);
+                s.while_(
+                    || count.get().lt(rounds),
+                    || {
+                        black_box(&one + 0);
+                        fetch_three(records);
+                        count.put(count.get() + 1);
+                    },
+                );
+            }
+            Way::Foreach => s.foreach(one.to(rounds), |_| {
+                black_box(&one + 0);
+                fetch_three(records);
+            }),
+            Way::Theta => drop(records.loop_fetch(USER, rounds)),
+        }
+        s.flush()?;
+        Ok(ns(start))
+    }
+
+    /// Calls that the session runs for so many rounds, and pairs of crossings.
+    fn counts(self, rounds: u64) -> (u64, u64) {
+        match self {
+            Way::Client => (rounds + 1, 4 * rounds),
+            Way::Perfect => (1, 4 * rounds),
+            Way::While => (1, 8 * rounds + 4),
+            Way::Foreach => (1, 4 * rounds + 1),
+            Way::Theta => (1, 1),
+        }
+    }
+}
+
+fn fetch_three(records: &Records) {
+    for _ in 0..3 {
+        black_box(records.fetch(USER));
+    }
+}
+
+/// A WHILE like that of the five ways that ends at once. `shape` chooses one of 4^6 bodies.
+fn while_once(s: &Session, probe: &Probe, count: &bifrost_veneer::Cell<i64>, shape: u64) {
+    s.while_(
+        || count.get().lt(0),
+        || {
+            for i in 0..6 {
+                match shape >> (2 * i) & 3 {
+                    0 => drop(probe.a()),
+                    1 => drop(probe.b()),
+                    2 => drop(probe.c()),
+                    _ => drop(probe.d()),
+                }
+            }
+            count.put(1);
+        },
+    );
+}
+
+/// Runs all cases.
+pub fn measure(
+    s: &Session,
+    raw_lines: &mut Raw<'_>,
+    effort: Effort,
+    bar: &ProgressBar,
+) -> Result<Measured, Failed> {
+    let probe: Probe = s.lookup("probe");
+    let records: Records = s.lookup("records");
+    s.flush()?;
+    let mut sections = Vec::new();
+    let mut targets = Vec::new();
+
+    // Everything is compiled and every table has grown before anything counts.
+    bar.set_message("warming up");
+    for _ in 0..50 {
+        batch(s, &probe, 1000)?;
+        probe.one().claim()?;
+    }
+    raw_lines.burst(1000)?;
+
+    bar.set_message("pairs of crossings");
+    let (mut raw, mut trips) = (Vec::new(), Vec::new());
+    for _ in 0..effort.samples / 10 {
+        raw.extend(raw_lines.burst(10)?);
+        // Both sides are awake again before anything counts.
+        for _ in 0..20 {
+            probe.one().claim()?;
+        }
+        for _ in 0..10 {
+            let start = Instant::now();
+            for _ in 0..16 {
+                probe.one().claim()?;
+            }
+            trips.push(ns(start) / 16.0);
+        }
+        bar.inc(1);
+    }
+    let raw = Case::new("round trip of 16 bytes", 1, "ns", &mut raw).of("raw cache lines");
+    let trip = Case::new("one call, claimed (B = 1)", 1, "ns", &mut trips).crossed(1, 1);
+    let mut inside = virtual_calls(effort.samples);
+    let inside = Case::new("virtual call in one process", 1000, "ns", &mut inside).of("Rust dyn");
+
+    bar.set_message("batches");
+    let sizes: [u64; 10] = [1, 2, 4, 8, 16, 64, 256, 1024, 4096, 8192];
+    let mut whole = vec![Vec::new(); sizes.len()];
+    let mut recording = Vec::new();
+    for _ in 0..effort.samples / 10 {
+        for (i, n) in sizes.iter().enumerate() {
+            let (all, recorded) = batch(s, &probe, *n)?;
+            whole[i].push(all);
+            if *n == 1024 {
+                recording.push(recorded / *n as f64);
+            }
+        }
+        bar.inc(1);
+    }
+    let mut points = Vec::new();
+    let mut batches = Vec::new();
+    for (n, samples) in sizes.iter().zip(&mut whole) {
+        let (median, _, _) = summary(samples);
+        points.push((*n as f64, median));
+        let mut per_call: Vec<f64> = samples.iter().map(|t| t / *n as f64).collect();
+        batches
+            .push(Case::new(format!("null call in a batch of {n}"), *n, "ns", &mut per_call).crossed(1, *n));
+    }
+    // The fit over small batches gives what a crossing costs, that over large ones what a call costs.
+    let (t_d, _) = fit(&points[..5]);
+    let (_, t_c) = fit(&points[5..]);
+    let record = Case::new("recording a null call", 1024, "ns", &mut recording);
+    targets.push(Target::new(
+        "t_d: a batch of one call against the raw ping-pong",
+        trip.value / raw.value,
+        2.0,
+        "x",
+    ));
+    targets.push(Target::new("t_c: a batched null method, record to result", t_c, 60.0, "ns"));
+    targets.push(Target::new("recording a call", record.value, 15.0, "ns"));
+    let fitted = |name: &str, value: f64| Case::new(name, 1, "ns", &mut [value]);
+    sections.push(("Crossing", vec![raw, trip, fitted("t_d fitted", t_d), inside]));
+    batches.push(record);
+    batches.push(fitted("t_c fitted", t_c));
+    sections.push(("Batched null calls", batches));
+
+    bar.set_message("loops of null calls");
+    let rounds = 100_000;
+    let (mut nodes, mut method) = (Vec::new(), Vec::new());
+    for _ in 0..effort.long_samples {
+        let start = Instant::now();
+        s.foreach(s.value(1_i64).to(rounds), |_| drop(probe.nothing()));
+        s.flush()?;
+        nodes.push(ns(start) / rounds as f64);
+        let start = Instant::now();
+        probe.nothing_loop(rounds).claim()?;
+        method.push(ns(start) / rounds as f64);
+        bar.inc(1);
+    }
+    let nodes = Case::new("FOREACH with a null call, each round", rounds as u64, "ns", &mut nodes);
+    let method = Case::new("Theta loop with a null call, each round", rounds as u64, "ns", &mut method);
+    targets.push(Target::new("a null call in interpreted nodes", nodes.value, 15.0, "ns"));
+    sections.push(("Loops of null calls", vec![nodes, method]));
+
+    bar.set_message("setting up a WHILE");
+    let (mut fresh, mut seen, mut empty) = (Vec::new(), Vec::new(), Vec::new());
+    let count = s.cell_with::<i64>(0);
+    s.flush()?;
+    // Each sample another body, which no session has sent before: the digits of a number.
+    for shape in 0..(effort.samples as u64).min(4000) {
+        let start = Instant::now();
+        while_once(s, &probe, &count, shape);
+        s.flush()?;
+        fresh.push(ns(start) / 1000.0);
+        let start = Instant::now();
+        while_once(s, &probe, &count, shape);
+        s.flush()?;
+        seen.push(ns(start) / 1000.0);
+        let start = Instant::now();
+        drop(probe.nothing());
+        s.flush()?;
+        empty.push(ns(start) / 1000.0);
+    }
+    bar.inc(1);
+    let fresh = Case::new("WHILE of 9 calls, never seen before", 9, "us", &mut fresh).crossed(1, 2);
+    let seen = Case::new("WHILE of 9 calls, seen before", 9, "us", &mut seen).crossed(1, 2);
+    let empty = Case::new("one null call", 1, "us", &mut empty).crossed(1, 1);
+    targets.push(Target::new("set-up of a WHILE never seen before", fresh.value - empty.value, 30.0, "us"));
+    targets.push(Target::new("set-up of a WHILE seen before", seen.value - empty.value, 5.0, "us"));
+    sections.push(("Setting up a control structure", vec![fresh, seen, empty]));
+
+    bar.set_message("five ways to batch a loop");
+    let mut five = Vec::new();
+    let mut lines = Vec::new();
+    let rounds: [i64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
+    let mut samples = vec![vec![Vec::new(); rounds.len()]; Way::ALL.len()];
+    for _ in 0..effort.long_samples {
+        for (r, n) in rounds.iter().enumerate() {
+            for (w, way) in Way::ALL.iter().enumerate() {
+                samples[w][r].push(way.run(s, &records, *n)? / 1000.0);
+            }
+        }
+        bar.inc(1);
+    }
+    let mut slopes = Vec::new();
+    for (w, way) in Way::ALL.iter().enumerate() {
+        let medians: Vec<(f64, f64)> =
+            rounds.iter().zip(&mut samples[w]).map(|(n, s)| (*n as f64, summary(s).0)).collect();
+        let last = rounds.len() - 1;
+        let (crossings, calls) = way.counts(rounds[last] as u64);
+        let name = format!("{}, {} rounds", way.name(), rounds[last]);
+        five.push(
+            Case::new(name, rounds[last] as u64, "us", &mut samples[w][last]).crossed(crossings, calls),
+        );
+        let per_round = (medians[last].1 - medians[last - 2].1) / (medians[last].0 - medians[last - 2].0);
+        slopes.push(per_round);
+        five.push(Case::new(format!("{}, start-up", way.name()), 1, "us", &mut [medians[0].1 - per_round]));
+        five.push(Case::new(format!("{}, each round", way.name()), 1, "us", &mut [per_round]));
+        lines.push(Line { name: way.name(), points: medians });
+    }
+    let theta = slopes[4];
+    targets.push(Target::new("a round of the FOREACH against the Theta method", slopes[3] / theta, 1.1, "x"));
+    targets.push(Target::new("a round of the WHILE against the Theta method", slopes[2] / theta, 1.1, "x"));
+    sections.push(("Five ways to batch a loop (three fetches and an addition each round)", five));
+    Ok(Measured { sections, targets, lines })
+}

@@ -1,0 +1,194 @@
+//! What was measured: as a table, as JSON lines, as a chart.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+
+/// One measured case. `value` is the median.
+#[derive(Clone, Debug, Serialize)]
+pub struct Case {
+    /// Which benchmark: `calls`.
+    pub bench: &'static str,
+    /// What was measured.
+    pub case: String,
+    /// Whose: `bifrost`, or the baseline's name.
+    pub peer: &'static str,
+    /// How many calls or rounds one sample has.
+    pub n: u64,
+    /// The median of the samples.
+    pub value: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// The unit of the three.
+    pub unit: &'static str,
+    /// Pairs of crossings in one sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crossings: Option<u64>,
+    /// Calls in one sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub calls: Option<u64>,
+    /// Calls for each pair of crossings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batching_factor: Option<f64>,
+}
+
+/// The median, least and greatest of samples.
+pub fn summary(samples: &mut [f64]) -> (f64, f64, f64) {
+    samples.sort_by(f64::total_cmp);
+    match &*samples {
+        [] => (f64::NAN, f64::NAN, f64::NAN),
+        [first, .., last] => (samples[samples.len() / 2], *first, *last),
+        [only] => (*only, *only, *only),
+    }
+}
+
+impl Case {
+    /// A case from its samples.
+    pub fn new(case: impl Into<String>, n: u64, unit: &'static str, samples: &mut [f64]) -> Case {
+        let (value, min, max) = summary(samples);
+        Case {
+            bench: "calls",
+            case: case.into(),
+            peer: "bifrost",
+            n,
+            value,
+            min,
+            max,
+            unit,
+            crossings: None,
+            calls: None,
+            batching_factor: None,
+        }
+    }
+
+    /// The same of a baseline.
+    pub fn of(mut self, peer: &'static str) -> Case {
+        self.peer = peer;
+        self
+    }
+
+    /// With what crossed in one sample.
+    pub fn crossed(mut self, crossings: u64, calls: u64) -> Case {
+        self.crossings = Some(crossings);
+        self.calls = Some(calls);
+        self.batching_factor = Some(if crossings == 0 { 0.0 } else { calls as f64 / crossings as f64 });
+        self
+    }
+}
+
+/// A figure that the project holds itself to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Target {
+    /// What it is about.
+    pub target: String,
+    /// What was measured.
+    pub value: f64,
+    /// The most it may be.
+    pub most: f64,
+    /// The unit of both; `x` for ratios.
+    pub unit: &'static str,
+    /// Whether it was reached.
+    pub reached: bool,
+}
+
+impl Target {
+    /// A target and what was measured.
+    pub fn new(target: impl Into<String>, value: f64, most: f64, unit: &'static str) -> Target {
+        Target { target: target.into(), value, most, unit, reached: value <= most }
+    }
+}
+
+/// Prints cases for people.
+pub fn print_cases(title: &str, cases: &[Case]) {
+    use anstyle::Style;
+    let bold = Style::new().bold();
+    anstream::println!("\n{bold}{title}{bold:#}");
+    for c in cases {
+        let factor = c.batching_factor.map_or(String::new(), |b| format!("  B = {b:.1}"));
+        let peer = if c.peer == "bifrost" { String::new() } else { format!(" ({})", c.peer) };
+        anstream::println!(
+            "  {:<44} {:>12.1} {:<3} (min {:.1}, max {:.1}){factor}",
+            format!("{}{peer}", c.case),
+            c.value,
+            c.unit,
+            c.min,
+            c.max
+        );
+    }
+}
+
+/// Prints targets for people.
+pub fn print_targets(targets: &[Target]) {
+    use anstyle::{AnsiColor, Style};
+    let bold = Style::new().bold();
+    anstream::println!("\n{bold}Targets{bold:#}");
+    for t in targets {
+        let colour = if t.reached { AnsiColor::Green } else { AnsiColor::Yellow };
+        let style = Style::new().fg_color(Some(colour.into()));
+        let verdict = if t.reached { "reached" } else { "missed" };
+        anstream::println!(
+            "  {:<60} {:>9.2} {:<3} (at most {} {})  {style}{verdict}{style:#}",
+            t.target,
+            t.value,
+            t.unit,
+            t.most,
+            t.unit
+        );
+    }
+}
+
+/// Writes cases and targets as JSON, one object a line.
+pub fn write_json(path: &Path, cases: &[Case], targets: &[Target]) -> std::io::Result<()> {
+    let mut out: Box<dyn Write> = match path.to_str() {
+        Some("-") => Box::new(std::io::stdout().lock()),
+        _ => Box::new(std::io::BufWriter::new(std::fs::File::create(path)?)),
+    };
+    for case in cases {
+        writeln!(out, "{}", serde_json::to_string(case)?)?;
+    }
+    for target in targets {
+        writeln!(out, "{}", serde_json::to_string(target)?)?;
+    }
+    out.flush()
+}
+
+/// A line of a chart.
+pub struct Line {
+    /// Its name.
+    pub name: &'static str,
+    /// Rounds and microseconds.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Draws the time of the loops over their rounds, both logarithmic (as figure 7-1 of Zondervan 1995).
+pub fn write_chart(path: &Path, title: &str, lines: &[Line]) -> Result<(), Box<dyn std::error::Error>> {
+    use plotters::prelude::*;
+    let points = || lines.iter().flat_map(|l| l.points.iter().copied());
+    let x_max = points().map(|p| p.0).fold(2.0, f64::max);
+    let y_min = points().map(|p| p.1).fold(f64::MAX, f64::min).max(0.01);
+    let y_max = points().map(|p| p.1).fold(1.0, f64::max);
+    let root = SVGBackend::new(path, (900, 560)).into_drawing_area();
+    root.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&root)
+        .caption(title, ("sans-serif", 22))
+        .margin(16)
+        .x_label_area_size(44)
+        .y_label_area_size(72)
+        .build_cartesian_2d((1.0..x_max).log_scale(), (y_min / 1.5..y_max * 1.5).log_scale())?;
+    chart.configure_mesh().x_desc("rounds").y_desc("microseconds").draw()?;
+    for (i, line) in lines.iter().enumerate() {
+        let colour = Palette99::pick(i).to_rgba();
+        let style = ShapeStyle::from(&colour).stroke_width(2);
+        chart
+            .draw_series(LineSeries::new(line.points.iter().copied(), style))?
+            .label(line.name)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        chart.draw_series(line.points.iter().map(|p| Circle::new(*p, 3, colour.filled())))?;
+    }
+    chart.configure_series_labels().position(SeriesLabelPosition::UpperLeft).border_style(BLACK).draw()?;
+    root.present()?;
+    Ok(())
+}
