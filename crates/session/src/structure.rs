@@ -404,11 +404,9 @@ impl Session {
             | Command::ClearHistory
             | Command::Flush { .. }
             | Command::Bye => {
-                if let Command::Lookup { .. } = command {
-                    scan.numbers += 1;
-                }
                 let open = scan.open.last().map_or("a structure", |o| o.name());
                 scan.refuse(ErrorNumber::OpenStructure, format!("this cannot be said inside {open}"));
+                scan.numbers += u32::from(matches!(command, Command::Lookup { .. }));
             }
         }
     }
