@@ -315,8 +315,8 @@ impl Writer<'_> {
         match self.random.below(30) {
             0..=4 => {
                 let op = self.random.pick(&[
-                    "add", "sub", "mul", "div", "mod", "min", "max", "band", "bor", "bxor", "shl", "shr", "add", "sub",
-                    "power",
+                    "add", "sub", "mul", "div", "mod", "min", "max", "band", "bor", "bxor", "shl", "shr",
+                    "add", "sub", "power",
                 ]);
                 self.line(&format!("{x} := int.{op}({y}, {z})"));
             }
@@ -484,4 +484,3 @@ impl Writer<'_> {
         self.inner(3);
     }
 }
-

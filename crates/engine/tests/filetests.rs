@@ -59,7 +59,9 @@ fn check_file(path: &Path) -> Vec<String> {
     let mut found: Vec<String> =
         verify_program(&file.program).err().unwrap_or_default().iter().map(|e| e.error.to_string()).collect();
     for batch in &file.batches {
-        found.extend(verify_func(&file.program, batch).err().unwrap_or_default().iter().map(ToString::to_string));
+        found.extend(
+            verify_func(&file.program, batch).err().unwrap_or_default().iter().map(ToString::to_string),
+        );
     }
     let expected: Vec<&str> = directives(&text, "; verify: ").map(|(_, t)| t).collect();
     if found != expected {

@@ -6,10 +6,12 @@ use bifrost_runtime::abi::{Outcome, Ret};
 use bifrost_runtime::image::Table;
 use bifrost_runtime::{Cx, image};
 
-/// The functions by what they are for; compiled code has their addresses inside.
+/// The functions by what they are for. Compiled code reaches them through entries near it ([`Entries`]), so that
+/// their addresses take no registers in loops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Helper {
-    /// The poll word asks for attention: `(cx)`.
+    /// The poll word asks for attention: `(cx)`. Its entry keeps all registers, so that a poll costs the code around it
+    /// nothing, and leaves the outcome in the first word of `Cx::results`, which no call uses.
     Attend,
     /// The function ends with an outcome other than `Returned`: `(cx, outcome)`.
     Leave,
@@ -27,7 +29,22 @@ pub(crate) enum Helper {
     Interpret,
 }
 
+/// The names of the entries, by helper.
+pub(crate) type Entries = [u32; Helper::ALL.len()];
+
 impl Helper {
+    /// All, in the order of their numbers, with how many words they take after the context.
+    pub(crate) const ALL: [(Helper, usize); 8] = [
+        (Helper::Attend, 0),
+        (Helper::Leave, 1),
+        (Helper::Alloc, 2),
+        (Helper::Literal, 1),
+        (Helper::SignalName, 1),
+        (Helper::MethodCode, 2),
+        (Helper::RoutineCode, 1),
+        (Helper::Interpret, 3),
+    ];
+
     pub(crate) fn address(self) -> *const u8 {
         match self {
             Helper::Attend => attend as *const u8,

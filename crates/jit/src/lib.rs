@@ -23,9 +23,10 @@ use std::sync::{Mutex, PoisonError};
 
 use bifrost_ir::{Func, FuncId};
 use bifrost_runtime::Code;
+use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{Image, arity};
 use cranelift_codegen::ir::{
-    self, InstBuilder, StackSlotData, StackSlotKind, UserFuncName, types,
+    self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, UserFuncName, types,
 };
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
@@ -33,7 +34,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 use cranelift_module::{FuncId as ModuleFunc, Module, ModuleReloc};
 
-use helper::Helper;
+use helper::{Entries, Helper};
 
 /// The address space that all code of a [`Jit`] lies in, so that near calls reach.
 pub const ARENA_BYTES: usize = 256 << 20;
@@ -71,11 +72,14 @@ pub enum Emit {
 /// A compiler with the code that it made. One can serve many images.
 pub struct Jit {
     isa: OwnedTargetIsa,
+    helpers: Entries,
     state: Mutex<State>,
 }
 
 struct State {
     module: JITModule,
+    /// Bytes of the arena that are taken, at most.
+    used_bytes: usize,
     method_stubs: HashMap<(u32, usize), Code>,
     routine_stubs: HashMap<usize, Code>,
 }
@@ -112,16 +116,21 @@ impl Jit {
         }
         let isa = || -> Result<OwnedTargetIsa, JitError> {
             let builder = cranelift_native::builder().map_err(|e| JitError::Machine(e.to_owned()))?;
-            builder
-                .finish(settings::Flags::new(flags.clone()))
-                .map_err(|e| JitError::Machine(e.to_string()))
+            builder.finish(settings::Flags::new(flags.clone())).map_err(|e| JitError::Machine(e.to_string()))
         };
         let mut builder = JITBuilder::with_isa(isa()?, cranelift_module::default_libcall_names());
-        let arena = ArenaMemoryProvider::new_with_size(ARENA_BYTES).map_err(|e| JitError::Memory(e.to_string()))?;
+        let arena =
+            ArenaMemoryProvider::new_with_size(ARENA_BYTES).map_err(|e| JitError::Memory(e.to_string()))?;
         builder.memory_provider(Box::new(arena));
         let module = JITModule::new(builder);
-        let state = State { module, method_stubs: HashMap::new(), routine_stubs: HashMap::new() };
-        Ok(Jit { isa: isa()?, state: Mutex::new(state) })
+        let state =
+            State { module, used_bytes: 0, method_stubs: HashMap::new(), routine_stubs: HashMap::new() };
+        let mut jit = Jit { isa: isa()?, helpers: [0; Helper::ALL.len()], state: Mutex::new(state) };
+        for (helper, words) in Helper::ALL {
+            jit.helpers[helper as usize] =
+                jit.helper_entry(helper, words).map_err(|e| JitError::Memory(e.to_string()))?;
+        }
+        Ok(jit)
     }
 
     /// The code of a function, or an entry to the interpreter if it cannot be compiled.
@@ -214,9 +223,10 @@ impl Jit {
     ) -> Result<Vec<(u32, ir::Function)>, CompileError> {
         let analysis = analysis::analyse(image.program(), func)?;
         if names.is_empty() {
-            names = (0..=analysis.closures as u32).collect();
+            // Only to look at: any names that no entry has.
+            names = (0..=analysis.closures as u32).map(|n| n + (1 << 24)).collect();
         }
-        Ok(lower::lower(image, func, id, analysis, self.isa.frontend_config(), names))
+        Ok(lower::lower(image, func, id, analysis, self.isa.frontend_config(), &self.helpers, names))
     }
 
     /// Names for functions that belong together.
@@ -234,9 +244,9 @@ impl Jit {
     fn generate(&self, name: u32, function: ir::Function) -> Result<Compiled, CompileError> {
         let name = ModuleFunc::from_u32(name);
         let mut context = cranelift_codegen::Context::for_function(function);
-        let code = context
-            .compile(&*self.isa, &mut Default::default())
-            .map_err(|e| CompileError::Refused(cranelift_codegen::print_errors::pretty_error(e.func, e.inner)))?;
+        let code = context.compile(&*self.isa, &mut Default::default()).map_err(|e| {
+            CompileError::Refused(cranelift_codegen::print_errors::pretty_error(e.func, e.inner))
+        })?;
         let (alignment, bytes) = (u64::from(code.buffer.alignment), code.code_buffer().to_vec());
         let relocations = code.buffer.relocs().to_vec();
         let relocations =
@@ -247,26 +257,33 @@ impl Jit {
     /// Puts functions into executable memory; the code of the last.
     fn define(&self, compiled: &[Compiled]) -> Result<Code, CompileError> {
         let mut state = self.lock();
+        // Checked before anything is defined: what is defined only in part could never be finished.
+        let page = 4096;
+        let bytes: usize = compiled.iter().map(|c| c.bytes.len().next_multiple_of(page) + page).sum();
+        if state.used_bytes + bytes > ARENA_BYTES {
+            return Err(CompileError::Memory(format!("{ARENA_BYTES} bytes of code is the most")));
+        }
+        state.used_bytes += bytes;
         let memory = |e: cranelift_module::ModuleError| CompileError::Memory(e.to_string());
         for c in compiled {
-            state.module.define_function_bytes(c.name, c.alignment, &c.bytes, &c.relocations).map_err(memory)?;
+            state
+                .module
+                .define_function_bytes(c.name, c.alignment, &c.bytes, &c.relocations)
+                .map_err(memory)?;
         }
         state.module.finalize_definitions().map_err(memory)?;
         let last = compiled.last().ok_or_else(|| CompileError::Refused("it vanished".to_owned()))?;
         Ok(Code(state.module.get_finalized_function(last.name)))
     }
 
+    /// A function of one block; its name and code.
     fn small(
         &self,
-        arity: usize,
+        signature: ir::Signature,
         build: impl FnOnce(&mut FunctionBuilder<'_>, &[ir::Value]),
-    ) -> Result<Code, CompileError> {
-        let name = self.declare(1, arity)?[0];
-        let call_conv = self.isa.default_call_conv();
-        let mut function = ir::Function::with_name_signature(
-            UserFuncName::user(0, name),
-            lower::signature(arity, call_conv),
-        );
+    ) -> Result<(u32, Code), CompileError> {
+        let name = self.declare(1, 0)?[0];
+        let mut function = ir::Function::with_name_signature(UserFuncName::user(0, name), signature);
         let mut context = FunctionBuilderContext::new();
         let mut b = FunctionBuilder::new(&mut function, &mut context);
         let entry = b.create_block();
@@ -276,12 +293,36 @@ impl Jit {
         build(&mut b, &words);
         b.seal_all_blocks();
         b.finalize(self.isa.frontend_config());
-        self.define(&[self.generate(name, function)?])
+        let code = self.define(&[self.generate(name, function)?])?;
+        Ok((name, code))
+    }
+
+    fn signature(&self, arity: usize) -> ir::Signature {
+        lower::signature(arity, self.isa.default_call_conv())
+    }
+
+    /// The name of an entry to a helper that is near all code.
+    fn helper_entry(&self, helper: Helper, words: usize) -> Result<u32, CompileError> {
+        let signature =
+            if helper == Helper::Attend { lower::attend_signature() } else { self.signature(words) };
+        let (name, _) = self.small(signature, |b, args| {
+            let called = b.import_signature(self.signature(words));
+            let address = b.ins().iconst(types::I64, helper.address() as i64);
+            let call = b.ins().call_indirect(called, address, args);
+            let results = b.inst_results(call).to_vec();
+            if helper == Helper::Attend {
+                b.ins().store(MemFlagsData::trusted(), results[0], args[0], offset::RESULTS);
+                b.ins().return_(&[]);
+            } else {
+                b.ins().return_(&results);
+            }
+        })?;
+        Ok(name)
     }
 
     fn stub(&self, arity: usize, helper: Helper, slot: Option<u32>) -> Code {
         let call_conv = self.isa.default_call_conv();
-        let code = self.small(arity, |b, words| {
+        let code = self.small(self.signature(arity), |b, words| {
             let mut finder = ir::Signature::new(call_conv);
             let mut args = words[..2].to_vec();
             args.extend(slot.map(|slot| b.ins().iconst(types::I64, i64::from(slot))));
@@ -296,12 +337,12 @@ impl Jit {
             let results = b.inst_results(call).to_vec();
             b.ins().return_(&results);
         });
-        code.unwrap_or(Code(helper::no_code as *const u8))
+        code.map_or(Code(helper::no_code as *const u8), |(_, code)| code)
     }
 
     /// An entry that has a function interpreted.
     fn interpreter_entry(&self, func: FuncId, arity: usize) -> Result<Code, CompileError> {
-        self.small(arity, |b, words| {
+        let entry = self.small(self.signature(arity), |b, words| {
             let slot = b.create_sized_stack_slot(StackSlotData::new(
                 StackSlotKind::ExplicitSlot,
                 8 * arity as u32,
@@ -318,7 +359,8 @@ impl Jit {
             let call = b.ins().call_indirect(signature, helper, &[words[0], func, address, count]);
             let results = b.inst_results(call).to_vec();
             b.ins().return_(&results);
-        })
+        });
+        entry.map(|(_, code)| code)
     }
 }
 

@@ -54,9 +54,8 @@ fn token(text: &str) -> Option<(Token, usize)> {
     let first = text.chars().next()?;
     let second = text[first.len_utf8()..].chars().next();
     if first.is_ascii_alphabetic() || first == '_' || first == '%' {
-        let length = text
-            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '%'))
-            .unwrap_or(text.len());
+        let length =
+            text.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '%')).unwrap_or(text.len());
         let word = &text[..length];
         if let Some(bits) = word.strip_prefix("real%") {
             return Some((Token::Real(u64::from_str_radix(bits, 16).ok()?), length));
@@ -102,7 +101,8 @@ fn number(text: &str) -> Option<(Token, usize)> {
         }
     }
     let text = &text[..end];
-    let token = if real { Token::Real(text.parse::<f64>().ok()?.to_bits()) } else { Token::Int(text.parse().ok()?) };
+    let token =
+        if real { Token::Real(text.parse::<f64>().ok()?.to_bits()) } else { Token::Int(text.parse().ok()?) };
     Some((token, end))
 }
 

@@ -340,8 +340,11 @@ impl Reader<'_> {
                 signature.signals = self.list(")", |this| {
                     let name = this.word()?;
                     let name = this.program.types.signal(&name);
-                    let values =
-                        if matches!(this.peek(), Token::Mark("(")) { this.types_in_parens()? } else { Vec::new() };
+                    let values = if matches!(this.peek(), Token::Mark("(")) {
+                        this.types_in_parens()?
+                    } else {
+                        Vec::new()
+                    };
                     Ok(SignalSig { name, values })
                 })?;
             } else {
@@ -394,7 +397,9 @@ impl Reader<'_> {
         for (method, m) in methods.iter() {
             let name = renames.iter().find(|(_, old)| *old == m.name).map_or(&m.name, |(new, _)| new);
             let known = self.add_method(ty, name, m.signature.clone(), true);
-            self.program.types.def_mut(ty).methods[known.method].stands_for.push(MethodRef { ty: up, method });
+            self.program.types.def_mut(ty).methods[known.method]
+                .stands_for
+                .push(MethodRef { ty: up, method });
         }
     }
 
@@ -585,7 +590,9 @@ impl Bodies<'_, '_, '_> {
             let mut stmt = self.stmt()?;
             if self.reader.take("@") {
                 let number = self.number()?;
-                if let Stmt::Call { site, .. } | Stmt::New { site, .. } | Stmt::NewSequence { site, .. } = &mut stmt {
+                if let Stmt::Call { site, .. } | Stmt::New { site, .. } | Stmt::NewSequence { site, .. } =
+                    &mut stmt
+                {
                     *site = Site(number);
                 }
             }
@@ -604,7 +611,10 @@ impl Bodies<'_, '_, '_> {
 
     fn var(&mut self) -> Result<Var> {
         let name = self.reader.word()?;
-        self.vars.get(&name).copied().ok_or_else(|| self.reader.error(format!("there is no variable `{name}`")))
+        self.vars
+            .get(&name)
+            .copied()
+            .ok_or_else(|| self.reader.error(format!("there is no variable `{name}`")))
     }
 
     fn operand(&mut self) -> Result<Operand> {
@@ -665,11 +675,7 @@ impl Bodies<'_, '_, '_> {
             Token::Word(w) | Token::Str(w) => w,
             other => return Err(self.reader.error(format!("{other} starts no statement"))),
         };
-        let arguments = if self.reader.take("[") {
-            self.reader.list("]", Reader::ty)?
-        } else {
-            Vec::new()
-        };
+        let arguments = if self.reader.take("[") { self.reader.list("]", Reader::ty)? } else { Vec::new() };
         if self.reader.take(".") {
             let end = self.reader.at;
             self.reader.at = start;
@@ -720,8 +726,8 @@ impl Bodies<'_, '_, '_> {
             _ => String::new(),
         };
         let known = match word.as_str() {
-            "set" | "if" | "while" | "for" | "break" | "continue" | "return" | "yield" | "signal" | "exit"
-            | "except" => {
+            "set" | "if" | "while" | "for" | "break" | "continue" | "return" | "yield" | "signal"
+            | "exit" | "except" => {
                 self.reader.at += 1;
                 word.as_str()
             }
@@ -740,8 +746,7 @@ impl Bodies<'_, '_, '_> {
                 let test = self.operand()?;
                 self.reader.expect_word("then")?;
                 let then = self.block()?;
-                let otherwise =
-                    if self.reader.take_word("else") { self.block()? } else { Block::default() };
+                let otherwise = if self.reader.take_word("else") { self.block()? } else { Block::default() };
                 self.reader.expect_word("end")?;
                 Stmt::If { test, then, otherwise }
             }
@@ -771,7 +776,11 @@ impl Bodies<'_, '_, '_> {
                 let name = self.reader.word()?;
                 let signal = self.reader.program.types.signal(&name);
                 let values = self.values()?;
-                if known == "signal" { Stmt::Signal { signal, values } } else { Stmt::Exit { signal, values } }
+                if known == "signal" {
+                    Stmt::Signal { signal, values }
+                } else {
+                    Stmt::Exit { signal, values }
+                }
             }
             _ => self.except()?,
         })

@@ -37,8 +37,10 @@ pub fn print_program(program: &Program) -> String {
     for (_, def) in program.types.iter().filter(|(_, d)| d.kind == TypeKind::Object) {
         let _ = write!(out, "type {}", def.name);
         for (i, s) in def.supertypes.iter().enumerate() {
-            let renames: Vec<String> = s.renames.iter().map(|(new, old)| format!("{new} for {old}")).collect();
-            let renames = if renames.is_empty() { String::new() } else { format!(" {{{}}}", renames.join(", ")) };
+            let renames: Vec<String> =
+                s.renames.iter().map(|(new, old)| format!("{new} for {old}")).collect();
+            let renames =
+                if renames.is_empty() { String::new() } else { format!(" {{{}}}", renames.join(", ")) };
             let before = if i == 0 { " < " } else { ", " };
             let _ = write!(out, "{before}{}{renames}", program.types.name(s.ty));
         }
@@ -182,7 +184,9 @@ impl<'a> Printer<'a> {
                 Const::Nil => "nil".to_owned(),
                 Const::Bool(b) => b.to_string(),
                 Const::Int(n) => n.to_string(),
-                Const::Real(bits) if f64::from_bits(bits).is_finite() => format!("{:?}", f64::from_bits(bits)),
+                Const::Real(bits) if f64::from_bits(bits).is_finite() => {
+                    format!("{:?}", f64::from_bits(bits))
+                }
                 Const::Real(bits) => format!("real%{bits:016x}"),
                 Const::Char(c) => format!("{c:?}"),
                 Const::Str(literal) => {
@@ -244,12 +248,17 @@ impl<'a> Printer<'a> {
                 self.with_site(text, *site);
             }
             Stmt::Get { dst, object, class, field } => {
-                let text =
-                    format!("{} := get {}({})", self.var(*dst), self.field(*class, *field), self.operand(*object));
+                let text = format!(
+                    "{} := get {}({})",
+                    self.var(*dst),
+                    self.field(*class, *field),
+                    self.operand(*object)
+                );
                 self.line(&text);
             }
             Stmt::Set { object, class, field, value } => {
-                let text = format!("set {}({})", self.field(*class, *field), self.operands(&[*object, *value]));
+                let text =
+                    format!("set {}({})", self.field(*class, *field), self.operands(&[*object, *value]));
                 self.line(&text);
             }
             Stmt::If { test, then, otherwise } => {
@@ -297,8 +306,11 @@ impl<'a> Printer<'a> {
                         }
                         ArmMatch::Others => "others".to_owned(),
                     };
-                    let vars =
-                        if arm.vars.is_empty() { String::new() } else { format!(" ({})", self.vars(&arm.vars)) };
+                    let vars = if arm.vars.is_empty() {
+                        String::new()
+                    } else {
+                        format!(" ({})", self.vars(&arm.vars))
+                    };
                     self.line(&format!("{takes}{vars}:"));
                     self.block(&arm.body);
                 }

@@ -16,7 +16,13 @@ use crate::analysis::InlineLoop;
 
 impl<'a> Lower<'_, 'a, '_> {
     /// Compiles a call of a method of a built-in type in place; false if it is to be called.
-    pub(super) fn builtin_call(&mut self, m: MethodRef, row: &Builtin, args: &[Operand], dsts: &[Var]) -> bool {
+    pub(super) fn builtin_call(
+        &mut self,
+        m: MethodRef,
+        row: &Builtin,
+        args: &[Operand],
+        dsts: &[Var],
+    ) -> bool {
         let known = matches!(
             (row.family, row.name()),
             ("cell", "put" | "get" | "full")
@@ -152,12 +158,15 @@ impl<'a> Lower<'_, 'a, '_> {
                 }
             }
             (family, name) => {
-                let length = self.field(object, match family {
-                    "array" => array::LENGTH,
-                    "sequence" => sequence::LENGTH,
-                    "list" => list::LENGTH,
-                    _ => string::CHARS,
-                });
+                let length = self.field(
+                    object,
+                    match family {
+                        "array" => array::LENGTH,
+                        "sequence" => sequence::LENGTH,
+                        "list" => list::LENGTH,
+                        _ => string::CHARS,
+                    },
+                );
                 Some(match name {
                     "empty" => self.int_test(IntCC::Equal, length, 0),
                     "notEmpty" => self.int_test(IntCC::NotEqual, length, 0),

@@ -63,7 +63,12 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Calls, with a closure for an iterator; the first result. Only returns are left when it comes back.
-    pub(super) fn call(&mut self, callee: Callee, args: &[Operand], closure: Option<(Value, &Exits)>) -> Value {
+    pub(super) fn call(
+        &mut self,
+        callee: Callee,
+        args: &[Operand],
+        closure: Option<(Value, &Exits)>,
+    ) -> Value {
         let image = self.unit.image;
         let mut words: Vec<Value> = Vec::with_capacity(args.len() + 3);
         words.push(self.cx);
@@ -123,9 +128,9 @@ impl<'a> Lower<'_, 'a, '_> {
     fn call_helper_unchecked(&mut self, helper: Helper, args: &[Value]) -> (Value, Value) {
         let mut words = vec![self.cx];
         words.extend(args);
-        let signature = self.signature_of(args.len());
-        let code = self.address(helper.address());
-        let inst = self.b.ins().call_indirect(signature, code, &words);
+        let name = self.unit.helpers[helper as usize];
+        let entry = self.unit_function(name, args.len());
+        let inst = self.b.ins().call(entry, &words);
         let [outcome, value] = *self.b.inst_results(inst) else { unreachable!("calls have two results") };
         (outcome, value)
     }
@@ -166,8 +171,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 Some((context, arm)) => {
                     let on = self.cold_block();
                     let block = self.arm_block(context, arm);
-                    let found =
-                        self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::EXIT + i64::from(*number));
+                    let found = self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::EXIT + i64::from(*number));
                     self.b.ins().brif(found, block, &[], on, &[]);
                     self.start(on);
                 }
@@ -237,7 +241,12 @@ impl<'a> Lower<'_, 'a, '_> {
         let (attend, next) = (self.cold_block(), self.b.create_block());
         self.b.ins().brif(below, attend, &[], next, &[]);
         self.start(attend);
-        self.call_helper(Helper::Attend, &[]);
+        let signature = self.b.import_signature(super::attend_signature());
+        let name = self.unit.helpers[Helper::Attend as usize];
+        let entry = self.import(name, signature);
+        self.b.ins().call(entry, &[self.cx]);
+        let outcome = self.load_cx(offset::RESULTS);
+        self.check(outcome);
         self.b.ins().jump(next, &[]);
         self.start(next);
     }

@@ -155,9 +155,7 @@ impl<'a> Lower<'_, 'a, '_> {
     pub(super) fn yield_stmt(&mut self, values: &[Operand]) {
         let closure = match self.environment {
             // Without closures of its own the iterator has it where it was passed.
-            Environment::None => {
-                *self.b.block_params(self.entry).last().expect("an iterator has a closure")
-            }
+            Environment::None => *self.b.block_params(self.entry).last().expect("an iterator has a closure"),
             _ => self.load_environment(types::I64, environment::CLOSURE),
         };
         let mut words = vec![self.cx];

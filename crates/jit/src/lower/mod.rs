@@ -23,14 +23,14 @@ use bifrost_ir::{Arm, Block, Const, Func, FuncId, FuncKind, Operand, Stmt, TypeI
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{Image, Table, arity};
 use cranelift_codegen::ir::{
-    self, AbiParam, BlockArg, ExtFuncData, ExternalName, InstBuilder, MemFlagsData, SigRef, StackSlot, StackSlotData,
-    StackSlotKind, Type, UserExternalName, UserFuncName, Value, condcodes::IntCC, types,
+    self, AbiParam, BlockArg, ExtFuncData, ExternalName, InstBuilder, MemFlagsData, SigRef, StackSlot,
+    StackSlotData, StackSlotKind, Type, UserExternalName, UserFuncName, Value, condcodes::IntCC, types,
 };
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
 use crate::analysis::{Analysis, environment};
-use crate::helper::Helper;
+use crate::helper::{Entries, Helper};
 use call::Context;
 use control::Target;
 
@@ -42,6 +42,13 @@ pub(crate) fn signature(arity: usize, call_conv: CallConv) -> ir::Signature {
     signature
 }
 
+/// The signature of the entry of [`Helper::Attend`].
+pub(crate) fn attend_signature() -> ir::Signature {
+    let mut signature = ir::Signature::new(CallConv::PreserveAll);
+    signature.params.push(AbiParam::new(types::I64));
+    signature
+}
+
 /// What is the same for a function and its closures' bodies.
 pub(crate) struct Unit<'a> {
     pub(crate) image: &'a Image,
@@ -49,6 +56,7 @@ pub(crate) struct Unit<'a> {
     pub(crate) id: Option<FuncId>,
     pub(crate) analysis: Analysis,
     pub(crate) config: TargetFrontendConfig,
+    helpers: &'a Entries,
     /// The names of the function and of its closures' bodies, in the order in which their loops begin.
     pub(crate) names: Vec<u32>,
     /// How many bodies have a name so far.
@@ -88,10 +96,22 @@ pub(crate) fn lower<'a>(
     id: Option<FuncId>,
     analysis: Analysis,
     config: TargetFrontendConfig,
+    helpers: &'a Entries,
     names: Vec<u32>,
 ) -> Vec<(u32, ir::Function)> {
     let name = names[0];
-    let mut unit = Unit { image, func, id, analysis, config, names, next_body: 1, outer: Vec::new(), done: Vec::new() };
+    let mut unit = Unit {
+        image,
+        func,
+        id,
+        analysis,
+        config,
+        helpers,
+        names,
+        next_body: 1,
+        outer: Vec::new(),
+        done: Vec::new(),
+    };
     let words = arity(&func.signature);
     let mut code = ir::Function::with_name_signature(
         UserFuncName::user(0, name),
@@ -124,6 +144,8 @@ struct Lower<'u, 'a, 'b> {
     /// Whether a path leads here. Nothing is generated where none does.
     reachable: bool,
     signatures: HashMap<usize, SigRef>,
+    /// Functions that are called by name.
+    functions: HashMap<u32, ir::FuncRef>,
     exits: Exits,
 }
 
@@ -147,6 +169,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             loops: Vec::new(),
             reachable: true,
             signatures: HashMap::new(),
+            functions: HashMap::new(),
             exits: Exits::default(),
         }
     }
@@ -462,14 +485,23 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     /// A function of this unit, by name.
     fn unit_function(&mut self, name: u32, arity: usize) -> ir::FuncRef {
         let signature = self.signature_of(arity);
-        let name = self.b.func.declare_imported_user_function(UserExternalName::new(0, name));
+        self.import(name, signature)
+    }
+
+    fn import(&mut self, name: u32, signature: SigRef) -> ir::FuncRef {
+        if let Some(known) = self.functions.get(&name) {
+            return *known;
+        }
+        let user = self.b.func.declare_imported_user_function(UserExternalName::new(0, name));
         // All code lies in one arena, so that near calls reach.
-        self.b.import_function(ExtFuncData {
-            name: ExternalName::user(name),
+        let function = self.b.import_function(ExtFuncData {
+            name: ExternalName::user(user),
             signature,
             colocated: true,
             patchable: false,
-        })
+        });
+        self.functions.insert(name, function);
+        function
     }
 
     /// Makes the function of a loop's body; its name, and how it may leave the loop.
