@@ -7,6 +7,7 @@ use std::time::Instant;
 
 #[path = "../tests/common/sink.rs"]
 mod sink;
+#[rustfmt::skip]
 #[path = "../tests/stubs/bifrost_stubs.rs"]
 #[allow(dead_code)]
 mod stubs;

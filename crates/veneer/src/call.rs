@@ -359,27 +359,27 @@ by_value! {
 
 impl IntoArg<()> for () {
     fn argument(&self) -> Argument<'_> {
-                Argument::Value(bifrost_wire::Value::Nil)
-            }
+        Argument::Value(bifrost_wire::Value::Nil)
+    }
 }
 
 impl IntoArg<String> for &str {
     #[inline]
     fn argument(&self) -> Argument<'_> {
-                Argument::Value(bifrost_wire::Value::Str(self))
-            }
+        Argument::Value(bifrost_wire::Value::Str(self))
+    }
 }
 
 impl IntoArg<String> for String {
     fn argument(&self) -> Argument<'_> {
-                Argument::Value(bifrost_wire::Value::Str(self))
-            }
+        Argument::Value(bifrost_wire::Value::Str(self))
+    }
 }
 
 impl IntoArg<String> for &String {
     fn argument(&self) -> Argument<'_> {
-                Argument::Value(bifrost_wire::Value::Str(self))
-            }
+        Argument::Value(bifrost_wire::Value::Str(self))
+    }
 }
 
 /// An argument kept for later, when a call is recorded after the expression that makes it.

@@ -142,10 +142,7 @@ impl Builder {
 }
 
 /// Waits for a reply; an error reply becomes an error.
-fn receive(
-    state: &mut State,
-    take: impl FnOnce(Reply<'_>) -> Result<(), Closed>,
-) -> Result<(), Closed> {
+fn receive(state: &mut State, take: impl FnOnce(Reply<'_>) -> Result<(), Closed>) -> Result<(), Closed> {
     let (rest, done) = state.receive(Vec::new(), |_, reply| match reply {
         Reply::Error { number, position, text } => {
             Err(Closed::ByServer { number, position, text: text.to_owned() })

@@ -5,9 +5,7 @@ use std::rc::Rc;
 
 use bifrost_wire::interface::{Method, Numbering};
 use bifrost_wire::operator::{self, Operator};
-use bifrost_wire::{
-    Digest, Interface, InterfaceError, MethodNumber, RoutineNumber, TypeNumber, encode, op,
-};
+use bifrost_wire::{Digest, Interface, InterfaceError, MethodNumber, RoutineNumber, TypeNumber, encode, op};
 
 use crate::call::{Element, Reference, missing};
 use crate::error::{Error, Misuse};
@@ -81,7 +79,8 @@ impl Numbers {
         let client = Numbering::new(Interface::from_json(stubs.json.as_bytes())?);
         let server = Numbering::new(server);
         let own = client.interface();
-        let types: Vec<Option<u32>> = own.types.iter().map(|t| server.find_type(&t.name).map(|n| n.0)).collect();
+        let types: Vec<Option<u32>> =
+            own.types.iter().map(|t| server.find_type(&t.name).map(|n| n.0)).collect();
         let mut methods = Vec::with_capacity(client.method_count());
         for (ty, server_type) in own.types.iter().zip(&types) {
             methods.extend(ty.methods.iter().map(|m| {
@@ -120,11 +119,7 @@ impl Numbers {
     }
 
     /// The first word of a routine's call.
-    pub(crate) fn routine_head(
-        &mut self,
-        stubs: &'static Stubs,
-        number: u32,
-    ) -> Result<u64, Rc<Error>> {
+    pub(crate) fn routine_head(&mut self, stubs: &'static Stubs, number: u32) -> Result<u64, Rc<Error>> {
         if !std::ptr::eq(stubs, self.stubs) {
             return Err(Rc::new(Error::Misuse(Misuse::OtherInterface)));
         }
@@ -174,9 +169,8 @@ fn same_heading(a: &Interface, x: &Method, b: &Interface, y: &Method) -> bool {
     let names = |i: &Interface, types: &[TypeNumber]| -> Vec<String> {
         types.iter().map(|t| i.type_name(*t).to_owned()).collect()
     };
-    let params = |i: &Interface, m: &Method| {
-        names(i, &m.heading.params.iter().map(|p| p.ty).collect::<Vec<_>>())
-    };
+    let params =
+        |i: &Interface, m: &Method| names(i, &m.heading.params.iter().map(|p| p.ty).collect::<Vec<_>>());
     params(a, x) == params(b, y)
         && names(a, x.heading.futures()) == names(b, y.heading.futures())
         && x.heading.yields.is_some() == y.heading.yields.is_some()

@@ -5,6 +5,7 @@ use std::cell::Cell;
 
 #[path = "common/sink.rs"]
 mod sink;
+#[rustfmt::skip]
 #[path = "stubs/bifrost_stubs.rs"]
 #[allow(dead_code)]
 mod stubs;

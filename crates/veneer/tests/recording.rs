@@ -70,7 +70,14 @@ fn operators_record_methods() {
     assert_eq!(
         server.log()[1..10],
         [
-            "-1.x()", "-2.add(1)", "-1.y()", "-3.mul(@-4)", "-5.sub(3)", "-6.negate()", "-7.div(2)", "-8.mod(7)",
+            "-1.x()",
+            "-2.add(1)",
+            "-1.y()",
+            "-3.mul(@-4)",
+            "-5.sub(3)",
+            "-6.negate()",
+            "-7.div(2)",
+            "-8.mod(7)",
             "-9.lt(10)",
         ]
     );
@@ -144,11 +151,33 @@ fn loops_and_conditions_are_markers() {
     assert_eq!(
         server.log(),
         [
-            "lookup database", "cell int", "-2.put(0)",
-            "While", "-2.get()", "-4.lt(10)", "do -5",
-            "-2.get()", "-6.equal(5)", "If", "then -7", "Break", "Else", "-2.get()", "-8.add(1)", "-2.put(@-9)", "EndIf",
+            "lookup database",
+            "cell int",
+            "-2.put(0)",
+            "While",
+            "-2.get()",
+            "-4.lt(10)",
+            "do -5",
+            "-2.get()",
+            "-6.equal(5)",
+            "If",
+            "then -7",
+            "Break",
+            "Else",
+            "-2.get()",
+            "-8.add(1)",
+            "-2.put(@-9)",
+            "EndIf",
             "EndWhile",
-            "Foreach", "-1.users()", "-11.touch()", "If", "-11.visits()", "-13.gt(100)", "then -14", "Continue", "EndIf",
+            "Foreach",
+            "-1.users()",
+            "-11.touch()",
+            "If",
+            "-11.visits()",
+            "-13.gt(100)",
+            "then -14",
+            "Continue",
+            "EndIf",
             "EndForeach",
             "flush [1, 2]",
         ]
@@ -177,8 +206,18 @@ fn handlers_follow_their_block() {
     assert_eq!(
         server.log()[2..],
         [
-            "Except", "-1.fetch(\"x\")", "-2.put(@-3)", "when not_found/0", "-1.new_user(\"x\")", "-2.put(@-5)",
-            "when exists/2", "-1.fetch(@-7)", "Others { named: true }", "-1.fetch(@-10)", "EndExcept", "flush [1, 2]",
+            "Except",
+            "-1.fetch(\"x\")",
+            "-2.put(@-3)",
+            "when not_found/0",
+            "-1.new_user(\"x\")",
+            "-2.put(@-5)",
+            "when exists/2",
+            "-1.fetch(@-7)",
+            "Others { named: true }",
+            "-1.fetch(@-10)",
+            "EndExcept",
+            "flush [1, 2]",
         ]
     );
 }
@@ -198,8 +237,18 @@ fn iterators_over_constants_and_several_values() {
     assert_eq!(
         server.log()[1..],
         [
-            "constant Int(1)", "Foreach", "-2.to(100)", "Foreach", "-1.pairs(@-3)", "-5.touch()", "EndForeach",
-            "EndForeach", "Foreach", "primes(50)", "EndForeach", "flush [1]",
+            "constant Int(1)",
+            "Foreach",
+            "-2.to(100)",
+            "Foreach",
+            "-1.pairs(@-3)",
+            "-5.touch()",
+            "EndForeach",
+            "EndForeach",
+            "Foreach",
+            "primes(50)",
+            "EndForeach",
+            "flush [1]",
         ]
     );
 }
@@ -225,10 +274,32 @@ fn procedures_have_parameters_results_and_themselves() {
     assert_eq!(
         server.log(),
         [
-            "procedure fact/1", "cell int", "-2.put(1)", "-1.gt(1)", "If", "then -4", "-1.sub(1)", "procedure0(@-5)",
-            "-1.mul(@-6)", "-2.put(@-7)", "EndIf", "-2.get()", "return @-9", "EndProcedure",
-            "procedure touch/1", "-10.visits()", "-11.gt(9)", "If", "then -12", "return", "EndIf", "-10.touch()", "return",
-            "EndProcedure", "procedure0(5)", "flush [14]",
+            "procedure fact/1",
+            "cell int",
+            "-2.put(1)",
+            "-1.gt(1)",
+            "If",
+            "then -4",
+            "-1.sub(1)",
+            "procedure0(@-5)",
+            "-1.mul(@-6)",
+            "-2.put(@-7)",
+            "EndIf",
+            "-2.get()",
+            "return @-9",
+            "EndProcedure",
+            "procedure touch/1",
+            "-10.visits()",
+            "-11.gt(9)",
+            "If",
+            "then -12",
+            "return",
+            "EndIf",
+            "-10.touch()",
+            "return",
+            "EndProcedure",
+            "procedure0(5)",
+            "flush [14]",
         ]
     );
     let found = s.find_procedure::<(DataElem,), ()>("touch").unwrap();
@@ -251,8 +322,18 @@ fn and_is_short_circuit() {
     assert_eq!(
         server.log()[1..],
         [
-            "-1.x()", "-2.lt(3)", "cell bool", "-4.put(@-3)", "If", "then -3", "-1.y()", "-6.lt(3)", "-4.put(@-7)",
-            "EndIf", "-4.get()", "flush [1, 9]",
+            "-1.x()",
+            "-2.lt(3)",
+            "cell bool",
+            "-4.put(@-3)",
+            "If",
+            "then -3",
+            "-1.y()",
+            "-6.lt(3)",
+            "-4.put(@-7)",
+            "EndIf",
+            "-4.get()",
+            "flush [1, 9]",
         ]
     );
 }
@@ -285,8 +366,17 @@ fn misuse_is_an_error_value_and_sends_nothing() {
     assert_eq!(
         server.log(),
         [
-            "lookup database", "-1.fetch(\"x\")", "-2.visits()", "-3.gt(1)", "If", "then -4", "-1.fetch(\"y\")",
-            "-5.visits()", "EndIf", "-1.fetch(\"z\")", "flush [1]",
+            "lookup database",
+            "-1.fetch(\"x\")",
+            "-2.visits()",
+            "-3.gt(1)",
+            "If",
+            "then -4",
+            "-1.fetch(\"y\")",
+            "-5.visits()",
+            "EndIf",
+            "-1.fetch(\"z\")",
+            "flush [1]",
         ]
     );
     assert!(s.exceptions().len() >= 2, "and kept in the history");
@@ -468,11 +558,17 @@ fn oversized_batches_are_flushed_or_refused_here() {
     let long = db.fetch("x".repeat(300));
     assert!(matches!(s.resolve(&long), Err(Error::Misuse(Misuse::TooLong))));
     let deep = || {
-        s.if_(|| p.x().lt(1), || {
-            s.if_(|| p.x().lt(1), || {
-                s.if_(|| p.x().lt(1), || ());
-            });
-        });
+        s.if_(
+            || p.x().lt(1),
+            || {
+                s.if_(
+                    || p.x().lt(1),
+                    || {
+                        s.if_(|| p.x().lt(1), || ());
+                    },
+                );
+            },
+        );
     };
     let _ = s.flush();
     deep();

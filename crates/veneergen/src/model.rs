@@ -115,7 +115,8 @@ impl Model {
     /// # Errors
     /// A basic type is missing.
     pub fn new(interface: &Interface, naming: &dyn Naming) -> Result<Model, GenerateError> {
-        let builder = Builder { interface, naming, names: type_names(interface, naming), firsts: firsts(interface) };
+        let builder =
+            Builder { interface, naming, names: type_names(interface, naming), firsts: firsts(interface) };
         let kinds = [
             (Kind::Null, "null"),
             (Kind::Bool, "bool"),
@@ -131,7 +132,8 @@ impl Model {
         }
         let with_stub = |t: &&(usize, &Type)| !t.1.kind.is_value() && t.1.kind != Kind::Cell;
         let types: Vec<(usize, &Type)> = interface.types.iter().enumerate().collect();
-        let types = types.iter().filter(with_stub).map(|(i, ty)| builder.ty(TypeNumber(*i as u32), ty)).collect();
+        let types =
+            types.iter().filter(with_stub).map(|(i, ty)| builder.ty(TypeNumber(*i as u32), ty)).collect();
         let mut taken = Vec::new();
         let routines = interface.routines.iter().enumerate();
         let routines = routines.map(|(i, r)| builder.method(i as u32, r, &mut taken)).collect();

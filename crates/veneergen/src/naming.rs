@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use bifrost_wire::interface::{Interface, Kind};
 use bifrost_wire::TypeNumber;
+use bifrost_wire::interface::{Interface, Kind};
 
 /// A language's spelling.
 pub trait Naming {

@@ -7,26 +7,28 @@ use minijinja::{Environment, context};
 use bifrost_wire::Interface;
 use bifrost_wire::interface::Kind;
 
+use crate::GenerateError;
 use crate::model::{MethodModel, Model, ValueModel};
 use crate::naming::Naming;
-use crate::GenerateError;
 
 static TEMPLATE: &str = include_str!("../templates/rust.jinja");
 
 /// The words that cannot be names, and the names that the module or the stubs need for themselves.
 static KEYWORDS: &[&str] = &[
-    "Self", "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
-    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
-    "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super",
-    "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+    "Self", "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do",
+    "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
+    "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static",
+    "struct", "super", "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual",
+    "where", "while", "yield",
 ];
 
 /// Names that a method or routine would hide: those of every stub, and of the module.
 static TAKEN: &[&str] = &["stub", "from_stub", "clone", "connect", "session", "_"];
 
 /// Names of types that generated code uses without a path.
-static TAKEN_TYPES: &[&str] =
-    &["Self", "Option", "String", "Vec", "Box", "Result", "Some", "None", "Ok", "Err", "From", "Clone", "Debug"];
+static TAKEN_TYPES: &[&str] = &[
+    "Self", "Option", "String", "Vec", "Box", "Result", "Some", "None", "Ok", "Err", "From", "Clone", "Debug",
+];
 
 pub(crate) struct Rust;
 
@@ -107,7 +109,8 @@ fn signature(f: &MethodModel, method: bool) -> String {
     let receiver = if method { "&self" } else { "session: &bf::Session" };
     let mut params = vec![receiver.to_owned()];
     params.extend(f.params.iter().map(|p| format!("{}: impl bf::IntoArg<{}>", p.name, p.ty.ty)));
-    let results: Vec<String> = f.results.iter().map(|r| if f.iterator { r.ty.clone() } else { future(r) }).collect();
+    let results: Vec<String> =
+        f.results.iter().map(|r| if f.iterator { r.ty.clone() } else { future(r) }).collect();
     let result = match (f.iterator, results.as_slice()) {
         (true, [one]) => format!("bf::Iter<({one},)>"),
         (true, many) => format!("bf::Iter<({})>", many.join(", ")),

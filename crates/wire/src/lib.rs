@@ -6,7 +6,7 @@
 //!
 //! Read [`Command`] and [`decode`] first (what a client says), then [`Reply`] and [`decode_reply`]
 //! (what it hears). [`encode`] appends either to a buffer. [`interface::Interface`] is the description
-//! that gives types, methods and routines their numbers. A text form of the same commands for people is a
+//! that gives types, methods and routines their numbers. [`text`] is the same commands for people: a
 //! layer that turns lines into the bytes of commands and replies into lines.
 //!
 //! Everything is a stream of little-endian 64-bit words. A command is self-delimiting, and decoding one
@@ -24,10 +24,12 @@ pub mod encode;
 pub mod error;
 pub mod ids;
 pub mod interface;
+pub mod json;
 pub mod limit;
 pub mod op;
 pub mod operator;
 pub mod reply;
+pub mod text;
 pub mod value;
 mod word;
 

@@ -13,6 +13,7 @@ use bifrost_veneer::wire::{
 };
 use bifrost_veneer::{Connection, ConnectionError, Session};
 
+#[rustfmt::skip]
 #[path = "../stubs/bifrost_stubs.rs"]
 #[allow(dead_code)]
 pub mod stubs;
@@ -143,7 +144,9 @@ fn show(command: &Command<'_>) -> String {
             let name = names.routine(*routine).map_or("?", |r| &r.name);
             format!("{name}{}", list(args.iter()))
         }
-        Command::CallProcedure { procedure, args } => format!("procedure{}{}", procedure.0, list(args.iter())),
+        Command::CallProcedure { procedure, args } => {
+            format!("procedure{}{}", procedure.0, list(args.iter()))
+        }
         Command::Lookup { name, .. } => format!("lookup {name}"),
         Command::Free(handles) => format!("free {:?}", handles.iter().map(|h| h.0).collect::<Vec<_>>()),
         Command::Flush { wanted, .. } => format!("flush {:?}", wanted.positions().collect::<Vec<_>>()),

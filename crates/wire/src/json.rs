@@ -1,0 +1,148 @@
+//! Commands and replies as JSON, for test vectors and traces. Nothing reads it back.
+//!
+//! A reference is its number. Values keep their kind: `{"int": 3}`; integers and reals are strings, because JSON's
+//! numbers do not hold 64 bits everywhere.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::command::{Command, TypeNumbers};
+use crate::ids::TypeNumber;
+use crate::reply::{Exception, ExceptionKind, Outcome, Reply};
+use crate::value::{Arg, Args, Value};
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// A value.
+pub fn value(value: &Value<'_>) -> Json {
+    match value {
+        Value::Nil => json!({"nil": null}),
+        Value::Bool(b) => json!({"bool": b}),
+        Value::Int(i) => json!({"int": i.to_string()}),
+        Value::Real(r) => json!({"real": format!("{r:?}")}),
+        Value::Char(c) => json!({"char": c.to_string()}),
+        Value::Str(s) => json!({"string": s}),
+    }
+}
+
+fn arg(a: &Arg<'_>) -> Json {
+    match a {
+        Arg::Ref(r) => json!({"ref": r.0}),
+        Arg::Value(v) => value(v),
+    }
+}
+
+fn args(args: &Args<'_>) -> Json {
+    args.iter().map(|a| arg(&a)).collect()
+}
+
+fn types(types: &TypeNumbers<'_>) -> Json {
+    types.iter().map(|t| Json::from(t.0)).collect()
+}
+
+fn optional(ty: Option<TypeNumber>) -> Json {
+    ty.map_or(Json::Null, |t| Json::from(t.0))
+}
+
+/// A command: `{"call": {...}}`, or its name alone if it has no parts.
+pub fn command(command: &Command<'_>) -> Json {
+    match command {
+        Command::Hello(h) => json!({"hello": {
+            "version": h.version, "digest": hex(&h.digest), "token": h.token, "client": h.client,
+        }}),
+        Command::Call { method, receiver, args: a } => {
+            json!({"call": {"method": method.0, "receiver": receiver.0, "args": args(a)}})
+        }
+        Command::CallRoutine { routine, args: a } => {
+            json!({"call_routine": {"routine": routine.0, "args": args(a)}})
+        }
+        Command::CallProcedure { procedure, args: a } => {
+            json!({"call_procedure": {"procedure": procedure.0, "args": args(a)}})
+        }
+        Command::Lookup { name, expected } => {
+            json!({"lookup": {"name": name, "expected": optional(*expected)}})
+        }
+        Command::Constant(v) => json!({"constant": value(v)}),
+        Command::Cell { element } => json!({"cell": {"element": element.0}}),
+        Command::Free(handles) => json!({"free": handles.iter().map(|h| h.0).collect::<Vec<_>>()}),
+        Command::Flush { wanted, quiet } => {
+            json!({"flush": {"wanted": wanted.ranges().collect::<Vec<_>>(), "quiet": quiet}})
+        }
+        Command::Describe => json!("describe"),
+        Command::History => json!("history"),
+        Command::ClearHistory => json!("clear_history"),
+        Command::Bye => json!("bye"),
+        Command::While => json!("while"),
+        Command::Do { test } => json!({"do": {"test": test.0}}),
+        Command::EndWhile => json!("end_while"),
+        Command::If => json!("if"),
+        Command::Then { test } => json!({"then": {"test": test.0}}),
+        Command::Else => json!("else"),
+        Command::EndIf => json!("end_if"),
+        Command::Foreach => json!("foreach"),
+        Command::EndForeach => json!("end_foreach"),
+        Command::Break => json!("break"),
+        Command::Continue => json!("continue"),
+        Command::Except => json!("except"),
+        Command::When { name, values } => json!({"when": {"name": name, "values": types(values)}}),
+        Command::Others { named } => json!({"others": {"named": named}}),
+        Command::EndExcept => json!("end_except"),
+        Command::Procedure { name, params, result } => {
+            json!({"procedure": {"name": name, "params": types(params), "result": optional(*result)}})
+        }
+        Command::Return(v) => json!({"return": v.as_ref().map_or(Json::Null, arg)}),
+        Command::EndProcedure => json!("end_procedure"),
+    }
+}
+
+fn outcome(outcome: &Outcome<'_>) -> Json {
+    match outcome {
+        Outcome::Handle { handle, ty } => json!({"handle": handle.0, "type": ty.0}),
+        Outcome::Value(v) => value(v),
+        Outcome::Exception(n) => json!({"exception": n}),
+        Outcome::Absent => json!("absent"),
+    }
+}
+
+fn exception(e: &Exception<'_>) -> Json {
+    let mut out = Map::new();
+    out.insert("call".to_owned(), e.call.into());
+    out.insert("iterations".to_owned(), e.iterations().collect::<Vec<_>>().into());
+    let (key, kind) = match &e.kind {
+        ExceptionKind::Signal { name, values } => (
+            "signal",
+            json!({"name": name, "values": values.iter().map(|v| outcome(&v)).collect::<Vec<_>>()}),
+        ),
+        ExceptionKind::Unhandled { argument, cause } => {
+            ("unhandled", json!({"argument": argument, "cause": cause}))
+        }
+        ExceptionKind::Refused { number, text } => ("refused", json!({"number": number, "text": text})),
+    };
+    out.insert(key.to_owned(), kind);
+    Json::Object(out)
+}
+
+/// A reply: `{"flushed": {...}}`, or its name alone if it has no parts.
+pub fn reply(reply: &Reply<'_>) -> Json {
+    match reply {
+        Reply::Welcome(w) => json!({"welcome": {
+            "version": w.version, "session": w.session, "digest": hex(&w.digest), "server": w.server,
+            "limits": w.limits.iter().collect::<Vec<_>>(),
+        }}),
+        Reply::Flushed(f) => json!({"flushed": {
+            "outcomes": f.outcomes().map(|o| outcome(&o)).collect::<Vec<_>>(),
+            "exceptions": f.exceptions().map(|e| exception(&e)).collect::<Vec<_>>(),
+            "omitted": f.omitted, "calls": f.counters.calls, "fuel": f.counters.fuel,
+        }}),
+        Reply::Interface(json) => json!({"interface": String::from_utf8_lossy(json)}),
+        Reply::Exceptions(h) => json!({"exceptions": {
+            "list": h.iter().map(|(batch, e)| json!([batch, exception(&e)])).collect::<Vec<_>>(),
+            "omitted": h.omitted,
+        }}),
+        Reply::Farewell => json!("farewell"),
+        Reply::Error { number, position, text } => {
+            json!({"error": {"number": number, "position": position, "text": text}})
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The text form: the same commands for people, one a line.
+//!
+//! A [`Translator`] stands between a person and a session: it turns lines into the bytes of commands,
+//! and replies into lines. It knows the interface, because a method is named by a word and not by a number,
+//! and it remembers what the names of the conversation refer to. It does no I/O and runs nothing: the server
+//! uses it for connections that do not start with [`crate::op::MAGIC`], `bifrost shell` at the other end.
+//!
+//! The grammar and a transcript are in `docs/spec/wire.md`; [`HELP`] is the short form.
+
+mod lexer;
+mod parser;
+mod print;
+mod translate;
+
+pub use translate::{Due, LineError, Translator};
+
+/// What `help` answers.
+pub const HELP: &str = "\
+$db := lookup database: DataBase   find a well-known object; its type can be left out
+$e := $db.fetch(\"alice\")           call a method; calls can be chained and nested
+$p := new_point(1, 2)              call a routine or procedure
+? $e.visits(), $n                  run the batch; print these, and keep all names
+flush                              run the batch; print all names
+$c := cell int                     a cell; $c.put(1), $c.get()
+while $c.get().lt(9) do  ...  end
+if $c.full() then  ...  else  ...  end
+foreach $e in $db.users() do  ...  end
+break    continue
+except  ...  when not_found  ...  when exists($who: string)  ...  others $name  ...  end
+procedure twice($n: int) returns int  ...  return $n.mul(2)  ...  end
+free $e                            forget a name
+describe [DataBase]                what there is
+history    clear                   exceptions so far; forget them
+bye
+@3 is the third result of the batch, h5 a handle, # starts a comment";

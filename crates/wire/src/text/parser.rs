@@ -1,0 +1,396 @@
+//! Lines as trees. See the grammar in `docs/spec/wire.md`.
+
+use super::lexer::{Token, tokens};
+use super::translate::LineError;
+
+/// A line.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Line {
+    Empty,
+    /// `$a, $b := expression`, or the expression alone.
+    Let(Vec<Target>, Expr),
+    /// `? a, b` or `flush a, b`
+    Flush(Vec<Expr>),
+    Free(Vec<String>),
+    While(Option<Expr>),
+    Do(Expr),
+    If(Option<Expr>),
+    Then(Expr),
+    Else,
+    Foreach(Vec<String>, Expr),
+    Break,
+    Continue,
+    Except,
+    When(String, Vec<(String, String)>),
+    Others(Option<String>),
+    Procedure(String, Vec<(String, String)>, Option<String>),
+    Return(Option<Expr>),
+    End,
+    Hello {
+        version: u32,
+        token: String,
+        client: String,
+    },
+    Describe(Option<String>),
+    History,
+    Clear,
+    Help,
+    Bye,
+}
+
+/// What takes a result.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Target {
+    Variable(String),
+    /// A position, to be checked.
+    Future(u32),
+}
+
+/// Something that makes a future or a value.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Expr {
+    pub(super) column: usize,
+    pub(super) kind: ExprKind,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum ExprKind {
+    Variable(String),
+    Future(u32),
+    Handle(i64),
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Char(char),
+    Str(String),
+    Lookup(String, Option<String>),
+    Cell(String),
+    Call(Option<Box<Expr>>, String, Vec<Expr>),
+}
+
+/// The deepest nesting of parentheses, and longest chain of calls, in a line.
+const NESTING_MAX: usize = 64;
+
+/// Reads a line.
+pub(super) fn parse(line: &str) -> Result<Line, LineError> {
+    let tokens = tokens(line)?;
+    let mut parser = Parser { tokens: &tokens, at: 0, end: line.chars().count() + 1, depth: 0 };
+    if tokens.is_empty() {
+        return Ok(Line::Empty);
+    }
+    let parsed = parser.line()?;
+    match parser.peek() {
+        None => Ok(parsed),
+        Some(_) => Err(parser.bad("the end of the line was expected")),
+    }
+}
+
+struct Parser<'t> {
+    tokens: &'t [(usize, Token)],
+    at: usize,
+    end: usize,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.at).map(|t| &t.1)
+    }
+
+    fn column(&self) -> usize {
+        self.tokens.get(self.at).map_or(self.end, |t| t.0)
+    }
+
+    fn bad(&self, what: impl Into<String>) -> LineError {
+        LineError::new(self.column(), what)
+    }
+
+    fn take(&mut self, token: &Token) -> bool {
+        let found = self.peek() == Some(token);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn take_mark(&mut self, mark: char) -> bool {
+        self.take(&Token::Mark(mark))
+    }
+
+    fn take_word(&mut self, word: &str) -> bool {
+        let found = matches!(self.peek(), Some(Token::Name(n)) if n == word);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect_mark(&mut self, mark: char) -> Result<(), LineError> {
+        if self.take_mark(mark) { Ok(()) } else { Err(self.bad(format!("`{mark}` was expected"))) }
+    }
+
+    fn expect_word(&mut self, word: &str) -> Result<(), LineError> {
+        if self.take_word(word) { Ok(()) } else { Err(self.bad(format!("`{word}` was expected"))) }
+    }
+
+    fn name(&mut self, what: &str) -> Result<String, LineError> {
+        match self.peek() {
+            Some(Token::Name(name)) => {
+                let name = name.clone();
+                self.at += 1;
+                Ok(name)
+            }
+            _ => Err(self.bad(format!("{what} was expected"))),
+        }
+    }
+
+    fn variable(&mut self) -> Result<String, LineError> {
+        match self.peek() {
+            Some(Token::Variable(name)) => {
+                let name = name.clone();
+                self.at += 1;
+                Ok(name)
+            }
+            _ => Err(self.bad("a name like `$e` was expected")),
+        }
+    }
+
+    fn ty(&mut self) -> Result<String, LineError> {
+        let mut name = self.name("a type")?;
+        let mut open = 0;
+        while self.take_mark('[') {
+            name.push('[');
+            name += &self.name("a type")?;
+            open += 1;
+        }
+        for _ in 0..open {
+            self.expect_mark(']')?;
+            name.push(']');
+        }
+        Ok(name)
+    }
+
+    /// `$p: point, $n: int`
+    fn typed(&mut self) -> Result<Vec<(String, String)>, LineError> {
+        let mut list = Vec::new();
+        if !self.take_mark('(') || self.take_mark(')') {
+            return Ok(list);
+        }
+        loop {
+            let name = self.variable()?;
+            self.expect_mark(':')?;
+            list.push((name, self.ty()?));
+            if self.take_mark(')') {
+                return Ok(list);
+            }
+            self.expect_mark(',')?;
+        }
+    }
+
+    fn line(&mut self) -> Result<Line, LineError> {
+        if self.take_mark('?') {
+            return Ok(Line::Flush(self.expressions()?));
+        }
+        let Some(Token::Name(word)) = self.peek() else { return self.assignment() };
+        // A word before `(` is a routine, whatever it is called.
+        if matches!(self.tokens.get(self.at + 1), Some((_, Token::Mark('(')))) && word != "when" {
+            return self.assignment();
+        }
+        let word = word.clone();
+        self.at += 1;
+        Ok(match word.as_str() {
+            "flush" => Line::Flush(self.expressions()?),
+            "free" => {
+                let mut names = vec![self.variable()?];
+                while self.take_mark(',') {
+                    names.push(self.variable()?);
+                }
+                Line::Free(names)
+            }
+            "while" => Line::While(self.condition("do")?),
+            "do" => Line::Do(self.expression()?),
+            "if" => Line::If(self.condition("then")?),
+            "then" => Line::Then(self.expression()?),
+            "else" => Line::Else,
+            "foreach" => {
+                let mut names = vec![self.variable()?];
+                while self.take_mark(',') {
+                    names.push(self.variable()?);
+                }
+                self.expect_word("in")?;
+                let iterator = self.expression()?;
+                self.expect_word("do")?;
+                Line::Foreach(names, iterator)
+            }
+            "break" => Line::Break,
+            "continue" => Line::Continue,
+            "except" => Line::Except,
+            "when" => Line::When(self.name("the name of an exception")?, self.typed()?),
+            "others" => Line::Others(if self.peek().is_some() { Some(self.variable()?) } else { None }),
+            "procedure" => {
+                let name = self.name("a name")?;
+                let params = self.typed()?;
+                let result = if self.take_word("returns") { Some(self.ty()?) } else { None };
+                Line::Procedure(name, params, result)
+            }
+            "return" => Line::Return(if self.peek().is_some() { Some(self.expression()?) } else { None }),
+            "end" => Line::End,
+            "hello" => self.hello()?,
+            "describe" => Line::Describe(if self.peek().is_some() { Some(self.ty()?) } else { None }),
+            "history" => Line::History,
+            "clear" => Line::Clear,
+            "help" => Line::Help,
+            "bye" => Line::Bye,
+            _ => {
+                self.at -= 1;
+                return self.assignment();
+            }
+        })
+    }
+
+    fn hello(&mut self) -> Result<Line, LineError> {
+        let version = match self.peek() {
+            Some(Token::Int(v)) => u32::try_from(*v).ok(),
+            _ => None,
+        };
+        let version = version.ok_or_else(|| self.bad("a version was expected, as in `hello 1`"))?;
+        self.at += 1;
+        let (mut token, mut client) = (String::new(), String::new());
+        while let Some(Token::Name(word)) = self.peek() {
+            let place = match word.as_str() {
+                "token" => &mut token,
+                "name" => &mut client,
+                _ => return Err(self.bad("`token` or `name` was expected")),
+            };
+            self.at += 1;
+            *place = match self.tokens.get(self.at).map(|t| &t.1) {
+                Some(Token::Str(s) | Token::Name(s)) => s.clone(),
+                _ => return Err(self.bad("a text was expected")),
+            };
+            self.at += 1;
+        }
+        Ok(Line::Hello { version, token, client })
+    }
+
+    /// `expression then`, or nothing.
+    fn condition(&mut self, word: &str) -> Result<Option<Expr>, LineError> {
+        if self.peek().is_none() {
+            return Ok(None);
+        }
+        let condition = self.expression()?;
+        self.expect_word(word)?;
+        Ok(Some(condition))
+    }
+
+    fn assignment(&mut self) -> Result<Line, LineError> {
+        let assigns = self.tokens.iter().any(|t| t.1 == Token::Assign);
+        let mut targets = Vec::new();
+        while assigns {
+            targets.push(match self.peek() {
+                Some(Token::Future(position)) => {
+                    let position = *position;
+                    self.at += 1;
+                    Target::Future(position)
+                }
+                _ => Target::Variable(self.variable()?),
+            });
+            if self.take(&Token::Assign) {
+                break;
+            }
+            self.expect_mark(',')?;
+        }
+        Ok(Line::Let(targets, self.expression()?))
+    }
+
+    fn expressions(&mut self) -> Result<Vec<Expr>, LineError> {
+        let mut list = Vec::new();
+        if self.peek().is_none() {
+            return Ok(list);
+        }
+        loop {
+            list.push(self.expression()?);
+            if !self.take_mark(',') {
+                return Ok(list);
+            }
+        }
+    }
+
+    fn expression(&mut self) -> Result<Expr, LineError> {
+        self.depth += 1;
+        if self.depth > NESTING_MAX {
+            return Err(self.bad("the line is nested too deeply"));
+        }
+        let mut expr = self.primary()?;
+        let mut chain = 0;
+        while self.take_mark('.') {
+            chain += 1;
+            if chain > NESTING_MAX {
+                return Err(self.bad("the chain of calls is too long"));
+            }
+            let column = self.column();
+            let name = self.name("the name of a method")?;
+            let args = self.arguments()?;
+            expr = Expr { column, kind: ExprKind::Call(Some(Box::new(expr)), name, args) };
+        }
+        self.depth -= 1;
+        Ok(expr)
+    }
+
+    fn arguments(&mut self) -> Result<Vec<Expr>, LineError> {
+        self.expect_mark('(')?;
+        let mut args = Vec::new();
+        if self.take_mark(')') {
+            return Ok(args);
+        }
+        loop {
+            args.push(self.expression()?);
+            if self.take_mark(')') {
+                return Ok(args);
+            }
+            self.expect_mark(',')?;
+        }
+    }
+
+    fn primary(&mut self) -> Result<Expr, LineError> {
+        let column = self.column();
+        let Some(token) = self.peek().cloned() else { return Err(self.bad("an expression was expected")) };
+        self.at += 1;
+        let kind = match token {
+            Token::Variable(name) => ExprKind::Variable(name),
+            Token::Future(position) => ExprKind::Future(position),
+            Token::Int(i) => ExprKind::Int(i),
+            Token::Real(r) => ExprKind::Real(r),
+            Token::Str(s) => ExprKind::Str(s),
+            Token::Char(c) => ExprKind::Char(c),
+            Token::Name(name) if self.peek() == Some(&Token::Mark('(')) => {
+                ExprKind::Call(None, name, self.arguments()?)
+            }
+            Token::Name(name) => match name.as_str() {
+                "nil" => ExprKind::Nil,
+                "true" => ExprKind::Bool(true),
+                "false" => ExprKind::Bool(false),
+                "lookup" => {
+                    let object = match self.peek() {
+                        Some(Token::Str(s) | Token::Name(s)) => s.clone(),
+                        _ => return Err(self.bad("the name of a well-known object was expected")),
+                    };
+                    self.at += 1;
+                    let ty = if self.take_mark(':') { Some(self.ty()?) } else { None };
+                    ExprKind::Lookup(object, ty)
+                }
+                "cell" => ExprKind::Cell(self.ty()?),
+                "constant" => return self.primary(),
+                word => match word.strip_prefix('h').and_then(|n| n.parse().ok()).filter(|n| *n > 0) {
+                    Some(handle) => ExprKind::Handle(handle),
+                    None => {
+                        return Err(LineError::new(
+                            column,
+                            format!("`{word}` means nothing here; try `help`"),
+                        ));
+                    }
+                },
+            },
+            Token::Assign | Token::Mark(_) => {
+                return Err(LineError::new(column, "an expression was expected"));
+            }
+        };
+        Ok(Expr { column, kind })
+    }
+}

@@ -1,0 +1,132 @@
+//! Values, exceptions and headings, each in one readable line.
+
+use std::fmt::Write;
+
+use crate::error::ErrorNumber;
+use crate::interface::{Interface, Numbering};
+use crate::reply::{Exception, ExceptionKind, Outcome};
+use crate::value::Value;
+
+/// A value as the text form reads it back.
+pub(super) fn value(value: &Value<'_>) -> String {
+    match value {
+        Value::Nil => "nil".to_owned(),
+        Value::Bool(b) => b.to_string(),
+        Value::Int(i) => i.to_string(),
+        Value::Real(r) => format!("{r:?}"),
+        Value::Char(c) => quoted(&c.to_string(), '\''),
+        Value::Str(s) => quoted(s, '"'),
+    }
+}
+
+fn quoted(text: &str, quote: char) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push(quote);
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            '\\' => out.push_str("\\\\"),
+            c if c == quote => {
+                out.push('\\');
+                out.push(c);
+            }
+            // What could move a terminal's cursor or change its state.
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{{{:x}}}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push(quote);
+    out
+}
+
+/// An outcome: `h5: DataElem`, `42`, `! not_found`.
+pub(super) fn outcome(interface: &Interface, outcome: &Outcome<'_>) -> String {
+    match outcome {
+        Outcome::Handle { handle, ty } => format!("h{}: {}", handle.0, interface.type_name(*ty)),
+        Outcome::Value(v) => value(v),
+        Outcome::Exception(_) => "failed".to_owned(),
+        Outcome::Absent => "not reached".to_owned(),
+    }
+}
+
+/// An exception: `@4 fetch ! not_found`.
+pub(super) fn exception(interface: &Interface, exception: &Exception<'_>, call: Option<&str>) -> String {
+    let mut out = format!("@{}", exception.call);
+    if let Some(call) = call {
+        out.push(' ');
+        out += call;
+    }
+    let rounds: Vec<String> = exception.iterations().map(|r| r.to_string()).collect();
+    if !rounds.is_empty() {
+        let _ = write!(out, " in round {}", rounds.join(", "));
+    }
+    out += " ! ";
+    match exception.kind {
+        ExceptionKind::Signal { name, values } => {
+            out += name;
+            if !values.is_empty() {
+                let values: Vec<String> = values.iter().map(|v| outcome(interface, &v)).collect();
+                let _ = write!(out, "({})", values.join(", "));
+            }
+        }
+        ExceptionKind::Unhandled { argument, cause } => {
+            out += "unhandled_exc: ";
+            match argument {
+                0 => out += "its receiver",
+                n => {
+                    let _ = write!(out, "argument {n}");
+                }
+            }
+            match cause {
+                0 => out += " failed before",
+                n => {
+                    let _ = write!(out, " is the failed @{n}");
+                }
+            }
+        }
+        ExceptionKind::Refused { number, text } => {
+            let name = ErrorNumber::from_number(number).map_or("error", ErrorNumber::name);
+            let _ = write!(out, "refused, {name} ({number}): {text}");
+        }
+    }
+    out
+}
+
+/// What `describe` answers: everything, or a type or routine.
+pub(super) fn describe(numbering: &Numbering, name: Option<&str>) -> Option<String> {
+    let interface = numbering.interface();
+    let mut out = String::new();
+    let Some(name) = name else {
+        let types: Vec<&str> = interface.types.iter().map(|t| t.name.as_str()).collect();
+        let _ = writeln!(out, "types: {}", types.join(", "));
+        for routine in &interface.routines {
+            let _ = writeln!(out, "{}", interface.heading(routine));
+        }
+        return Some(out);
+    };
+    if let Some(ty) = numbering.find_type(name).and_then(|t| interface.ty(t)) {
+        let above: Vec<&str> = ty.supertypes.iter().map(|s| interface.type_name(*s)).collect();
+        let below = if above.is_empty() { String::new() } else { format!(" < {}", above.join(", ")) };
+        let _ = writeln!(out, "{} = type{below}", ty.name);
+        comment(&mut out, "", &ty.doc);
+        for method in &ty.methods {
+            let _ = writeln!(out, "  {}", interface.heading(method));
+            comment(&mut out, "  ", &method.doc);
+        }
+        return Some(out);
+    }
+    let routine = numbering.find_routine(name).and_then(|r| numbering.routine(r))?;
+    let _ = writeln!(out, "{}", interface.heading(routine));
+    comment(&mut out, "", &routine.doc);
+    Some(out)
+}
+
+fn comment(out: &mut String, indent: &str, doc: &str) {
+    for line in doc.trim().lines() {
+        let _ = writeln!(out, "{indent}  % {}", line.trim());
+    }
+}

@@ -1,0 +1,723 @@
+//! Lines to commands, replies to lines.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use crate::command::Hello;
+use crate::encode;
+use crate::error::ErrorNumber;
+use crate::ids::{ProcedureNumber, Ref, TypeNumber};
+use crate::interface::{Kind, Method, Numbering};
+use crate::op;
+use crate::reply::{Outcome, Reply};
+use crate::value::{Arg, Value};
+
+use super::parser::{Expr, ExprKind, Line, Target, parse};
+use super::{HELP, print};
+
+/// What is wrong with a line. Nothing of it was recorded.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("column {column}: {text}")]
+pub struct LineError {
+    /// Where, counted in characters from 1.
+    pub column: usize,
+    /// What was expected instead.
+    pub text: String,
+}
+
+impl LineError {
+    pub(super) fn new(column: usize, text: impl Into<String>) -> LineError {
+        LineError { column, text: text.into() }
+    }
+}
+
+/// Whether a line asks for a reply, which must be given to [`Translator::reply`] before the next line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Due {
+    /// No reply comes.
+    Nothing,
+    /// One reply comes.
+    Reply,
+}
+
+/// A value that a name has.
+#[derive(Clone, PartialEq, Debug)]
+enum Known {
+    Ref(Ref),
+    Nil,
+    Bool(bool),
+    Int(i64),
+    Real(f64),
+    Char(char),
+    Str(String),
+    Failed,
+}
+
+impl Known {
+    fn from_value(value: &Value<'_>) -> Known {
+        match *value {
+            Value::Nil => Known::Nil,
+            Value::Bool(b) => Known::Bool(b),
+            Value::Int(i) => Known::Int(i),
+            Value::Real(r) => Known::Real(r),
+            Value::Char(c) => Known::Char(c),
+            Value::Str(s) => Known::Str(s.to_owned()),
+        }
+    }
+
+    fn arg(&self) -> Arg<'_> {
+        Arg::Value(match self {
+            Known::Ref(r) => return Arg::Ref(*r),
+            Known::Failed => return Arg::Ref(Ref::NONE),
+            Known::Nil => Value::Nil,
+            Known::Bool(b) => Value::Bool(*b),
+            Known::Int(i) => Value::Int(*i),
+            Known::Real(r) => Value::Real(*r),
+            Known::Char(c) => Value::Char(*c),
+            Known::Str(s) => Value::Str(s),
+        })
+    }
+}
+
+/// Something with its type; [`TypeNumber::NONE`] when it is not known.
+#[derive(Clone, PartialEq, Debug)]
+struct Typed {
+    known: Known,
+    ty: TypeNumber,
+}
+
+/// A name of the conversation.
+#[derive(Clone, Debug)]
+struct Binding {
+    name: String,
+    typed: Typed,
+}
+
+/// A result of the batch.
+#[derive(Clone, Debug)]
+struct Future {
+    ty: TypeNumber,
+    call: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Open {
+    While,
+    Do,
+    If,
+    Then,
+    Else,
+    Foreach,
+    Except,
+    Procedure,
+}
+
+/// What a flush asked for.
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    wanted: Vec<u32>,
+    /// What to print: a label, and a position or what is known already.
+    shown: Vec<(String, Typed)>,
+}
+
+/// A conversation in the text form.
+pub struct Translator {
+    numbering: Arc<Numbering>,
+    futures: Vec<Future>,
+    bindings: Vec<Binding>,
+    /// The open structures, each with how many bindings there were before it.
+    open: Vec<(Open, usize)>,
+    procedures: Vec<(String, u32, TypeNumber)>,
+    procedure_count: u32,
+    frees: Vec<Ref>,
+    asked: Option<Asked>,
+}
+
+type Translated<T> = Result<T, LineError>;
+
+impl Translator {
+    /// A conversation about an interface.
+    pub fn new(numbering: Arc<Numbering>) -> Translator {
+        Translator {
+            numbering,
+            futures: Vec::new(),
+            bindings: Vec::new(),
+            open: Vec::new(),
+            procedures: Vec::new(),
+            procedure_count: 0,
+            frees: Vec::new(),
+            asked: None,
+        }
+    }
+
+    /// The names that are defined, for completion.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.bindings.iter().map(|b| b.name.as_str())
+    }
+
+    /// The names of the methods that can be called on a name, for completion.
+    pub fn methods_of(&self, name: &str) -> impl Iterator<Item = &str> {
+        let ty = self.find(name).and_then(|t| self.numbering.interface().ty(t.ty));
+        ty.into_iter().flat_map(|t| t.methods.iter().map(|m| m.name.as_str()))
+    }
+
+    /// How many structures are open; a prompt may show it.
+    pub fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Turns a line into commands, which are appended to `out`, and into an answer, if it has one at once.
+    ///
+    /// # Errors
+    /// The line is no command. Nothing of it is recorded: it is as if it had not been said.
+    pub fn line(&mut self, line: &str, out: &mut Vec<u8>, answer: &mut String) -> Result<Due, LineError> {
+        let line = parse(line)?;
+        let (bytes, futures) = (out.len(), self.futures.len());
+        // The line of a call touches names only when it is whole.
+        let names = match line {
+            Line::Let(..) | Line::Flush(_) => None,
+            _ => Some((self.bindings.clone(), self.open.clone(), self.frees.clone())),
+        };
+        let done = self.record(line, out, answer);
+        if done.is_err() {
+            out.truncate(bytes);
+            self.futures.truncate(futures);
+            if let Some((bindings, open, frees)) = names {
+                (self.bindings, self.open, self.frees) = (bindings, open, frees);
+            }
+        }
+        done
+    }
+
+    fn record(&mut self, line: Line, out: &mut Vec<u8>, answer: &mut String) -> Result<Due, LineError> {
+        match line {
+            Line::Empty => {}
+            Line::Let(targets, expr) => self.assign(&targets, &expr, out)?,
+            Line::Flush(exprs) => return self.flush(&exprs, out),
+            Line::Free(names) => self.free(&names)?,
+            Line::While(condition) => {
+                encode::plain(out, op::WHILE);
+                self.open.push((Open::While, self.bindings.len()));
+                if let Some(condition) = condition {
+                    self.test(&condition, Open::While, Open::Do, encode::loop_body, out)?;
+                }
+            }
+            Line::Do(test) => self.test(&test, Open::While, Open::Do, encode::loop_body, out)?,
+            Line::If(condition) => {
+                encode::plain(out, op::IF);
+                self.open.push((Open::If, self.bindings.len()));
+                if let Some(condition) = condition {
+                    self.test(&condition, Open::If, Open::Then, encode::then, out)?;
+                }
+            }
+            Line::Then(test) => self.test(&test, Open::If, Open::Then, encode::then, out)?,
+            Line::Else => {
+                self.next_block(
+                    &[Open::Then],
+                    Open::Else,
+                    "`else` belongs after the first block of an `if`",
+                )?;
+                encode::plain(out, op::ELSE);
+            }
+            Line::Foreach(names, iterator) => self.foreach(&names, &iterator, out)?,
+            Line::Break => encode::plain(out, op::BREAK),
+            Line::Continue => encode::plain(out, op::CONTINUE),
+            Line::Except => {
+                encode::plain(out, op::EXCEPT);
+                self.open.push((Open::Except, self.bindings.len()));
+            }
+            Line::When(name, values) => {
+                let types = self.types(&values)?;
+                self.next_block(&[Open::Except], Open::Except, "`when` belongs inside an `except`")?;
+                encode::when(out, &name, types.iter().copied());
+                self.variables(&values, &types);
+            }
+            Line::Others(name) => {
+                self.next_block(&[Open::Except], Open::Except, "`others` belongs inside an `except`")?;
+                encode::others(out, name.is_some());
+                if let Some(name) = name {
+                    let string = self.kind(Kind::String);
+                    self.variables(&[(name, String::new())], &[string]);
+                }
+            }
+            Line::Procedure(name, params, result) => self.procedure(name, &params, result, out)?,
+            Line::Return(value) => {
+                let value = value.map(|v| self.expression(&v, out)).transpose()?;
+                encode::return_(out, value.as_ref().map(|v| v.known.arg()).as_ref());
+            }
+            Line::End => self.end(out)?,
+            Line::Hello { version, token, client } => {
+                let digest = *self.numbering.digest();
+                encode::hello(out, &Hello { version, digest, token: &token, client: &client });
+                return Ok(Due::Reply);
+            }
+            Line::Describe(name) => match print::describe(&self.numbering, name.as_deref()) {
+                Some(text) => answer.push_str(&text),
+                None => return Err(LineError::new(1, "there is no such type or routine; try `describe`")),
+            },
+            Line::History => {
+                encode::history(out, false);
+                return Ok(Due::Reply);
+            }
+            Line::Clear => encode::history(out, true),
+            Line::Help => {
+                answer.push_str(HELP);
+                answer.push('\n');
+            }
+            Line::Bye => {
+                encode::plain(out, op::BYE);
+                return Ok(Due::Reply);
+            }
+        }
+        Ok(Due::Nothing)
+    }
+
+    /// Turns a reply into lines, and remembers what it says about names.
+    pub fn reply(&mut self, reply: &Reply<'_>, answer: &mut String) {
+        // Writing to a string cannot fail.
+        let _ = match reply {
+            Reply::Welcome(w) => writeln!(answer, "welcome {} {} session {}", w.version, w.server, w.session),
+            Reply::Flushed(flushed) => {
+                self.flushed(flushed, answer);
+                Ok(())
+            }
+            Reply::Interface(json) => writeln!(answer, "{}", String::from_utf8_lossy(json)),
+            Reply::Exceptions(history) => {
+                for (batch, exception) in history.iter() {
+                    let line = print::exception(self.numbering.interface(), &exception, None);
+                    let _ = writeln!(answer, "batch {batch}: {line}");
+                }
+                writeln!(answer, "ok {} exceptions", history.iter().len() as u64 + history.omitted)
+            }
+            Reply::Farewell => writeln!(answer, "bye"),
+            Reply::Error { number, position, text } => {
+                let name = ErrorNumber::from_number(*number).map_or("error", ErrorNumber::name);
+                writeln!(answer, "error {number} {name} at command {position}: {text}")
+            }
+        };
+    }
+
+    fn flushed(&mut self, reply: &crate::reply::FlushedReply<'_>, answer: &mut String) {
+        let asked = self.asked.take().unwrap_or_default();
+        let interface = self.numbering.interface();
+        let mut settled: Vec<(u32, Typed, String)> = Vec::new();
+        for (position, outcome) in asked.wanted.iter().zip(reply.outcomes()) {
+            let ty = self.futures.get(*position as usize - 1).map_or(TypeNumber::NONE, |f| f.ty);
+            let typed = match &outcome {
+                Outcome::Handle { handle, ty } => Typed { known: Known::Ref(*handle), ty: *ty },
+                Outcome::Value(value) => Typed { known: Known::from_value(value), ty },
+                _ => Typed { known: Known::Failed, ty },
+            };
+            settled.push((*position, typed, print::outcome(interface, &outcome)));
+        }
+        for (label, typed) in &asked.shown {
+            let found = match &typed.known {
+                Known::Ref(r) => r.position().and_then(|p| settled.iter().find(|s| s.0 == p)),
+                _ => None,
+            };
+            let text = match (found, typed.known.arg()) {
+                (Some((_, _, text)), _) => text.clone(),
+                (None, Arg::Value(value)) => print::value(&value),
+                (None, Arg::Ref(r)) if r.is_handle() => {
+                    format!("h{}: {}", r.0, interface.type_name(typed.ty))
+                }
+                (None, Arg::Ref(_)) => "failed".to_owned(),
+            };
+            let _ = writeln!(answer, "{label} = {text}");
+        }
+        for exception in reply.exceptions() {
+            let call = self.futures.get((exception.call as usize).wrapping_sub(1)).map(|f| f.call.as_str());
+            let _ = writeln!(answer, "{}", print::exception(interface, &exception, call));
+        }
+        if reply.omitted > 0 {
+            let _ = writeln!(answer, "and {} more exceptions", reply.omitted);
+        }
+        let _ = writeln!(answer, "ok {} calls", reply.counters.calls);
+        self.settle(&settled);
+    }
+
+    /// Names of futures become names of handles and values; handles without a name are given back.
+    fn settle(&mut self, settled: &[(u32, Typed, String)]) {
+        for binding in &mut self.bindings {
+            let Known::Ref(reference) = binding.typed.known else { continue };
+            let Some(position) = reference.position() else { continue };
+            binding.typed = match settled.iter().find(|s| s.0 == position) {
+                Some((_, typed, _)) => typed.clone(),
+                None => Typed { known: Known::Failed, ty: binding.typed.ty },
+            };
+        }
+        for (_, typed, _) in settled {
+            self.unname(typed);
+        }
+        self.futures.clear();
+    }
+
+    /// Gives a handle back at the next flush, if no name has it.
+    fn unname(&mut self, typed: &Typed) {
+        let Known::Ref(handle) = typed.known else { return };
+        let named = self.bindings.iter().any(|b| b.typed.known == typed.known);
+        if handle.is_handle() && !named && !self.frees.contains(&handle) {
+            self.frees.push(handle);
+        }
+    }
+
+    fn find(&self, name: &str) -> Option<&Typed> {
+        self.bindings.iter().rev().find(|b| b.name == name).map(|b| &b.typed)
+    }
+
+    fn bind(&mut self, name: &str, typed: Typed) {
+        let start = self.open.last().map_or(0, |o| o.1);
+        let old = self.bindings[start..]
+            .iter()
+            .position(|b| b.name == name)
+            .map(|i| self.bindings.remove(start + i));
+        self.bindings.push(Binding { name: name.to_owned(), typed });
+        if let Some(old) = old {
+            self.unname(&old.typed);
+        }
+    }
+
+    fn truncate_bindings(&mut self, count: usize) {
+        for old in self.bindings.split_off(count.min(self.bindings.len())) {
+            self.unname(&old.typed);
+        }
+    }
+
+    fn kind(&self, kind: Kind) -> TypeNumber {
+        self.numbering.interface().find_kind(kind, None).unwrap_or(TypeNumber::NONE)
+    }
+
+    fn ty(&self, name: &str) -> Translated<TypeNumber> {
+        let found = self.numbering.find_type(name);
+        found.ok_or_else(|| LineError::new(1, format!("there is no type `{name}`; try `describe`")))
+    }
+
+    fn types(&self, params: &[(String, String)]) -> Translated<Vec<TypeNumber>> {
+        params.iter().map(|(_, ty)| self.ty(ty)).collect()
+    }
+
+    /// Takes the next number for a result.
+    fn future(&mut self, ty: TypeNumber, call: &str) -> Typed {
+        self.futures.push(Future { ty, call: call.to_owned() });
+        Typed { known: Known::Ref(Ref::future(self.futures.len() as u32)), ty }
+    }
+
+    fn variables(&mut self, names: &[(String, String)], types: &[TypeNumber]) {
+        for ((name, _), ty) in names.iter().zip(types) {
+            let typed = self.future(*ty, name);
+            self.bind(name, typed);
+        }
+    }
+
+    fn assign(&mut self, targets: &[Target], expr: &Expr, out: &mut Vec<u8>) -> Translated<()> {
+        let results = self.results(expr, out, !targets.is_empty())?;
+        if targets.len() > results.len() {
+            return Err(LineError::new(1, format!("there are only {} results", results.len())));
+        }
+        for (target, typed) in targets.iter().zip(&results) {
+            if let Target::Future(position) = target
+                && typed.known != Known::Ref(Ref::future(*position))
+            {
+                let is = self.futures.len();
+                return Err(LineError::new(1, format!("the next result of the batch was @{is}")));
+            }
+        }
+        for (target, typed) in targets.iter().zip(results) {
+            if let Target::Variable(name) = target {
+                self.bind(name, typed);
+            }
+        }
+        Ok(())
+    }
+
+    /// An expression that makes one future or value.
+    fn expression(&mut self, expr: &Expr, out: &mut Vec<u8>) -> Translated<Typed> {
+        let results = self.results(expr, out, false)?;
+        let first = results.into_iter().next();
+        first.ok_or_else(|| LineError::new(expr.column, "this has no result"))
+    }
+
+    /// An expression with all its results; `constant` says that a value is to become a future.
+    fn results(&mut self, expr: &Expr, out: &mut Vec<u8>, constant: bool) -> Translated<Vec<Typed>> {
+        let bad = |text: String| LineError::new(expr.column, text);
+        let (known, kind) = match &expr.kind {
+            ExprKind::Variable(name) => {
+                let found = self.find(name).cloned();
+                return Ok(vec![found.ok_or_else(|| bad(format!("nothing is named `${name}`")))?]);
+            }
+            ExprKind::Future(position) => {
+                let future = self.futures.get(*position as usize - 1);
+                let ty = future.ok_or_else(|| bad(format!("this batch has no result @{position}")))?.ty;
+                return Ok(vec![Typed { known: Known::Ref(Ref::future(*position)), ty }]);
+            }
+            ExprKind::Handle(handle) => {
+                let known = Known::Ref(Ref(*handle));
+                let named = self.bindings.iter().find(|b| b.typed.known == known);
+                let ty = named.map_or(TypeNumber::NONE, |b| b.typed.ty);
+                return Ok(vec![Typed { known, ty }]);
+            }
+            ExprKind::Lookup(name, ty) => {
+                let ty = ty.as_deref().map(|t| self.ty(t)).transpose()?;
+                encode::lookup(out, name, ty);
+                return Ok(vec![self.future(ty.unwrap_or(TypeNumber::NONE), "lookup")]);
+            }
+            ExprKind::Cell(element) => {
+                let element = self.ty(element)?;
+                encode::cell(out, element);
+                let ty = self.numbering.interface().find_kind(Kind::Cell, Some(element));
+                return Ok(vec![self.future(ty.unwrap_or(TypeNumber::NONE), "cell")]);
+            }
+            ExprKind::Call(receiver, name, args) => {
+                return self.call(expr.column, receiver.as_deref(), name, args, false, out);
+            }
+            ExprKind::Nil => (Known::Nil, Kind::Null),
+            ExprKind::Bool(b) => (Known::Bool(*b), Kind::Bool),
+            ExprKind::Int(i) => (Known::Int(*i), Kind::Int),
+            ExprKind::Real(r) => (Known::Real(*r), Kind::Real),
+            ExprKind::Char(c) => (Known::Char(*c), Kind::Char),
+            ExprKind::Str(s) => (Known::Str(s.clone()), Kind::String),
+        };
+        let typed = Typed { known, ty: self.kind(kind) };
+        Ok(vec![if constant { self.referable(typed, out) } else { typed }])
+    }
+
+    /// A reference to it: a value becomes a constant.
+    fn referable(&mut self, typed: Typed, out: &mut Vec<u8>) -> Typed {
+        match typed.known.arg() {
+            Arg::Ref(_) => typed,
+            Arg::Value(value) => {
+                encode::constant(out, &value);
+                self.future(typed.ty, "constant")
+            }
+        }
+    }
+
+    fn call(
+        &mut self,
+        column: usize,
+        receiver: Option<&Expr>,
+        name: &str,
+        args: &[Expr],
+        foreach: bool,
+        out: &mut Vec<u8>,
+    ) -> Translated<Vec<Typed>> {
+        let bad = |text: String| LineError::new(column, text);
+        let receiver = match receiver {
+            None => None,
+            Some(expr) => {
+                let typed = self.expression(expr, out)?;
+                Some(self.referable(typed, out))
+            }
+        };
+        let args = args.iter().map(|a| self.expression(a, out)).collect::<Translated<Vec<Typed>>>()?;
+        let args: Vec<Arg<'_>> = args.iter().map(|a| a.known.arg()).collect();
+        let numbering = self.numbering.clone();
+        let check = |method: &Method| {
+            let count = method.heading.params.len();
+            if args.len() != count {
+                return Err(bad(format!(
+                    "this takes {count} arguments: {}",
+                    numbering.interface().heading(method)
+                )));
+            }
+            match (method.heading.yields.is_some(), foreach) {
+                (true, false) => Err(bad(format!("`{name}` is an iterator: write `foreach $x in ... do`"))),
+                (false, true) => Err(bad(format!("`{name}` is no iterator"))),
+                _ => Ok(()),
+            }
+        };
+        if foreach {
+            // Whatever the call needs is recorded by now; it must be the next command.
+            encode::plain(out, op::FOREACH);
+        }
+        let start = if foreach { out.len() - 8 } else { out.len() };
+        let found = self.encode_call(column, receiver.as_ref(), name, &args, &check, out);
+        let types = found.inspect_err(|_| out.truncate(start))?;
+        Ok(types.into_iter().map(|ty| self.future(ty, name)).collect())
+    }
+
+    /// Appends the call itself and says what its results are.
+    fn encode_call(
+        &self,
+        column: usize,
+        receiver: Option<&Typed>,
+        name: &str,
+        args: &[Arg<'_>],
+        check: &dyn Fn(&Method) -> Translated<()>,
+        out: &mut Vec<u8>,
+    ) -> Translated<Vec<TypeNumber>> {
+        let bad = |text: String| LineError::new(column, text);
+        let numbering = &self.numbering;
+        let results = |method: &Method| match method.heading.futures() {
+            [] => vec![self.kind(Kind::Null)],
+            types => types.to_vec(),
+        };
+        if let Some(receiver) = receiver {
+            let Some(ty) = receiver.ty.known() else {
+                return Err(bad("the type of the receiver is known only after a `flush`".to_owned()));
+            };
+            let number = numbering.find_method(ty, name).ok_or_else(|| {
+                let ty = numbering.interface().type_name(ty);
+                bad(format!("{ty} has no method `{name}`; try `describe {ty}`"))
+            })?;
+            let (_, method) = numbering.method(number).ok_or_else(|| bad(format!("no method `{name}`")))?;
+            check(method)?;
+            let reference = match receiver.known {
+                Known::Ref(r) => r,
+                _ => Ref::NONE,
+            };
+            encode::call(out, number, reference, args);
+            return Ok(results(method));
+        }
+        if let Some((_, number, result)) = self.procedures.iter().rev().find(|p| p.0 == name) {
+            encode::call_procedure(out, ProcedureNumber(*number), args);
+            return Ok(vec![result.known().unwrap_or(self.kind(Kind::Null))]);
+        }
+        let number = numbering.find_routine(name);
+        let number = number.ok_or_else(|| bad(format!("there is no routine or procedure `{name}`")))?;
+        let routine = numbering.routine(number).ok_or_else(|| bad(format!("no routine `{name}`")))?;
+        check(routine)?;
+        encode::call_routine(out, number, args);
+        Ok(results(routine))
+    }
+
+    fn flush(&mut self, exprs: &[Expr], out: &mut Vec<u8>) -> Translated<Due> {
+        if !self.open.is_empty() {
+            return Err(LineError::new(1, "a structure is open: `end` it first"));
+        }
+        let mut asked = Asked::default();
+        for expr in exprs {
+            let typed = self.expression(expr, out)?;
+            let label = match (&expr.kind, &typed.known) {
+                (ExprKind::Variable(name), _) => format!("${name}"),
+                (_, Known::Ref(r)) if r.position().is_some() => format!("@{}", r.position().unwrap_or(0)),
+                (_, Known::Ref(r)) => format!("h{}", r.0),
+                _ => "value".to_owned(),
+            };
+            asked.shown.push((label, typed));
+        }
+        if exprs.is_empty() {
+            asked.shown = self.bindings.iter().map(|b| (format!("${}", b.name), b.typed.clone())).collect();
+        }
+        let named = self.bindings.iter().map(|b| &b.typed).chain(asked.shown.iter().map(|s| &s.1));
+        let wanted = named.filter_map(|t| match t.known {
+            Known::Ref(r) => r.position(),
+            _ => None,
+        });
+        asked.wanted = wanted.collect();
+        asked.wanted.sort_unstable();
+        asked.wanted.dedup();
+        if !self.frees.is_empty() {
+            encode::free(out, &std::mem::take(&mut self.frees));
+        }
+        encode::flush(out, asked.wanted.iter().copied(), false);
+        self.asked = Some(asked);
+        Ok(Due::Reply)
+    }
+
+    fn free(&mut self, names: &[String]) -> Translated<()> {
+        for name in names {
+            let found = self.bindings.iter().rposition(|b| b.name == *name);
+            let index = found.ok_or_else(|| LineError::new(1, format!("nothing is named `${name}`")))?;
+            let old = self.bindings.remove(index);
+            for (_, count) in &mut self.open {
+                *count -= usize::from(*count > index);
+            }
+            self.unname(&old.typed);
+        }
+        Ok(())
+    }
+
+    /// Ends a condition.
+    fn test(
+        &mut self,
+        test: &Expr,
+        from: Open,
+        to: Open,
+        mark: fn(&mut Vec<u8>, Ref),
+        out: &mut Vec<u8>,
+    ) -> Translated<()> {
+        if self.open.last().map(|o| o.0) != Some(from) {
+            return Err(LineError::new(1, "there is no condition to end here"));
+        }
+        let typed = self.expression(test, out)?;
+        let typed = self.referable(typed, out);
+        let reference = match typed.known {
+            Known::Ref(r) => r,
+            _ => Ref::NONE,
+        };
+        mark(out, reference);
+        if let Some(open) = self.open.last_mut() {
+            open.0 = to;
+        }
+        Ok(())
+    }
+
+    /// Begins another block of the innermost structure; names of the last one end.
+    fn next_block(&mut self, from: &[Open], to: Open, bad: &str) -> Translated<()> {
+        match self.open.last_mut() {
+            Some((open, count)) if from.contains(open) => {
+                *open = to;
+                let count = *count;
+                self.truncate_bindings(count);
+                Ok(())
+            }
+            _ => Err(LineError::new(1, bad)),
+        }
+    }
+
+    fn foreach(&mut self, names: &[String], iterator: &Expr, out: &mut Vec<u8>) -> Translated<()> {
+        let ExprKind::Call(receiver, name, args) = &iterator.kind else {
+            return Err(LineError::new(iterator.column, "the call of an iterator was expected"));
+        };
+        let start = self.futures.len();
+        let values = self.call(iterator.column, receiver.as_deref(), name, args, true, out)?;
+        self.open.push((Open::Foreach, self.bindings.len()));
+        debug_assert!(self.futures.len() >= start + values.len());
+        for (name, typed) in names.iter().zip(values) {
+            self.bind(name, typed);
+        }
+        Ok(())
+    }
+
+    fn procedure(
+        &mut self,
+        name: String,
+        params: &[(String, String)],
+        result: Option<String>,
+        out: &mut Vec<u8>,
+    ) -> Translated<()> {
+        if !self.open.is_empty() {
+            return Err(LineError::new(1, "a procedure cannot be defined inside a structure"));
+        }
+        let types = self.types(params)?;
+        let result = result.map(|t| self.ty(&t)).transpose()?;
+        encode::procedure(out, &name, types.iter().copied(), result);
+        self.procedures.push((name, self.procedure_count, result.unwrap_or(TypeNumber::NONE)));
+        self.procedure_count += 1;
+        self.open.push((Open::Procedure, self.bindings.len()));
+        self.variables(params, &types);
+        Ok(())
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) -> Translated<()> {
+        let Some((open, count)) = self.open.pop() else {
+            return Err(LineError::new(1, "no structure is open"));
+        };
+        let code = match open {
+            Open::While | Open::If => {
+                self.open.push((open, count));
+                let word = if open == Open::While { "do" } else { "then" };
+                return Err(LineError::new(1, format!("the condition must be ended first: `{word} $test`")));
+            }
+            Open::Do => op::END_WHILE,
+            Open::Then | Open::Else => op::END_IF,
+            Open::Foreach => op::END_FOREACH,
+            Open::Except => op::END_EXCEPT,
+            Open::Procedure => op::END_PROCEDURE,
+        };
+        encode::plain(out, code);
+        self.truncate_bindings(count);
+        Ok(())
+    }
+}

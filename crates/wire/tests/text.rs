@@ -1,0 +1,176 @@
+//! The text form: what lines become, what replies say, what is wrong with bad lines.
+
+use std::sync::Arc;
+
+use bifrost_wire::encode::{Counters, Flushed};
+use bifrost_wire::interface::{Interface, Numbering};
+use bifrost_wire::text::Translator;
+use bifrost_wire::*;
+use proptest::prelude::*;
+
+fn translator() -> Translator {
+    let json = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/interface.json")).unwrap();
+    Translator::new(Arc::new(Numbering::new(Interface::from_json(&json).unwrap())))
+}
+
+/// Plays lines; a line that starts with `<` gives the outcomes of the flush before it.
+fn play(script: &str) -> String {
+    let mut t = translator();
+    let mut answer = String::new();
+    for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        let mut bytes = Vec::new();
+        answer += &format!("{line}\n");
+        if let Err(e) = t.line(line, &mut bytes, &mut answer) {
+            answer += &format!("  error: {e}\n");
+        }
+        let mut rest = &bytes[..];
+        while let Ok(Decoded::Command(command, length)) = decode(rest, FRAME_BYTES_MAX) {
+            rest = &rest[length..];
+            if let Command::Flush { wanted, .. } = command {
+                let mut reply = Vec::new();
+                let mut writer = Flushed::begin(&mut reply);
+                for position in wanted.positions() {
+                    match position {
+                        1 => writer.outcome(&Outcome::Handle { handle: Ref(5), ty: TypeNumber(9) }),
+                        2 => writer.outcome(&Outcome::Exception(0)),
+                        n => writer.outcome(&Outcome::Value(Value::Int(n.into()))),
+                    }
+                }
+                writer.signal(2, &[], "not_found", &[]);
+                writer.exception(3, &[2], &ExceptionKind::Unhandled { argument: 0, cause: 2 });
+                writer.finish(Counters { calls: 3, fuel: 9 }, 0);
+                let Ok(DecodedReply::Reply(reply, _)) = decode_reply(&reply, REPLY_BYTES_MAX) else {
+                    panic!()
+                };
+                t.reply(&reply, &mut answer);
+            } else if let Command::Free(handles) = command {
+                answer += &format!("  frees {:?}\n", handles.iter().map(|h| h.0).collect::<Vec<_>>());
+            }
+        }
+    }
+    answer
+}
+
+#[test]
+fn a_conversation() {
+    let script = "
+        $db := lookup database
+        $e := $db.fetch(\"qyz\")
+        ? $db
+        $e := $db.fetch(\"qyz\")
+        ? $db.counts().fetch(1), $db, 7
+        $db := 3
+        free $e
+        ?
+    ";
+    let expected = "\
+$db := lookup database
+$e := $db.fetch(\"qyz\")
+  error: column 11: the type of the receiver is known only after a `flush`
+? $db
+$db = h5: DataBase
+@2 ! not_found
+@3 in round 2 ! unhandled_exc: its receiver is the failed @2
+ok 3 calls
+$e := $db.fetch(\"qyz\")
+? $db.counts().fetch(1), $db, 7
+@3 = 3
+$db = h5: DataBase
+value = 7
+@2 counts ! not_found
+@3 fetch in round 2 ! unhandled_exc: its receiver is the failed @2
+ok 3 calls
+$db := 3
+free $e
+?
+  frees [5]
+$db = h5: DataBase
+@2 ! not_found
+@3 in round 2 ! unhandled_exc: its receiver is the failed @2
+ok 3 calls
+";
+    assert_eq!(play(script), expected);
+}
+
+#[test]
+fn bad_lines_say_what_was_expected() {
+    let cases = [
+        ("$db = lookup x", "column 5: `=` means nothing here"),
+        ("$e := $db.fetch(\"a\")", "column 7: nothing is named `$db`"),
+        ("lookup database: Nothing", "column 1: there is no type `Nothing`; try `describe`"),
+        ("frobnicate", "column 1: `frobnicate` means nothing here; try `help`"),
+        ("frobnicate()", "column 1: there is no routine or procedure `frobnicate`"),
+        ("new_point(1)", "column 1: this takes 2 arguments: new_point (x: int, y: int) returns (point)"),
+        ("1.to(3)", "column 3: `to` is an iterator: write `foreach $x in ... do`"),
+        ("foreach $i in now_ms() do", "column 15: `now_ms` is no iterator"),
+        ("1.frob()", "column 3: int has no method `frob`; try `describe int`"),
+        ("end", "column 1: no structure is open"),
+        ("else", "column 1: `else` belongs after the first block of an `if`"),
+        ("\"open", "column 1: a closing `\"` is missing"),
+        ("12345678901234567890", "column 1: `12345678901234567890` is no number that fits 64 bits"),
+        ("nil nil", "column 5: the end of the line was expected"),
+        ("@1", "column 1: this batch has no result @1"),
+        ("describe Nothing", "column 1: there is no such type or routine; try `describe`"),
+        ("$", "column 1: a name must follow `$`"),
+    ];
+    for (line, expected) in cases {
+        let (mut out, mut answer) = (Vec::new(), String::new());
+        let error = translator().line(line, &mut out, &mut answer).expect_err(line);
+        assert_eq!(error.to_string(), expected, "{line}");
+        assert!(out.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn names_end_with_their_structure() {
+    let mut t = translator();
+    let (mut out, mut answer) = (Vec::new(), String::new());
+    for line in ["$p := new_point(1, 2)", "foreach $i in 1.to(3) do", "$p := $i", "end"] {
+        t.line(line, &mut out, &mut answer).unwrap();
+    }
+    assert!(t.line("$i.add(1)", &mut out, &mut answer).is_err());
+    t.line("$p.set_x(1)", &mut out, &mut answer).unwrap();
+    assert!(t.methods_of("p").any(|m| m == "set_x"));
+}
+
+#[test]
+fn describe_answers_at_once() {
+    let (mut out, mut answer) = (Vec::new(), String::new());
+    translator().line("describe NamedElem", &mut out, &mut answer).unwrap();
+    assert!(answer.starts_with("NamedElem = type < DataElem\n  % A record with a title.\n"), "{answer}");
+    assert!(out.is_empty());
+}
+
+proptest! {
+    #[test]
+    fn no_line_does_harm(lines in proptest::collection::vec("\\PC{0,40}", 0..4)) {
+        let mut t = translator();
+        for line in lines {
+            let (mut out, mut answer) = (Vec::new(), String::new());
+            let _ = t.line(&line, &mut out, &mut answer);
+        }
+    }
+
+    #[test]
+    fn nearly_right_lines_do_no_harm(words in proptest::collection::vec(
+        proptest::sample::select(vec![
+            "$a", "$b", ":=", ".", "(", ")", ",", "1", "\"x\"", "foreach", "in", "do", "while", "if", "then", "end",
+            "else", "to", "add", "@1", "?", "new_point", "lookup", "cell", "int", ":", "h5", "except", "when", "others",
+            "procedure", "return", "returns", "free", "flush", "-", "'c'", "[", "]",
+        ]), 0..12), split in 0usize..12)
+    {
+        let mut t = translator();
+        let split = split.min(words.len());
+        for part in [&words[..split], &words[split..], &words[..]] {
+            let (mut out, mut answer) = (Vec::new(), String::new());
+            let _ = t.line(&part.join(" "), &mut out, &mut answer);
+            let mut rest = &out[..];
+            while !rest.is_empty() {
+                match decode(rest, FRAME_BYTES_MAX) {
+                    Ok(Decoded::Command(_, length)) => rest = &rest[length..],
+                    other => prop_assert!(false, "{:?}", other),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The vectors that every language reads: `vectors/*.json`.
+//!
+//! `BIFROST_UPDATE=1 cargo test -p bifrost-wire --test vectors` writes them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bifrost_wire::encode::{self, Counters, Exceptions, Flushed};
+use bifrost_wire::interface::{Interface, Numbering};
+use bifrost_wire::text::Translator;
+use bifrost_wire::*;
+use serde_json::{Value as Json, json};
+
+fn folder() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors"))
+}
+
+fn numbering() -> Arc<Numbering> {
+    let json = std::fs::read(folder().join("interface.json")).unwrap();
+    Arc::new(Numbering::new(Interface::from_json(&json).unwrap()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    // A space after each word, for people.
+    let words: Vec<String> =
+        bytes.chunks(8).map(|w| w.iter().map(|b| format!("{b:02x}")).collect()).collect();
+    words.join(" ")
+}
+
+fn unhex(text: &str) -> Vec<u8> {
+    let digits: Vec<char> = text.chars().filter(|c| *c != ' ').collect();
+    digits.chunks(2).map(|two| u8::from_str_radix(&two.iter().collect::<String>(), 16).unwrap()).collect()
+}
+
+/// Compares with the file, or writes it.
+fn check_file(name: &str, fresh: &[Json]) {
+    let path = folder().join(name);
+    let rows: Vec<String> = fresh.iter().map(|row| format!("  {row}")).collect();
+    let text = format!("[\n{}\n]\n", rows.join(",\n"));
+    if std::env::var_os("BIFROST_UPDATE").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    // As JSON, because the order of keys is not ours to say.
+    let old: Json =
+        serde_json::from_str(&std::fs::read_to_string(&path).unwrap_or_default()).unwrap_or_default();
+    assert!(
+        old == Json::from(fresh.to_vec()),
+        "{name} is stale: BIFROST_UPDATE=1 cargo test -p bifrost-wire --test vectors"
+    );
+}
+
+/// One conversation that says everything.
+const LINES: &str = r#"
+hello 1 token "secret" name "vectors"
+$db := lookup database: DataBase
+$any := lookup "odd name"
+$e := $db.fetch("qyz")
+$e.touch()
+@5 := $e.visits()
+$n := $e.visits().add(-7)
+$p := new_point(1, 9223372036854775807)
+swap($p)
+$r := 1.5
+$r.lt(-0.25)
+$c := 'é'
+$c.equal('\u{1f600}')
+$b := true
+$b.band(false)
+nil.unparse()
+$i := cell int
+$i.put(0)
+while $i.get().lt(10) do
+  if $i.get().equal(5) then
+    break
+  else
+    continue
+  end
+  $i.put($i.get().add(1))
+end
+while
+  $v := $i.get()
+do $v.lt(20)
+end
+foreach $x in $db.users() do
+  $x.touch()
+end
+foreach $k, $x in $db.pairs(3) do
+  $db.adopt($x)
+end
+foreach $k in 1.to(100) do
+end
+foreach $k in primes(50) do
+end
+except
+  $db.fetch("nobody")
+when not_found
+  $db.new_user("nobody")
+when exists($who: string, $k: int)
+  $db.fetch($who)
+others $name
+  $db.fetch($name)
+end
+except
+others
+end
+procedure twice($k: int, $p: point) returns int
+  $p.set_x($k)
+  return $k.mul(2)
+end
+procedure nothing
+  return
+end
+twice(21, $p)
+nothing()
+twice(twice(1, $p), $p)
+? $n, $e.name()
+flush
+$h := h4294967301
+free $db
+flush
+history
+clear
+bye
+"#;
+
+#[test]
+fn commands() {
+    let mut translator = Translator::new(numbering());
+    let mut fresh = Vec::new();
+    for line in LINES.lines().filter(|l| !l.is_empty()) {
+        let (mut bytes, mut answer) = (Vec::new(), String::new());
+        let due = translator.line(line, &mut bytes, &mut answer).unwrap_or_else(|e| panic!("{line}: {e}"));
+        if due == bifrost_wire::text::Due::Reply {
+            settle(&mut translator, &bytes);
+        }
+        fresh.push(json!({"text": line.trim(), "hex": hex(&bytes), "commands": decode_all(&bytes)}));
+    }
+    // Wide calls have further words of tags, which no method of the sample interface needs.
+    for count in [4, 5, 20, 21, 40] {
+        let args: Vec<Arg<'_>> = (0..count)
+            .map(|i| match i % 3 {
+                0 => Arg::Ref(Ref(i)),
+                1 => Arg::Value(Value::Int(i)),
+                _ => Arg::Value(Value::Str("é")),
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        encode::call(&mut bytes, MethodNumber(7), Ref(1), &args);
+        fresh.push(json!({"hex": hex(&bytes), "commands": decode_all(&bytes)}));
+    }
+    let mut describe = Vec::new();
+    encode::plain(&mut describe, op::DESCRIBE);
+    fresh.push(json!({"hex": hex(&describe), "commands": decode_all(&describe)}));
+    check_file("commands.json", &fresh);
+    // Every command occurs.
+    let text = fresh.iter().map(Json::to_string).collect::<String>();
+    for row in op::TABLE.iter().filter(|r| r.from == op::From::Client && !r.doc.starts_with("Reserved")) {
+        assert!(text.contains(&format!("\"{}\"", row.name)), "no vector for {}", row.name);
+    }
+}
+
+/// Answers a flush: a handle for every future.
+fn settle(translator: &mut Translator, bytes: &[u8]) {
+    let mut rest = bytes;
+    while let Ok(Decoded::Command(command, length)) = decode(rest, FRAME_BYTES_MAX) {
+        rest = &rest[length..];
+        if let Command::Flush { wanted, .. } = command {
+            let mut reply = Vec::new();
+            let mut writer = Flushed::begin(&mut reply);
+            for position in wanted.positions() {
+                writer.outcome(&Outcome::Handle { handle: Ref::handle(position, 1), ty: TypeNumber(9) });
+            }
+            writer.finish(Counters::default(), 0);
+            let Ok(DecodedReply::Reply(reply, _)) = decode_reply(&reply, REPLY_BYTES_MAX) else { panic!() };
+            translator.reply(&reply, &mut String::new());
+        }
+    }
+}
+
+/// The commands as JSON; checks that they encode to the same bytes.
+fn decode_all(bytes: &[u8]) -> Vec<Json> {
+    let mut rest = bytes;
+    let (mut all, mut again) = (Vec::new(), Vec::new());
+    while !rest.is_empty() {
+        match decode(rest, FRAME_BYTES_MAX) {
+            Ok(Decoded::Command(command, length)) => {
+                all.push(bifrost_wire::json::command(&command));
+                encode::command(&mut again, &command);
+                rest = &rest[length..];
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(again, bytes);
+    all
+}
+
+#[test]
+fn replies() {
+    let mut fresh = Vec::new();
+    let mut add = |write: &dyn Fn(&mut Vec<u8>)| {
+        let mut bytes = Vec::new();
+        write(&mut bytes);
+        let Ok(DecodedReply::Reply(reply, length)) = decode_reply(&bytes, REPLY_BYTES_MAX) else {
+            panic!("{}", hex(&bytes))
+        };
+        assert_eq!(length, bytes.len());
+        let mut again = Vec::new();
+        encode::reply(&mut again, &reply);
+        assert_eq!(again, bytes);
+        let mut text = String::new();
+        Translator::new(numbering()).reply(&reply, &mut text);
+        fresh.push(json!({"hex": hex(&bytes), "reply": bifrost_wire::json::reply(&reply), "text": text}));
+    };
+    let limits: Vec<(Limit, u64)> = Limit::ALL.iter().map(|l| (*l, l.default_value())).collect();
+    add(&|out| encode::welcome(out, &[0xab; 32], &limits, 42, "bifrost 0.1.0"));
+    add(&|out| Flushed::begin(out).finish(Counters::default(), 0));
+    add(&|out| {
+        let mut w = Flushed::begin(out);
+        w.outcome(&Outcome::Handle { handle: Ref::handle(5, 1), ty: TypeNumber(7) });
+        w.outcome(&Outcome::Value(Value::Nil));
+        w.outcome(&Outcome::Value(Value::Bool(true)));
+        w.outcome(&Outcome::Value(Value::Int(i64::MIN)));
+        w.outcome(&Outcome::Value(Value::Real(-0.0)));
+        w.outcome(&Outcome::Value(Value::Real(f64::INFINITY)));
+        w.outcome(&Outcome::Value(Value::Char('\u{10ffff}')));
+        w.outcome(&Outcome::Value(Value::Str("")));
+        w.outcome(&Outcome::Value(Value::Str("häh")));
+        w.outcome(&Outcome::Exception(2));
+        w.outcome(&Outcome::Absent);
+        w.signal(4, &[], "not_found", &[]);
+        let object = Outcome::Handle { handle: Ref(6), ty: TypeNumber(7) };
+        w.signal(5, &[3, 1], "exists", &[Outcome::Value(Value::Str("qyz\n")), object]);
+        w.exception(6, &[], &ExceptionKind::Unhandled { argument: 2, cause: 4 });
+        w.exception(7, &[], &ExceptionKind::Unhandled { argument: 0, cause: 0 });
+        let number = ErrorNumber::WrongType as u32;
+        w.exception(8, &[], &ExceptionKind::Refused { number, text: "argument 1 is no int" });
+        w.finish(Counters { calls: 12, fuel: 99 }, 1);
+    });
+    add(&|out| encode::interface(out, b"{\"types\":[],\"routines\":[]}"));
+    add(&|out| {
+        let mut w = Exceptions::begin(out);
+        w.signal(1, 4, &[], "not_found", &[]);
+        w.finish(2);
+    });
+    add(&|out| encode::farewell(out));
+    add(&|out| encode::error(out, ErrorNumber::BadWord, 17, "the code of a command was expected"));
+    check_file("replies.json", &fresh);
+}
+
+#[test]
+fn malformed() {
+    let cases: &[(&str, &str)] = &[
+        ("no command has the code 0", "0000000000000000"),
+        ("no command has the code 0x7f", "7f00000000000000"),
+        ("a reserved code", "3000000000000000"),
+        ("the code of a reply", "c100000000000000"),
+        ("hello with another magic", "8942465254535400"),
+        ("tags without arguments", "0100010000000000 0100000000000000"),
+        ("a tag beyond the arguments", "0101003000000000 0100000000000000 0000000000000000"),
+        ("a tag that is none", "0101090000000000 0100000000000000 0000000000000000"),
+        ("a bool that is 2", "0101020000000000 0100000000000000 0200000000000000"),
+        ("a surrogate as character", "0101050000000000 0100000000000000 00d8000000000000"),
+        ("nil with a value", "0101010000000000 0100000000000000 0100000000000000"),
+        ("a string that is no UTF-8", "0400000000000000 0100000000000000 ff00000000000000"),
+        ("a string with bytes behind it", "0400000000000000 0100000000000000 6161000000000000"),
+        ("a string longer than a frame", "0400000000000000 0100100000000000"),
+        ("a string as long as there are numbers", "0400000000000000 ffffffffffffffff"),
+        ("more handles than fit a frame", "07000000ffffffff"),
+        ("a constant that is a reference", "0500000000000000 0100000000000000"),
+        ("a marker with a number", "1000000001000000"),
+        ("a flag that is none", "0802000000000000"),
+        ("ranges out of order", "0800000002000000 0500000001000000 0100000001000000"),
+        ("ranges that touch", "0800000002000000 0100000001000000 0200000001000000"),
+        ("an empty range", "0800000001000000 0100000000000000"),
+        ("a range from 0", "0800000001000000 0000000001000000"),
+        ("a range that ends beyond the last number", "0800000001000000 ffffffff02000000"),
+        ("a type beyond the last number", "1c01000000000000 0000000000000000 ffffffff00000000"),
+        ("return with a tag but no value", "2000030000000000"),
+    ];
+    let mut fresh = Vec::new();
+    for (what, bytes) in cases {
+        match decode(&unhex(bytes), FRAME_BYTES_MAX) {
+            Err(e) => {
+                fresh.push(json!({"what": what, "hex": bytes, "error": e.number.name(), "offset": e.offset}))
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+    check_file("malformed.json", &fresh);
+}
