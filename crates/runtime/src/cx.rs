@@ -268,6 +268,16 @@ impl Cx {
         self.poll.epoch.fetch_add(1, Ordering::Release);
     }
 
+    /// Bytes that were taken for the batch under way.
+    pub fn batch_heap_bytes(&self) -> usize {
+        self.heap.used_bytes() - self.batch_heap_start
+    }
+
+    /// Counts what an earlier run took for the same batch: a batch may come in pieces. Called after [`Cx::begin`].
+    pub fn charge_batch(&mut self, bytes: usize) {
+        self.batch_heap_start = self.batch_heap_start.saturating_sub(bytes);
+    }
+
     /// Ends a run.
     pub fn leave(&mut self) {
         self.poll.epoch.fetch_add(1, Ordering::Release);

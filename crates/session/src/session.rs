@@ -68,6 +68,8 @@ pub(crate) struct Batch {
     /// Set when the rest of the batch is not run.
     pub dead: bool,
     pub fuel: i64,
+    /// Bytes of the heap that were taken for it before what runs now.
+    pub heap_bytes: usize,
 }
 
 /// One client's connection.
@@ -118,6 +120,7 @@ impl Session {
     /// same place, with what follows them. Does not read after the end of the session.
     pub fn handle(&mut self, cx: &mut Cx, bytes: &[u8]) -> usize {
         cx.begin();
+        cx.charge_batch(self.batch.heap_bytes);
         cx.fuel = self.batch.fuel;
         let mut at = 0;
         while !self.ended {
@@ -150,6 +153,7 @@ impl Session {
             }
         }
         self.batch.fuel = cx.fuel;
+        self.batch.heap_bytes = cx.batch_heap_bytes();
         cx.leave();
         at
     }

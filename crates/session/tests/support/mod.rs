@@ -31,6 +31,7 @@ use bifrost_wire::{
     TypeNumber, VERSION, Value, decode_reply, encode, op,
 };
 
+pub mod bodies;
 pub mod random;
 
 /// The program that most tests use.

@@ -1,0 +1,125 @@
+//! Batches made at random, for a few seconds (`BIFROST_FUZZ_SECONDS`), from a seed that is printed
+//! (`BIFROST_FUZZ_SEED`). The bodies are those of the targets in `fuzz/`.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use bifrost_wire::{Arg, Value, encode};
+use support::bodies::{batch_check, wire_decode};
+use support::random::Random;
+
+fn seconds() -> Duration {
+    let set = std::env::var("BIFROST_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());
+    Duration::from_secs(set.unwrap_or(3))
+}
+
+fn seed() -> u64 {
+    let set = std::env::var("BIFROST_FUZZ_SEED").ok().and_then(|s| s.parse().ok());
+    set.unwrap_or_else(|| {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        since.map_or(1, |t| t.as_millis() as u64)
+    })
+}
+
+/// Runs `body` with one seed after the other until the time is over; says which seed failed.
+fn repeat(name: &str, body: impl Fn(u64) + std::panic::RefUnwindSafe) {
+    let (start, first) = (Instant::now(), seed());
+    let mut runs = 0;
+    while start.elapsed() < seconds() || runs == 0 {
+        let seed = first.wrapping_add(runs);
+        if std::panic::catch_unwind(|| body(seed)).is_err() {
+            panic!("{name} failed: repeat it with BIFROST_FUZZ_SEED={seed}");
+        }
+        runs += 1;
+    }
+    println!("{name}: {runs} runs from seed {first}");
+}
+
+fn bytes(random: &mut Random, most: usize) -> Vec<u8> {
+    (0..1 + random.below(most)).map(|_| random.next() as u8).collect()
+}
+
+#[test]
+fn batches_at_random() {
+    repeat("batches_at_random", |seed| {
+        let mut random = Random::new(seed);
+        let data = bytes(&mut random, 600);
+        let said: Vec<_> = support::modes().into_iter().filter_map(|mode| batch_check(&data, mode)).collect();
+        // The compiler says what its oracle says.
+        assert!(said.windows(2).all(|w| w[0] == w[1]), "the modes differ");
+    });
+}
+
+/// Valid commands, then a few bytes changed.
+fn mutated(random: &mut Random) -> Vec<u8> {
+    let mut out = Vec::new();
+    for _ in 0..1 + random.below(6) {
+        let number = |r: &mut Random| bifrost_wire::Ref(r.below(7) as i64 - 3);
+        match random.below(9) {
+            0 => encode::lookup(&mut out, "db", Some(bifrost_wire::TypeNumber(random.below(30) as u32))),
+            1 => encode::constant(&mut out, &Value::Real(f64::NAN)),
+            2 => encode::flush(&mut out, [1, 2, 5, 9], random.chance(2)),
+            3 => encode::when(&mut out, "zero", [bifrost_wire::TypeNumber(1)].into_iter()),
+            4 => encode::return_(&mut out, Some(&Arg::Value(Value::Str("x")))),
+            5 => encode::history(&mut out, random.chance(2)),
+            6 => {
+                let mut f = encode::Flushed::begin(&mut out);
+                f.outcome(&bifrost_wire::Outcome::Value(Value::Str("abc")));
+                f.signal(3, &[1, 2], "zero", &[bifrost_wire::Outcome::Value(Value::Int(3))]);
+                f.finish(encode::Counters { calls: 1, fuel: 2 }, 3);
+            }
+            _ => {
+                let args: Vec<Arg<'_>> = (0..random.below(8))
+                    .map(|i| if i % 2 == 0 { Arg::Ref(number(random)) } else { Arg::Value(Value::Str("häl")) })
+                    .collect();
+                let receiver = number(random);
+                encode::call(&mut out, bifrost_wire::MethodNumber(random.below(50) as u32), receiver, &args);
+            }
+        }
+    }
+    for _ in 0..random.below(4) {
+        let at = random.below(out.len());
+        out[at] = [0, 1, 0xff, out[at] ^ 1 << random.below(8), random.next() as u8][random.below(5)];
+    }
+    out.truncate(out.len() - if random.chance(4) { random.below(out.len()) } else { 0 });
+    out
+}
+
+#[test]
+fn bytes_at_random() {
+    repeat("bytes_at_random", |seed| {
+        let mut random = Random::new(seed);
+        for _ in 0..100 {
+            wire_decode(&mutated(&mut random));
+        }
+        wire_decode(&bytes(&mut random, 200));
+    });
+}
+
+/// Bytes that are partly commands, into a session: whatever they are, nothing breaks.
+#[test]
+fn sessions_survive_mutated_bytes() {
+    repeat("sessions_survive_mutated_bytes", |seed| {
+        let mut random = Random::new(seed);
+        support::each_mode(|world| {
+            let mut random = random.clone();
+            for _ in 0..20 {
+                let mut client = world.client();
+                let bytes = mutated(&mut random);
+                client.session.handle(&mut world.cx, &bytes);
+                let output = client.session.output().to_vec();
+                let mut rest = output.as_slice();
+                while !rest.is_empty() {
+                    match bifrost_wire::decode_reply(rest, usize::MAX) {
+                        Ok(bifrost_wire::DecodedReply::Reply(_, used)) => rest = &rest[used..],
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+            let mut client = world.client();
+            assert_eq!(client.play(world, "t = lookup tally Tally\n x = Tally.reset t\n v = Tally.bump t\n flush v"), "v = 1\n");
+        });
+        random.next();
+    });
+}
