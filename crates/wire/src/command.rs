@@ -170,11 +170,13 @@ pub fn decode(bytes: &[u8], bytes_max: usize) -> Result<Decoded<'_>, DecodeError
 }
 
 /// The second half of a first word.
+#[inline]
 fn number(word: u64) -> u32 {
     (word >> 32) as u32
 }
 
 /// The third and fourth byte of a first word.
+#[inline]
 fn flags(word: u64) -> u32 {
     (word >> 8) as u32 & 0xff_ffff
 }
@@ -347,6 +349,7 @@ pub struct Ranges<'a>(&'a [u8]);
 
 impl<'a> Ranges<'a> {
     /// The ranges in order: each the position of its first future and how many there are.
+    #[inline]
     pub fn ranges(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + use<'a> {
         self.0.chunks_exact(8).map(|w| {
             let word = word_at(w, 0);
@@ -363,11 +366,13 @@ impl<'a> Ranges<'a> {
     }
 
     /// How many futures the ranges name.
+    #[inline]
     pub fn count(&self) -> u64 {
         self.ranges().map(|(_, count)| u64::from(count)).sum()
     }
 
     /// The greatest position, 0 if there is none.
+    #[inline]
     pub fn last(&self) -> u32 {
         self.ranges().last().map_or(0, |(first, count)| first + (count - 1))
     }

@@ -18,32 +18,38 @@ impl Ref {
     pub const NONE: Ref = Ref(0);
 
     /// The handle of a slot.
+    #[inline]
     pub const fn handle(slot: u32, generation: u32) -> Ref {
         // The generation keeps 31 bits, so that the handle stays positive.
         Ref((((generation & 0x7fff_ffff) as i64) << 32) | slot as i64)
     }
 
     /// The future at a position; positions count from 1.
+    #[inline]
     pub const fn future(position: u32) -> Ref {
         Ref(-(position as i64))
     }
 
     /// Whether this is a handle.
+    #[inline]
     pub const fn is_handle(self) -> bool {
         self.0 > 0
     }
 
     /// The slot of a handle: its low 32 bits.
+    #[inline]
     pub const fn slot(self) -> u32 {
         self.0 as u32
     }
 
     /// The generation of a handle: the bits above its slot.
+    #[inline]
     pub const fn generation(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
     /// The position of a future, from 1; none for handles, for zero, and for numbers below any batch's.
+    #[inline]
     pub const fn position(self) -> Option<u32> {
         if self.0 < 0 && self.0 >= -(u32::MAX as i64) { Some((-self.0) as u32) } else { None }
     }
@@ -59,6 +65,7 @@ macro_rules! numbers {
 
         impl $name {
             /// The number as an index.
+            #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -83,6 +90,7 @@ impl TypeNumber {
     pub const NONE: TypeNumber = TypeNumber(u32::MAX);
 
     /// The type, unless this is [`TypeNumber::NONE`].
+    #[inline]
     pub const fn known(self) -> Option<TypeNumber> {
         if self.0 == u32::MAX { None } else { Some(self) }
     }

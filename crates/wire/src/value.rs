@@ -54,6 +54,7 @@ pub mod tag {
 
 impl<'a> Value<'a> {
     /// Its tag.
+    #[inline]
     pub fn tag(&self) -> u8 {
         match self {
             Value::Nil => tag::NIL,
@@ -79,6 +80,7 @@ impl<'a> Value<'a> {
     }
 
     /// The value of a tag and a word. The caller has checked both; anything else reads as nil.
+    #[inline]
     fn from_word(tag: u8, word: u64) -> Value<'a> {
         match tag {
             tag::BOOL => Value::Bool(word != 0),
@@ -90,6 +92,7 @@ impl<'a> Value<'a> {
     }
 
     /// Reads the word, or the string, that a tag announces.
+    #[inline]
     pub(crate) fn read(reader: &mut Reader<'a>, tag: u8) -> Read<Value<'a>> {
         if tag == tag::STRING {
             return reader.string().map(Value::Str);
@@ -109,6 +112,7 @@ impl<'a> Value<'a> {
 
 impl<'a> Arg<'a> {
     /// Its tag.
+    #[inline]
     pub fn tag(&self) -> u8 {
         match self {
             Arg::Ref(_) => tag::REF,
@@ -149,6 +153,7 @@ pub struct Args<'a> {
 }
 
 /// How many words of tags follow the receiver.
+#[inline]
 pub(crate) const fn tag_words(count: usize) -> usize {
     if count <= 4 { 0 } else { (count - 4).div_ceil(16) }
 }
@@ -158,21 +163,25 @@ impl<'a> Args<'a> {
     pub const NONE: Args<'static> = Args { count: 0, tags: 0, bytes: &[] };
 
     /// How many there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.count as usize
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// The arguments in order.
+    #[inline]
     pub fn iter(&self) -> ArgsIter<'a> {
         ArgsIter { args: *self, index: 0, at: tag_words(self.count as usize) * 8 }
     }
 
     /// The tag of an argument, without reading it; arguments count from 0.
+    #[inline]
     pub fn tag(&self, index: usize) -> u8 {
         if index < 4 {
             return (self.tags >> (4 * index)) as u8 & 15;
@@ -236,6 +245,7 @@ impl<'a> IntoIterator for Args<'a> {
     type Item = Arg<'a>;
     type IntoIter = ArgsIter<'a>;
 
+    #[inline]
     fn into_iter(self) -> ArgsIter<'a> {
         self.iter()
     }
@@ -273,6 +283,7 @@ impl<'a> Iterator for ArgsIter<'a> {
         })
     }
 
+    #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = self.args.count as usize - self.index;
         (left, Some(left))

@@ -20,6 +20,7 @@ pub(crate) struct Reader<'a> {
 }
 
 /// A length rounded up to whole words; the caller has checked that it is far from overflow.
+#[inline]
 pub(crate) const fn padded(length: usize) -> usize {
     (length + 7) & !7
 }
@@ -33,15 +34,18 @@ pub(crate) fn word_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 impl<'a> Reader<'a> {
+    #[inline]
     pub(crate) fn new(bytes: &'a [u8], bytes_max: usize) -> Self {
         Reader { bytes, at: 0, bytes_max }
     }
 
+    #[inline]
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
     /// What was read since a place.
+    #[inline]
     pub(crate) fn since(&self, start: usize) -> &'a [u8] {
         self.bytes.get(start..self.at).unwrap_or(&[])
     }
@@ -50,6 +54,7 @@ impl<'a> Reader<'a> {
         Err(Stop::Bad(DecodeError { number, offset: self.at.saturating_sub(8), what }))
     }
 
+    #[inline]
     pub(crate) fn check(&self, holds: bool, what: &'static str) -> Read<()> {
         if holds { Ok(()) } else { self.bad(ErrorNumber::BadWord, what) }
     }
@@ -66,6 +71,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `length` bytes; refuses a length beyond the frame before it asks for the bytes.
+    #[inline]
     pub(crate) fn take(&mut self, length: u64) -> Read<&'a [u8]> {
         let left = self.bytes_max.saturating_sub(self.at) as u64;
         if length > left {
@@ -82,6 +88,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A list of `count` words.
+    #[inline]
     pub(crate) fn words(&mut self, count: u64) -> Read<&'a [u8]> {
         self.take(count.saturating_mul(8))
     }
