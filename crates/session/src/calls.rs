@@ -214,7 +214,7 @@ impl Session {
             }
             BatchEnd::Killed(_) => Future::Failed(self.killed(cx, call, SmallVec::new())),
         };
-        self.make(cx, [future]);
+        self.make_one(cx, future);
     }
 
     /// Takes a unit of fuel for a call; false, and the batch is over, when there is none.
@@ -238,10 +238,10 @@ impl Session {
             if session.tables.is_basic(ty) { Future::Basic(word, ty) } else { Future::Object(word, ty) }
         };
         match *row.results {
-            [] => self.make(cx, [Future::Nothing]),
+            [] => self.make_one(cx, Future::Nothing),
             [ty] => {
                 let made = future(self, ret.value, ty);
-                self.make(cx, [made]);
+                self.make_one(cx, made);
             }
             [ref all @ ..] => {
                 let made: Vec<Future> = all

@@ -128,6 +128,7 @@ impl Tables {
     }
 
     /// The engine that runs the program.
+    #[inline]
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
@@ -157,6 +158,7 @@ impl Tables {
     }
 
     /// The number of a type; `any` for types that clients cannot see.
+    #[inline]
     pub(crate) fn type_number(&self, ty: TypeId) -> TypeNumber {
         match self.type_numbers[ty.index()].known() {
             Some(number) => number,

@@ -110,8 +110,9 @@ impl<'a> Checker<'a> {
             self.error(Kind::TooManyYields { values: yields });
         }
         let words = 1 + signature.params.len() + usize::from(signature.is_iterator());
-        // The parameters of a batch are what it found in its session's tables; nobody calls it.
-        if func.kind != FuncKind::Batch && words > WORDS_MAX {
+        // The parameters of batches and their procedures are what they use from outside, constants included, and
+        // only the interpreter enters them, which takes any number.
+        if !matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) && words > WORDS_MAX {
             self.error(Kind::TooManyWords { words });
         }
         if matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) && signature.is_iterator() {

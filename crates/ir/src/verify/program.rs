@@ -1,10 +1,13 @@
 //! Types, classes and routines of a program. Rules 1 and 14.
 
+use std::collections::HashMap;
+
 use super::func::{heading_types, type_in_range};
 use super::{ProgramError, VerifyError, VerifyErrorKind as Kind};
+use crate::dispatch::Dispatch;
 use crate::program::{Body, ClassId, Program};
 use crate::stmt::{Func, FuncId, FuncKind, Site};
-use crate::types::{Signature, TypeId, TypeKind, Types};
+use crate::types::{MethodRef, Signature, TypeId, TypeKind, Types};
 
 /// Whether objects of static type `ty` have the instance variables of `class`: `ty` is its own type or that
 /// of a subclass.
@@ -39,6 +42,9 @@ pub(super) fn verify(program: &Program) -> Result<(), Vec<ProgramError>> {
         verify_methods(program, &mut errors);
         verify_classes(program, &mut errors);
         verify_routines(program, &mut errors);
+    }
+    if errors.0.is_empty() {
+        verify_slots(program, &mut errors);
     }
     if errors.0.is_empty() {
         for (id, func) in program.funcs.iter() {
@@ -161,6 +167,22 @@ fn verify_classes(program: &Program, errors: &mut Errors) {
             };
             let label = format!("{name}.{}", method.name);
             verify_body(program, &label, &method.signature, *body, fits, errors);
+        }
+    }
+}
+
+/// Two methods in one slot would be entered with each other's arguments.
+fn verify_slots(program: &Program, errors: &mut Errors) {
+    let dispatch = Dispatch::new(program);
+    for class in program.classes.values() {
+        let methods = &program.types.def(class.ty).methods;
+        let mut by_slot: HashMap<u32, &str> = HashMap::new();
+        for (method, m) in methods.iter() {
+            let slot = dispatch.slot(MethodRef { ty: class.ty, method });
+            if let Some(first) = by_slot.insert(slot, &m.name) {
+                let (first, second) = (first.to_owned(), m.name.clone());
+                errors.push(&class.name, Kind::SameSlot { class: class.name.clone(), first, second });
+            }
         }
     }
 }

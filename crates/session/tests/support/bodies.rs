@@ -97,7 +97,7 @@ fn world(mode: Mode) -> Option<World> {
     let limits = bifrost_runtime::cx::Limits {
         heap_bytes: 32 << 20,
         batch_heap_bytes: 1 << 20,
-        stack_bytes: super::STACK_BYTES,
+        stack_bytes: STACK_BYTES,
         ..Default::default()
     };
     super::tables(mode).map(|tables| World::of(tables, limits))
@@ -108,7 +108,20 @@ const TOO_LONG: &[&str] = &["forever", "eat", "swallow", "deep", "text_of", "sho
 
 /// Plays batches made of `data` in a session. Whatever they are: the session answers each flush well, keeps the
 /// client's numbering, works afterwards, and does not care how the bytes were cut. Gives what the session said.
+///
+/// Runs on a stack of its own, so that the limits of recursion are reached in the same way everywhere.
 pub fn batch_check(data: &[u8], mode: Mode) -> Option<Vec<u8>> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(2 * STACK_BYTES);
+        let thread = thread.spawn_scoped(scope, || batch_check_here(data, mode)).expect("a thread");
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// Enough for all the batched procedures that may call each other, in debug builds too.
+const STACK_BYTES: usize = 32 << 20;
+
+fn batch_check_here(data: &[u8], mode: Mode) -> Option<Vec<u8>> {
     let mut whole = world(mode)?;
     let mut choices = Choices::new(data);
     let mut client = whole.client_with(limits());

@@ -109,7 +109,7 @@ impl World {
             Welcome { server: "test".to_owned(), token: token.map(str::to_owned), session: self.sessions };
         Client {
             session: Session::new(self.tables, limits, welcome),
-            numbering: self.tables.numbering().clone(),
+            numbering: self.tables.numbering(),
             names: HashMap::new(),
             next: 1,
             split: None,
@@ -149,10 +149,20 @@ pub fn assert_text(found: &str, expected: &str, what: &str) {
     assert!(f == e, "({what})\nfound:\n{}\n\nexpected:\n{}\n", f.join("\n"), e.join("\n"));
 }
 
+/// Replies as text, a line for each.
+pub fn replies(mut output: &[u8]) -> String {
+    let mut text = String::new();
+    while let Ok(DecodedReply::Reply(reply, used)) = decode_reply(output, usize::MAX) {
+        let _ = writeln!(text, "{reply:?}");
+        output = &output[used..];
+    }
+    text
+}
+
 /// A client: it records commands as a veneer does, and plays them into its session.
 pub struct Client {
     pub session: Session,
-    pub numbering: Numbering,
+    pub numbering: &'static Numbering,
     pub names: HashMap<String, Ref>,
     /// The next future's position.
     pub next: u32,
@@ -227,7 +237,7 @@ impl Client {
     }
 
     fn tell_one(&mut self, reply: &Reply<'_>, told: &mut String) {
-        let interface = self.numbering.interface().clone();
+        let interface = self.numbering.interface();
         match reply {
             Reply::Welcome(w) => {
                 let _ = writeln!(told, "welcome {}", w.session);
@@ -244,7 +254,7 @@ impl Client {
             Reply::Exceptions(list) => {
                 for (batch, e) in list.iter() {
                     let rounds: Vec<u32> = e.iterations().collect();
-                    let _ = writeln!(told, "history {batch}, {}", exception(&interface, e.call, &rounds, &e.kind));
+                    let _ = writeln!(told, "history {batch}, {}", exception(interface, e.call, &rounds, &e.kind));
                 }
                 if list.omitted > 0 {
                     let _ = writeln!(told, "omitted {}", list.omitted);
@@ -267,13 +277,13 @@ impl Client {
                     }
                     let text = match outcome {
                         Outcome::Exception(i) => format!("exception of -{}", exceptions[i as usize].call),
-                        other => show(&interface, &other),
+                        other => show(interface, &other),
                     };
                     let _ = writeln!(told, "{name} = {text}");
                 }
                 for e in &exceptions {
                     let rounds: Vec<u32> = e.iterations().collect();
-                    let _ = writeln!(told, "{}", exception(&interface, e.call, &rounds, &e.kind));
+                    let _ = writeln!(told, "{}", exception(interface, e.call, &rounds, &e.kind));
                 }
                 if f.omitted > 0 {
                     let _ = writeln!(told, "omitted {}", f.omitted);
@@ -416,7 +426,7 @@ impl Client {
 
     #[track_caller]
     fn call(&mut self, first: &str, rest: &[&str]) -> u32 {
-        let numbering = self.numbering.clone();
+        let numbering = self.numbering;
         let count = |h: &Heading| (h.yields.as_ref().unwrap_or(&h.results).len() as u32).max(1);
         if let Some(name) = first.strip_suffix("()") {
             let number = match name.strip_prefix('#') {

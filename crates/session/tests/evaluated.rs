@@ -1,0 +1,448 @@
+//! The same program three ways: as one control structure, as a batched procedure, and call by call with the control
+//! flow in the client. The results are the same.
+
+mod support;
+
+use support::random::Random;
+use support::{Client, World};
+
+/// Operands: a variable by number, or a constant.
+#[derive(Clone, Debug)]
+enum Value {
+    Var(usize),
+    Const(i64),
+}
+
+/// A statement of the language that both sides can run. Variables hold ints; cells keep ints across loops.
+#[derive(Clone, Debug)]
+enum Step {
+    /// `v = a.op(b)`
+    Op(usize, &'static str, Value, Value),
+    /// `v = tally.add(a)`
+    Add(usize, Value),
+    Bump(usize),
+    Put(usize, Value),
+    Get(usize, usize),
+    If(&'static str, Value, Value, Vec<Step>, Vec<Step>),
+    /// Over `1.to(n)`.
+    To(usize, Value, Vec<Step>),
+    /// Over `count_down(n)`.
+    Down(usize, Value, Vec<Step>),
+    /// While a cell is below a bound; the cell is raised first thing in the body.
+    While(usize, i64, Vec<Step>),
+    Except(Vec<Step>, Vec<(Handler, Vec<Step>)>),
+    Break,
+    Continue,
+}
+
+#[derive(Clone, Debug)]
+enum Handler {
+    Zero,
+    /// Takes the value into a variable.
+    Negative(usize),
+    Others,
+}
+
+/// How a block ended, when it is evaluated.
+#[derive(Clone, PartialEq, Debug)]
+enum Flow {
+    Next,
+    Break,
+    Continue,
+    Raised(String),
+}
+
+const CELLS: usize = 3;
+
+struct Maker {
+    random: Random,
+    next: usize,
+    /// Steps left to make.
+    budget: usize,
+}
+
+impl Maker {
+    fn value(&mut self, visible: &[usize]) -> Value {
+        if !visible.is_empty() && !self.random.chance(3) {
+            return Value::Var(visible[self.random.below(visible.len())]);
+        }
+        Value::Const(self.random.below(8) as i64 - 2)
+    }
+
+    fn var(&mut self) -> usize {
+        self.next += 1;
+        self.next - 1
+    }
+
+    fn block(&mut self, visible: &[usize], depth: usize, in_loop: bool) -> Vec<Step> {
+        let mut visible = visible.to_vec();
+        let mut steps = Vec::new();
+        for _ in 0..1 + self.random.below(5) {
+            if self.budget == 0 {
+                break;
+            }
+            self.budget -= 1;
+            let step = self.step(&mut visible, depth, in_loop);
+            let over = matches!(step, Step::Break | Step::Continue);
+            steps.push(step);
+            if over {
+                break;
+            }
+        }
+        steps
+    }
+
+    fn step(&mut self, visible: &mut Vec<usize>, depth: usize, in_loop: bool) -> Step {
+        let simple = depth >= 4;
+        match self.random.below(if simple { 9 } else { 16 }) {
+            0..=2 => {
+                let op = *self.random.pick(&[&"add", &"sub", &"mul", &"div", &"mod"]);
+                let (a, b) = (self.value(visible), self.value(visible));
+                let v = self.var();
+                visible.push(v);
+                Step::Op(v, op, a, b)
+            }
+            3 => {
+                let a = self.value(visible);
+                let v = self.var();
+                visible.push(v);
+                Step::Add(v, a)
+            }
+            4 => {
+                let v = self.var();
+                visible.push(v);
+                Step::Bump(v)
+            }
+            5 | 6 => {
+                let value = self.value(visible);
+                Step::Put(self.random.below(CELLS), value)
+            }
+            7 => {
+                let cell = self.random.below(CELLS);
+                let v = self.var();
+                visible.push(v);
+                Step::Get(v, cell)
+            }
+            8 if in_loop => [Step::Break, Step::Continue][self.random.below(2)].clone(),
+            9 | 10 => {
+                let op = *self.random.pick(&[&"lt", &"ge", &"equal"]);
+                let (a, b) = (self.value(visible), self.value(visible));
+                let then = self.block(visible, depth + 1, in_loop);
+                let otherwise = if self.random.chance(2) { self.block(visible, depth + 1, in_loop) } else { vec![] };
+                Step::If(op, a, b, then, otherwise)
+            }
+            11 | 12 => {
+                let n = Value::Const(self.random.below(5) as i64 - 1);
+                let v = self.var();
+                let mut inside = visible.clone();
+                inside.push(v);
+                let body = self.block(&inside, depth + 1, true);
+                if self.random.chance(2) { Step::To(v, n, body) } else { Step::Down(v, n, body) }
+            }
+            13 => {
+                let cell = self.random.below(CELLS);
+                let body = self.block(visible, depth + 1, true);
+                Step::While(cell, self.random.below(6) as i64, body)
+            }
+            14 | 15 => {
+                let body = self.block(visible, depth + 1, in_loop);
+                let mut arms = Vec::new();
+                if self.random.chance(2) {
+                    arms.push((Handler::Zero, self.block(visible, depth + 1, in_loop)));
+                }
+                if self.random.chance(2) {
+                    let v = self.var();
+                    let mut inside = visible.clone();
+                    inside.push(v);
+                    arms.push((Handler::Negative(v), self.block(&inside, depth + 1, in_loop)));
+                }
+                if self.random.chance(2) {
+                    arms.push((Handler::Others, self.block(visible, depth + 1, in_loop)));
+                }
+                Step::Except(body, arms)
+            }
+            _ => {
+                let v = self.var();
+                visible.push(v);
+                Step::Bump(v)
+            }
+        }
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Var(v) => format!("v{v}"),
+        Value::Const(c) => c.to_string(),
+    }
+}
+
+/// The script of a block as part of a structure.
+fn script(steps: &[Step], out: &mut String) {
+    use std::fmt::Write;
+    for step in steps {
+        let _ = match step {
+            Step::Op(v, op, a, b) => writeln!(out, "v{v} = int.{op} {} {}", text(a), text(b)),
+            Step::Add(v, a) => writeln!(out, "v{v} = Tally.add t {}", text(a)),
+            Step::Bump(v) => writeln!(out, "v{v} = Tally.bump t"),
+            Step::Put(c, a) => writeln!(out, "x = cell[int].put c{c} {}", text(a)),
+            Step::Get(v, c) => writeln!(out, "v{v} = cell[int].get c{c}"),
+            Step::If(op, a, b, then, otherwise) => {
+                let _ = writeln!(out, "if\nk = int.{op} {} {}\nthen k", text(a), text(b));
+                script(then, out);
+                if !otherwise.is_empty() {
+                    out.push_str("else\n");
+                    script(otherwise, out);
+                }
+                writeln!(out, "end_if")
+            }
+            Step::To(v, n, body) => {
+                let _ = writeln!(out, "foreach\nv{v} = int.to one {}", text(n));
+                script(body, out);
+                writeln!(out, "end_foreach")
+            }
+            Step::Down(v, n, body) => {
+                let _ = writeln!(out, "foreach\nv{v} = count_down() {}", text(n));
+                script(body, out);
+                writeln!(out, "end_foreach")
+            }
+            Step::While(c, most, body) => {
+                let _ = writeln!(
+                    out,
+                    "while\nw = cell[int].get c{c}\nk = int.lt w {most}\ndo k\nm = int.max w -100\nm2 = int.add m 1\nx = cell[int].put c{c} m2"
+                );
+                script(body, out);
+                writeln!(out, "end_while")
+            }
+            Step::Except(body, arms) => {
+                out.push_str("except\n");
+                script(body, out);
+                for (handler, arm) in arms {
+                    let _ = match handler {
+                        Handler::Zero => writeln!(out, "when zero"),
+                        Handler::Negative(v) => writeln!(out, "v{v} = when negative int"),
+                        Handler::Others => writeln!(out, "others"),
+                    };
+                    script(arm, out);
+                }
+                writeln!(out, "end_except")
+            }
+            Step::Break => writeln!(out, "break"),
+            Step::Continue => writeln!(out, "continue"),
+        };
+    }
+}
+
+/// Runs the program one call at a time.
+struct Evaluator<'w> {
+    world: &'w mut World,
+    client: Client,
+    vars: std::collections::HashMap<usize, i64>,
+    /// Calls left; a program that runs longer is not compared.
+    steps: usize,
+}
+
+impl Evaluator<'_> {
+    fn value(&self, value: &Value) -> i64 {
+        match value {
+            Value::Var(v) => self.vars[v],
+            Value::Const(c) => *c,
+        }
+    }
+
+    /// One call in a batch of its own.
+    fn call(&mut self, line: &str) -> Result<String, Flow> {
+        self.steps = self.steps.saturating_sub(1);
+        if self.steps == 0 {
+            return Err(Flow::Raised("too long".to_owned()));
+        }
+        let told = self.client.play(self.world, &format!("r = {line}\nflush r\n"));
+        match told.lines().next() {
+            Some(first) if !first.contains("exception of") => Ok(first["r = ".len()..].to_owned()),
+            _ => {
+                let what = told.lines().nth(1).and_then(|l| l.split_once(": ")).expect("an exception").1;
+                Err(Flow::Raised(what.to_owned()))
+            }
+        }
+    }
+
+    fn int(&mut self, line: &str) -> Result<i64, Flow> {
+        self.call(line).map(|t| t.parse().expect("an int"))
+    }
+
+    fn block(&mut self, steps: &[Step]) -> Flow {
+        for step in steps {
+            match self.step(step) {
+                Ok(Flow::Next) => {}
+                Ok(flow) | Err(flow) => return flow,
+            }
+        }
+        Flow::Next
+    }
+
+    fn each(&mut self, v: usize, values: impl Iterator<Item = i64>, body: &[Step]) -> Flow {
+        for value in values {
+            self.vars.insert(v, value);
+            match self.block(body) {
+                Flow::Next | Flow::Continue => {}
+                Flow::Break => return Flow::Next,
+                raised => return raised,
+            }
+        }
+        Flow::Next
+    }
+
+    fn step(&mut self, step: &Step) -> Result<Flow, Flow> {
+        match step {
+            Step::Op(v, op, a, b) => {
+                let line = format!("int.{op} {} {}", self.value(a), self.value(b));
+                let value = self.int(&line)?;
+                self.vars.insert(*v, value);
+            }
+            Step::Add(v, a) => {
+                let line = format!("Tally.add t {}", self.value(a));
+                let value = self.int(&line)?;
+                self.vars.insert(*v, value);
+            }
+            Step::Bump(v) => {
+                let value = self.int("Tally.bump t")?;
+                self.vars.insert(*v, value);
+            }
+            Step::Put(c, a) => {
+                let line = format!("cell[int].put c{c} {}", self.value(a));
+                self.call(&line)?;
+            }
+            Step::Get(v, c) => {
+                let value = self.int(&format!("cell[int].get c{c}"))?;
+                self.vars.insert(*v, value);
+            }
+            Step::If(op, a, b, then, otherwise) => {
+                let line = format!("int.{op} {} {}", self.value(a), self.value(b));
+                let block = if self.call(&line)? == "true" { then } else { otherwise };
+                return Ok(self.block(block));
+            }
+            Step::To(v, n, body) => {
+                let n = self.value(n);
+                return Ok(self.each(*v, 1..=n, body));
+            }
+            Step::Down(v, n, body) => {
+                let n = self.value(n);
+                if n < 0 {
+                    return Err(Flow::Raised(format!("negative({n})")));
+                }
+                return Ok(self.each(*v, (1..=n).rev(), body));
+            }
+            Step::While(c, most, body) => loop {
+                let w = self.int(&format!("cell[int].get c{c}"))?;
+                if w >= *most {
+                    break;
+                }
+                self.call(&format!("cell[int].put c{c} {}", w.max(-100) + 1))?;
+                match self.block(body) {
+                    Flow::Next | Flow::Continue => {}
+                    Flow::Break => break,
+                    raised => return Ok(raised),
+                }
+            },
+            Step::Except(body, arms) => {
+                let what = match self.block(body) {
+                    Flow::Raised(what) if what != "too long" => what,
+                    flow => return Ok(flow),
+                };
+                let name = what.split('(').next().unwrap_or("");
+                for (handler, arm) in arms {
+                    match handler {
+                        Handler::Zero if name == "zero" => {}
+                        Handler::Negative(v) if name == "negative" => {
+                            let value = what["negative(".len()..what.len() - 1].parse().expect("an int");
+                            self.vars.insert(*v, value);
+                        }
+                        Handler::Others => {}
+                        _ => continue,
+                    }
+                    return Ok(self.block(arm));
+                }
+                return Ok(Flow::Raised(what));
+            }
+            Step::Break => return Ok(Flow::Break),
+            Step::Continue => return Ok(Flow::Continue),
+        }
+        Ok(Flow::Next)
+    }
+}
+
+/// What is left of a run: the cells, the tally, and how it ended.
+fn state(world: &mut World, client: &mut Client) -> String {
+    let mut text = String::from("v = Tally.value t\n");
+    (0..CELLS).for_each(|c| text += &format!("s{c} = cell[int].get c{c}\n"));
+    text += "flush v s0 s1 s2\n";
+    client.play(world, &text)
+}
+
+fn begin(world: &mut World, client: &mut Client) {
+    let mut text = String::from("t = lookup tally Tally\nx = Tally.reset t\n");
+    (0..CELLS).for_each(|c| text += &format!("c{c} = cell int\nx = cell[int].put c{c} {c}\n"));
+    text += "flush t c0 c1 c2\n";
+    client.play(world, &text);
+}
+
+/// How a batch ended, from its reply: `done` or the exception.
+fn ending(told: &str) -> String {
+    let exception = told.lines().find(|l| l.starts_with('-')).and_then(|l| l.split_once(": "));
+    exception.map_or("done", |(_, what)| what).to_owned()
+}
+
+fn compare(seed: u64) -> bool {
+    let mut maker = Maker { random: Random::new(seed), next: 0, budget: 40 };
+    let program = maker.block(&[], 0, false);
+    let mut body = String::new();
+    script(&program, &mut body);
+    let structure = format!("one = const 1\ny = const true\nif\nthen y\n{body}end_if\nflush\n");
+    let procedure = format!("one = const 1\nprocedure p\n{body}end_procedure\nr = proc 0\nflush\n");
+    let mut results: Vec<(String, String)> = Vec::new();
+    for mode in support::modes() {
+        for text in [&structure, &procedure] {
+            let Some(mut world) = World::new(mode) else { continue };
+            // Ten times what the evaluator may take: one that runs longer is not compared.
+            let mut limits = bifrost_session::Limits::default();
+            limits.set(bifrost_wire::Limit::Fuel, 20_000);
+            let mut client = world.client_with(limits);
+            begin(&mut world, &mut client);
+            let told = client.play(&mut world, text);
+            results.push((ending(&told), state(&mut world, &mut client)));
+        }
+    }
+    let mut world = World::new(bifrost_engine::Mode::Interpreted).expect("the interpreter is always there");
+    let mut client = world.client();
+    begin(&mut world, &mut client);
+    let mut evaluator =
+        Evaluator { world: &mut world, client, vars: std::collections::HashMap::new(), steps: 2000 };
+    let flow = evaluator.block(&program);
+    let ending = match flow {
+        Flow::Raised(what) if what == "too long" => return false,
+        Flow::Raised(what) => what,
+        _ => "done".to_owned(),
+    };
+    let mut client = evaluator.client;
+    results.push((ending, state(&mut world, &mut client)));
+    let evaluated = results.last().expect("there are some");
+    for result in &results {
+        assert_eq!(result, evaluated, "\nseed {seed}\n{structure}");
+    }
+    true
+}
+
+#[test]
+fn structures_do_what_single_calls_do() {
+    let set = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    let start = std::time::Instant::now();
+    let first = set("BIFROST_FUZZ_SEED").unwrap_or(1);
+    let seconds = std::time::Duration::from_secs(set("BIFROST_FUZZ_SECONDS").unwrap_or(3));
+    let (mut runs, mut compared) = (0, 0);
+    while start.elapsed() < seconds {
+        compared += u32::from(compare(first + runs));
+        runs += 1;
+    }
+    println!("{compared} of {runs} programs compared from seed {first}");
+    assert!(compared > 0);
+}
