@@ -2,6 +2,7 @@
 
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bifrost_wire::{Ref, TypeNumber, encode, op};
 
@@ -55,14 +56,17 @@ impl Stub {
     /// Cost: some nanoseconds, and no allocation once the tables have grown.
     #[inline]
     #[track_caller]
-    pub fn call<R: Results, const N: usize>(&self, method: u32, arguments: [Argument<'_>; N]) -> R {
+    pub fn call<R: Results>(&self, method: u32, arguments: &[Argument<'_>]) -> R {
         let location = Location::caller();
         let state = &mut *self.core.state.borrow_mut();
         let receiver = match state.admit() {
-            Ok(()) => state.expect_reference(self.slot, location),
+            Ok(()) => match state.live_reference(self.slot) {
+                Some(reference) => Ok(reference),
+                None => state.expect_reference(self.slot, location),
+            },
             Err(error) => Err(error),
         };
-        record_method(&self.core, state, method, receiver, &arguments, location)
+        record_method(&self.core, state, method, receiver, arguments, location)
     }
 
     /// Whether two stubs are known to be the same object: the same stub, or the same handle.
@@ -90,8 +94,8 @@ impl Stub {
     }
 }
 
-pub(crate) fn missing(name: Rc<str>) -> Rc<Error> {
-    Rc::new(Error::Missing { name })
+pub(crate) fn missing(name: Arc<str>) -> Arc<Error> {
+    Arc::new(Error::Missing { name })
 }
 
 /// Records a method's call, with what is known of its receiver.
@@ -100,21 +104,24 @@ pub(crate) fn record_method<R: Results>(
     core: &Rc<Core>,
     state: &mut State,
     method: u32,
-    receiver: Result<Ref, Rc<Error>>,
+    receiver: Result<Ref, Arc<Error>>,
     arguments: &[Argument<'_>],
     location: &'static Location<'static>,
 ) -> R {
-    let start = state.batch.len();
-    let recorded = receiver.and_then(|receiver| {
-        let Some(number) = state.numbers.method(method) else {
-            return Err(missing(state.numbers.method_name(method)));
-        };
-        let head = encode::head(op::CALL, 0, number.0);
-        let mut first = [0; 16];
-        first[8..].copy_from_slice(&receiver.0.to_le_bytes());
-        state.batch.extend_from_slice(&first);
-        state.record(core, start, head, arguments)
-    });
+    let recorded = match receiver {
+        Ok(receiver) => match state.numbers.method(method) {
+            Some(number) => {
+                let start = state.batch.len();
+                let head = encode::head(op::CALL, 0, number.0);
+                let mut first = [0; 16];
+                first[8..].copy_from_slice(&receiver.0.to_le_bytes());
+                state.batch.extend_from_slice(&first);
+                state.record(core, start, head, arguments)
+            }
+            None => Err(missing(state.numbers.method_name(method))),
+        },
+        Err(error) => Err(error),
+    };
     results(core, state, recorded, Made::Method(method), location)
 }
 
@@ -123,7 +130,7 @@ pub(crate) fn record_plain<R: Results>(
     core: &Rc<Core>,
     made: Made,
     location: &'static Location<'static>,
-    head: impl FnOnce(&mut Numbers) -> Result<u64, Rc<Error>>,
+    head: impl FnOnce(&mut Numbers) -> Result<u64, Arc<Error>>,
     arguments: &[Argument<'_>],
 ) -> R {
     let state = &mut *core.state.borrow_mut();
@@ -137,11 +144,11 @@ pub(crate) fn record_plain<R: Results>(
 }
 
 /// The stubs of a call that was recorded, or that was not.
-#[inline]
+#[inline(always)]
 fn results<R: Results>(
     core: &Rc<Core>,
     state: &mut State,
-    recorded: Result<(), Rc<Error>>,
+    recorded: Result<(), Arc<Error>>,
     made: Made,
     location: &'static Location<'static>,
 ) -> R {
@@ -158,7 +165,7 @@ fn results<R: Results>(
 #[macro_export]
 macro_rules! call {
     ($stub:expr, $method:literal $(, $argument:ident)*) => {
-        $stub.call($method, [$($crate::IntoArg::argument(&$argument)),*])
+        $stub.call($method, &[$($crate::IntoArg::argument(&$argument)),*])
     };
 }
 
@@ -169,7 +176,7 @@ pub trait Results: Sized {
 }
 
 impl<T: Reference> Results for T {
-    #[inline]
+    #[inline(always)]
     fn take(mut next: impl FnMut() -> Stub) -> T {
         T::from_stub(next())
     }
@@ -408,6 +415,6 @@ impl Kept {
 #[macro_export]
 macro_rules! call_routine {
     ($session:ident, $stubs:ident, $routine:literal $(, $argument:ident)*) => {
-        $session.call_routine(&$stubs, $routine, [$($crate::IntoArg::argument(&$argument)),*])
+        $session.call_routine(&$stubs, $routine, &[$($crate::IntoArg::argument(&$argument)),*])
     };
 }

@@ -32,19 +32,19 @@ impl<T: Element> Cell<T> {
     /// Stores a value.
     #[track_caller]
     pub fn put(&self, value: impl IntoArg<T>) -> Promise<()> {
-        self.stub.call(self.numbers().put, [value.argument()])
+        self.stub.call(self.numbers().put, &[value.argument()])
     }
 
     /// The value stored last; `not_possible` if there is none.
     #[track_caller]
     pub fn get(&self) -> T::Future {
-        self.stub.call(self.numbers().get, [])
+        self.stub.call(self.numbers().get, &[])
     }
 
     /// Whether a value has been stored.
     #[track_caller]
     pub fn full(&self) -> Promise<bool> {
-        self.stub.call(self.numbers().full, [])
+        self.stub.call(self.numbers().full, &[])
     }
 }
 

@@ -1,6 +1,6 @@
 //! Bytes in and out: the veneer's I/O half.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bifrost_transport::{ReadError, Stream, WriteError};
 
@@ -41,7 +41,7 @@ pub trait Connection {
 
 impl Connection for Stream {
     fn write(&mut self, bytes: &[u8], timeout: Duration) -> Result<(), ConnectionError> {
-        Stream::write(self, bytes, Some(Instant::now() + timeout)).map_err(|e| match e {
+        Stream::write(self, bytes, timeout).map_err(|e| match e {
             WriteError::TimedOut => ConnectionError::TimedOut(timeout),
             WriteError::Closed => ConnectionError::Ended,
             other => ConnectionError::Write(other),
@@ -53,7 +53,7 @@ impl Connection for Stream {
     }
 
     fn read(&mut self, into: &mut Vec<u8>, limit: usize, timeout: Duration) -> Result<(), ConnectionError> {
-        match Stream::read(self, into, limit.max(1), Some(Instant::now() + timeout)) {
+        match Stream::read(self, into, limit.max(1), timeout) {
             Ok(0) => Err(ConnectionError::Ended),
             Ok(_) => Ok(()),
             Err(ReadError::TimedOut) => Err(ConnectionError::TimedOut(timeout)),

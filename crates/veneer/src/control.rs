@@ -6,6 +6,7 @@
 
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bifrost_wire::{Ref, encode, op};
 
@@ -75,7 +76,7 @@ impl Session {
         let mut state = self.core.state.borrow_mut();
         let same = Rc::ptr_eq(&self.core, &test.stub().core);
         let reference = match same {
-            false => Err(Rc::new(Error::Misuse(Misuse::OtherSession))),
+            false => Err(Arc::new(Error::Misuse(Misuse::OtherSession))),
             true => state.admit().and_then(|()| state.expect_reference(test.stub().slot, Location::caller())),
         };
         match reference {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::Location;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bifrost_wire::{DecodeError, ErrorNumber, InterfaceError};
 
@@ -14,9 +14,9 @@ pub enum Error {
     /// The call signalled an exception.
     Signal {
         /// The exception's name.
-        name: Rc<str>,
+        name: Arc<str>,
         /// Its values.
-        values: Rc<[ErrorValue]>,
+        values: Arc<[ErrorValue]>,
         /// The call.
         call: CallName,
     },
@@ -25,7 +25,7 @@ pub enum Error {
         /// Which argument: 0 is the receiver, the arguments count from 1.
         argument: u32,
         /// What went wrong with it; absent if that was in an earlier batch.
-        cause: Option<Rc<Error>>,
+        cause: Option<Arc<Error>>,
         /// The call.
         call: CallName,
     },
@@ -34,7 +34,7 @@ pub enum Error {
         /// The number; see `docs/spec/wire.md`.
         number: u32,
         /// What was wrong.
-        text: Rc<str>,
+        text: Arc<str>,
         /// The call.
         call: CallName,
     },
@@ -48,10 +48,10 @@ pub enum Error {
     /// The server does not have the method, or has it with another heading.
     Missing {
         /// The method or routine.
-        name: Rc<str>,
+        name: Arc<str>,
     },
     /// The connection is gone, and with it the session: all its stubs say so from now on.
-    Closed(Rc<Closed>),
+    Closed(Arc<Closed>),
 }
 
 /// Why a session ended.
@@ -108,6 +108,9 @@ pub enum Misuse {
     /// A procedure defined inside another structure.
     #[error("a procedure cannot be defined inside a structure")]
     NestedProcedure,
+    /// A well-known object looked up inside a structure.
+    #[error("a well-known object cannot be looked up inside a structure: look it up before")]
+    LookupInside,
     /// A closure of the structure panicked.
     #[error("the structure was abandoned by a panic")]
     Abandoned,
@@ -123,13 +126,13 @@ pub enum Misuse {
 #[derive(Clone, Debug)]
 pub struct CallName {
     /// `DataBase.fetch`; `?` when it is not known.
-    pub name: Rc<str>,
+    pub name: Arc<str>,
     /// Its number in its batch, from 1.
     pub number: u32,
     /// Where the program made it; absent for calls that are not known.
     pub location: Option<&'static Location<'static>>,
     /// In which round of each loop around it, outermost first; empty outside loops.
-    pub rounds: Rc<[u32]>,
+    pub rounds: Arc<[u32]>,
 }
 
 impl fmt::Display for CallName {
@@ -160,7 +163,7 @@ pub enum ErrorValue {
     /// A character.
     Char(char),
     /// A text.
-    Str(Rc<str>),
+    Str(Arc<str>),
     /// An object, which is not kept.
     Object,
 }
@@ -243,7 +246,7 @@ pub struct Exception {
     /// The batch, counted from 1 in the session.
     pub batch: u64,
     /// What went wrong.
-    pub error: Rc<Error>,
+    pub error: Arc<Error>,
 }
 
 /// Why there is no session.
@@ -270,3 +273,10 @@ pub enum ConnectError {
     #[error(transparent)]
     Interface(#[from] InterfaceError),
 }
+
+const _: () = {
+    // So that `?` turns it into the error types that programs use.
+    const fn is_shareable<T: Send + Sync + 'static>() {}
+    is_shareable::<Error>();
+    is_shareable::<ConnectError>();
+};

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bifrost_wire::{Ref, encode, op};
 
@@ -97,7 +98,7 @@ impl<Y> Iter<Y> {
         };
         let arguments: Vec<Argument<'_>> = self.arguments.iter().map(Kept::argument).collect();
         let same = Rc::ptr_eq(&self.session.core, &session.core);
-        let same = if same { Ok(()) } else { Err(Rc::new(Error::Misuse(Misuse::OtherSession))) };
+        let same = if same { Ok(()) } else { Err(Arc::new(Error::Misuse(Misuse::OtherSession))) };
         if self.receiver.is_some() {
             let state = &mut *session.core.state.borrow_mut();
             let receiver = same.and_then(|()| state.admit()).and(receiver);

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bifrost_wire::{Arg, encode};
 
@@ -124,7 +125,7 @@ impl State {
         if nested {
             self.misused(Misuse::NestedProcedure);
         } else if missing {
-            self.refuse(Rc::new(Error::Missing { name: name.into() }));
+            self.refuse(Arc::new(Error::Missing { name: name.into() }));
         } else if name.len() + 4096 > self.bounds.frame_bytes {
             self.misused(Misuse::TooLong);
         }
@@ -148,7 +149,7 @@ impl State {
             Argument::Value(value) => Some(Arg::Value(value)),
             Argument::Stub(stub) => {
                 if !Rc::ptr_eq(core, &stub.core) {
-                    self.refuse(Rc::new(Error::Misuse(Misuse::OtherSession)));
+                    self.refuse(Arc::new(Error::Misuse(Misuse::OtherSession)));
                     return;
                 }
                 match self.admit().and_then(|()| self.expect_reference(stub.slot, Location::caller())) {

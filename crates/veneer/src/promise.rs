@@ -118,13 +118,13 @@ impl<V> Promise<V> {
     #[track_caller]
     #[inline]
     fn operate<R: Reference>(&self, operator: Operator) -> R {
-        self.stub.call(self.number(operator), [])
+        self.stub.call(self.number(operator), &[])
     }
 
     #[track_caller]
     #[inline]
     fn operate_with<T, R: Reference>(&self, operator: Operator, other: &impl IntoArg<T>) -> R {
-        self.stub.call(self.number(operator), [other.argument()])
+        self.stub.call(self.number(operator), &[other.argument()])
     }
 
     #[inline]

@@ -184,7 +184,7 @@ impl Session {
         }
     }
 
-    /// A well-known object.
+    /// A well-known object. Not inside a structure: look it up before.
     #[track_caller]
     pub fn lookup<T: Object>(&self, name: &str) -> T {
         let location = Location::caller();
@@ -193,6 +193,9 @@ impl Session {
         let checked = admitted.and_then(|()| {
             if !std::ptr::eq(T::STUBS, state.numbers.stubs()) {
                 return Err(state.misused(Misuse::OtherInterface));
+            }
+            if state.depth() > 0 {
+                return Err(state.misused(Misuse::LookupInside));
             }
             if name.len() + 16 > state.bounds.frame_bytes {
                 return Err(state.misused(Misuse::TooLong));
@@ -260,15 +263,15 @@ impl Session {
 
     /// Records a routine's call, by the number that `stubs` give it.
     #[track_caller]
-    pub fn call_routine<R: Results, const N: usize>(
+    pub fn call_routine<R: Results>(
         &self,
         stubs: &'static Stubs,
         routine: u32,
-        arguments: [Argument<'_>; N],
+        arguments: &[Argument<'_>],
     ) -> R {
         let location = Location::caller();
         let head = |numbers: &mut Numbers| numbers.routine_head(stubs, routine);
-        record_plain(&self.core, Made::Routine(routine), location, head, &arguments)
+        record_plain(&self.core, Made::Routine(routine), location, head, arguments)
     }
 
     /// Whether the session was connected with these stubs.

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bifrost_wire::reply::FlushedReply;
@@ -68,8 +69,8 @@ enum Tag {
 /// What does not fit into a slot.
 enum Extra {
     Free,
-    Str(Rc<str>),
-    Failed(Rc<Error>),
+    Str(Arc<str>),
+    Failed(Arc<Error>),
 }
 
 /// What is known of a stub's object or value.
@@ -79,7 +80,7 @@ pub(crate) enum Known<'s> {
     Future(u32),
     Handle(Ref),
     Value(Value<'s>),
-    Failed(&'s Rc<Error>),
+    Failed(&'s Arc<Error>),
     /// No stub has this slot.
     Free,
 }
@@ -92,7 +93,7 @@ pub(crate) enum OwnedValue {
     Int(i64),
     Real(f64),
     Char(char),
-    Str(Rc<str>),
+    Str(Arc<str>),
 }
 
 impl OwnedValue {
@@ -242,12 +243,12 @@ pub(crate) struct State {
     frees: Vec<Ref>,
     scopes: Vec<Scope>,
     /// Why the outermost open structure will not be sent.
-    poison: Option<Rc<Error>>,
+    poison: Option<Arc<Error>>,
     /// Why there is no session any more.
-    broken: Option<Rc<Error>>,
+    broken: Option<Arc<Error>>,
     /// Misuse since the last flush, told by the next one.
     misuse: Option<Misuse>,
-    out_of_scope: Rc<Error>,
+    out_of_scope: Arc<Error>,
     history: Vec<Exception>,
     history_omitted: u64,
     batch_number: u64,
@@ -288,7 +289,7 @@ impl State {
             poison: None,
             broken: None,
             misuse: None,
-            out_of_scope: Rc::new(Error::Misuse(Misuse::OutOfScope)),
+            out_of_scope: Arc::new(Error::Misuse(Misuse::OutOfScope)),
             history: Vec::new(),
             history_omitted: 0,
             batch_number: 1,
@@ -315,7 +316,7 @@ impl State {
 
     // Slots.
 
-    #[inline]
+    #[inline(always)]
     fn new_slot(&mut self, tag: Tag, word: u64) -> u32 {
         let index = self.free_slot;
         if let Some(slot) = self.slots.get_mut(index as usize) {
@@ -329,6 +330,7 @@ impl State {
         (self.slots.len() - 1) as u32
     }
 
+    #[cold]
     fn new_extra(&mut self, extra: Extra) -> u64 {
         if let Some(index) = self.free_extras.pop()
             && let Some(free) = self.extras.get_mut(index as usize)
@@ -340,6 +342,7 @@ impl State {
         self.extras.len() as u64 - 1
     }
 
+    #[cold]
     fn free_extra(&mut self, index: u64) {
         if let Some(extra) = self.extras.get_mut(index as usize) {
             *extra = Extra::Free;
@@ -390,8 +393,8 @@ impl State {
     }
 
     /// What a reference to a stub is on the wire, if it is a future or a handle.
-    #[inline]
-    fn live_reference(&self, slot: u32) -> Option<Ref> {
+    #[inline(always)]
+    pub(crate) fn live_reference(&self, slot: u32) -> Option<Ref> {
         let slot = self.slots.get(slot as usize)?;
         match slot.tag {
             Tag::Future => Some(Ref(-(slot.word as i64))),
@@ -407,7 +410,7 @@ impl State {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release(&mut self, index: u32) {
         let Some(slot) = self.slots.get_mut(index as usize) else { return };
         slot.references -= 1;
@@ -430,6 +433,7 @@ impl State {
         }
     }
 
+    #[cold]
     fn drop_handle(&mut self, handle: Ref) {
         if let Some(count) = self.handles.get_mut(&handle) {
             *count -= 1;
@@ -446,7 +450,7 @@ impl State {
         self.new_slot(tag, word)
     }
 
-    pub(crate) fn failed(&mut self, error: Rc<Error>) -> u32 {
+    pub(crate) fn failed(&mut self, error: Arc<Error>) -> u32 {
         let extra = self.new_extra(Extra::Failed(error));
         self.new_slot(Tag::Failed, extra)
     }
@@ -454,8 +458,8 @@ impl State {
     // Recording.
 
     /// Looks whether a command can be recorded, and makes room for it.
-    #[inline]
-    pub(crate) fn admit(&mut self) -> Result<(), Rc<Error>> {
+    #[inline(always)]
+    pub(crate) fn admit(&mut self) -> Result<(), Arc<Error>> {
         if self.batch.len() < self.attention_bytes && self.futures.len() < self.attention_futures {
             return Ok(());
         }
@@ -463,7 +467,7 @@ impl State {
     }
 
     #[cold]
-    fn admit_slowly(&mut self) -> Result<(), Rc<Error>> {
+    fn admit_slowly(&mut self) -> Result<(), Arc<Error>> {
         if let Some(error) = self.broken.as_ref().or(self.poison.as_ref()) {
             return Err(error.clone());
         }
@@ -478,7 +482,7 @@ impl State {
             || self.published + self.batch.len() + self.bounds.frame_bytes > self.bounds.batch_bytes;
         // All futures become handles and values, and the numbers start again.
         let done = if full { self.flush() } else { self.publish() };
-        done.map_err(Rc::new)
+        done.map_err(Arc::new)
     }
 
     /// Counts a command that was appended.
@@ -489,8 +493,8 @@ impl State {
 
     /// Notes a misuse: outside structures it is told by the next flush, inside the outermost one is refused.
     #[cold]
-    pub(crate) fn misused(&mut self, misuse: Misuse) -> Rc<Error> {
-        let error = Rc::new(Error::Misuse(misuse));
+    pub(crate) fn misused(&mut self, misuse: Misuse) -> Arc<Error> {
+        let error = Arc::new(Error::Misuse(misuse));
         self.misuse.get_or_insert(misuse);
         self.refuse(error.clone());
         error
@@ -498,7 +502,7 @@ impl State {
 
     /// Takes note of a call that cannot be recorded.
     #[cold]
-    pub(crate) fn refuse(&mut self, error: Rc<Error>) {
+    pub(crate) fn refuse(&mut self, error: Arc<Error>) {
         if !self.scopes.is_empty() && self.poison.is_none() {
             self.poison = Some(error.clone());
             self.attention_bytes = 0;
@@ -508,7 +512,7 @@ impl State {
         }
     }
 
-    fn remember(&mut self, error: Rc<Error>) {
+    fn remember(&mut self, error: Arc<Error>) {
         if self.history.len() < HISTORY_MAX {
             self.history.push(Exception { batch: self.batch_number, error });
         } else {
@@ -517,7 +521,7 @@ impl State {
     }
 
     /// A slot for the next future of the batch.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn new_future(&mut self, made: Made, location: &'static Location<'static>) -> u32 {
         let position = self.futures.len() as u32 + 1;
         let slot = self.new_slot(Tag::Future, u64::from(position));
@@ -527,7 +531,7 @@ impl State {
 
     /// Why a stub cannot be used at all: its call was never sent.
     #[inline]
-    pub(crate) fn unusable(&self, slot: u32) -> Option<Rc<Error>> {
+    pub(crate) fn unusable(&self, slot: u32) -> Option<Arc<Error>> {
         match self.known(slot) {
             Known::Failed(error) if matches!(**error, Error::Misuse(_) | Error::Missing { .. }) => {
                 Some(error.clone())
@@ -542,7 +546,7 @@ impl State {
         &mut self,
         slot: u32,
         location: &'static Location<'static>,
-    ) -> Result<Ref, Rc<Error>> {
+    ) -> Result<Ref, Arc<Error>> {
         if let Some(reference) = self.live_reference(slot) {
             return Ok(reference);
         }
@@ -575,7 +579,7 @@ impl State {
         start: usize,
         mut head: u64,
         arguments: &[Argument<'_>],
-    ) -> Result<(), Rc<Error>> {
+    ) -> Result<(), Arc<Error>> {
         let count = arguments.len();
         head |= (count as u64) << 8;
         let tags_at = self.batch.len();
@@ -617,10 +621,10 @@ impl State {
         Ok(())
     }
 
-    #[inline]
-    fn append_stub(&mut self, core: &Rc<Core>, stub: &Stub) -> Result<u8, Rc<Error>> {
+    #[inline(always)]
+    fn append_stub(&mut self, core: &Rc<Core>, stub: &Stub) -> Result<u8, Arc<Error>> {
         if !Rc::ptr_eq(core, &stub.core) {
-            return Err(Rc::new(Error::Misuse(Misuse::OtherSession)));
+            return Err(Arc::new(Error::Misuse(Misuse::OtherSession)));
         }
         match self.live_reference(stub.slot) {
             Some(reference) => {
@@ -632,7 +636,8 @@ impl State {
     }
 
     /// Appends a stub that is a value or has failed.
-    fn append_known(&mut self, slot: u32) -> Result<u8, Rc<Error>> {
+    #[cold]
+    fn append_known(&mut self, slot: u32) -> Result<u8, Arc<Error>> {
         if let Some(error) = self.unusable(slot) {
             return Err(error);
         }
@@ -681,7 +686,7 @@ impl State {
     pub(crate) fn open_admitted(
         &mut self,
         kind: Kind,
-        admitted: Result<(), Rc<Error>>,
+        admitted: Result<(), Arc<Error>>,
         marker: impl FnOnce(&mut Vec<u8>),
     ) {
         self.scopes.push(Scope {
@@ -713,7 +718,7 @@ impl State {
         ended.batch_length > 0
     }
 
-    fn end_futures(&mut self, start: usize, error: &Rc<Error>) {
+    fn end_futures(&mut self, start: usize, error: &Arc<Error>) {
         for index in start..self.futures.len() {
             let slot = std::mem::replace(&mut self.futures[index].slot, NO_SLOT);
             if slot != NO_SLOT {
@@ -795,7 +800,7 @@ impl State {
                 self.misused(Misuse::NotAdjacent);
             } else if self.poison.is_none() {
                 // Its first block was refused and is in the history; the others go the same way.
-                self.poison = Some(Rc::new(Error::Misuse(Misuse::Abandoned)));
+                self.poison = Some(Arc::new(Error::Misuse(Misuse::Abandoned)));
                 self.attention_bytes = 0;
             }
         }
@@ -837,8 +842,8 @@ impl State {
         if let Some(error) = &self.broken {
             return (**error).clone();
         }
-        let error = Error::Closed(Rc::new(why));
-        let shared = Rc::new(error.clone());
+        let error = Error::Closed(Arc::new(why));
+        let shared = Arc::new(error.clone());
         self.end_futures(0, &shared);
         self.futures.clear();
         self.batch.clear();
@@ -933,7 +938,7 @@ impl State {
                 },
                 Some(Outcome::Absent) => {
                     let call = self.call_name(&futures, index as u32 + 1, &[]);
-                    let error = Rc::new(Error::NotReached { call });
+                    let error = Arc::new(Error::NotReached { call });
                     (Tag::Failed, self.new_extra(Extra::Failed(error)))
                 }
                 None => {
@@ -950,8 +955,8 @@ impl State {
     }
 
     /// The batch's exceptions as errors, which go into the history.
-    fn take_exceptions(&mut self, reply: &FlushedReply<'_>) -> Vec<Rc<Error>> {
-        let mut errors: Vec<Rc<Error>> = Vec::new();
+    fn take_exceptions(&mut self, reply: &FlushedReply<'_>) -> Vec<Arc<Error>> {
+        let mut errors: Vec<Arc<Error>> = Vec::new();
         if reply.exceptions().len() == 0 {
             return errors;
         }
@@ -960,7 +965,7 @@ impl State {
         for exception in reply.exceptions() {
             let rounds: Vec<u32> = exception.iterations().collect();
             let call = self.call_name(&futures, exception.call, &rounds);
-            let error = Rc::new(match exception.kind {
+            let error = Arc::new(match exception.kind {
                 ExceptionKind::Signal { name, values } => {
                     let values = values.iter().map(|v| self.error_value(v)).collect();
                     Error::Signal { name: name.into(), values, call }

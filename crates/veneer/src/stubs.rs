@@ -1,7 +1,7 @@
 //! What generated code says about itself, and how its numbers become the server's.
 
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use bifrost_wire::interface::{Method, Numbering};
 use bifrost_wire::operator::{self, Operator};
@@ -119,9 +119,9 @@ impl Numbers {
     }
 
     /// The first word of a routine's call.
-    pub(crate) fn routine_head(&mut self, stubs: &'static Stubs, number: u32) -> Result<u64, Rc<Error>> {
+    pub(crate) fn routine_head(&mut self, stubs: &'static Stubs, number: u32) -> Result<u64, Arc<Error>> {
         if !std::ptr::eq(stubs, self.stubs) {
-            return Err(Rc::new(Error::Misuse(Misuse::OtherInterface)));
+            return Err(Arc::new(Error::Misuse(Misuse::OtherInterface)));
         }
         match self.routine(number) {
             Some(n) => Ok(encode::head(op::CALL_ROUTINE, 0, n.0)),
@@ -151,7 +151,7 @@ impl Numbers {
     }
 
     /// `DataBase.fetch`
-    pub(crate) fn method_name(&mut self, number: u32) -> Rc<str> {
+    pub(crate) fn method_name(&mut self, number: u32) -> Arc<str> {
         let names = self.names();
         match names.method(MethodNumber(number)) {
             Some((ty, method)) => format!("{}.{}", names.interface().type_name(ty), method.name).into(),
@@ -159,7 +159,7 @@ impl Numbers {
         }
     }
 
-    pub(crate) fn routine_name(&mut self, number: u32) -> Rc<str> {
+    pub(crate) fn routine_name(&mut self, number: u32) -> Arc<str> {
         self.names().routine(RoutineNumber(number)).map_or("?".into(), |r| r.name.as_str().into())
     }
 }
@@ -181,7 +181,7 @@ fn same_heading(a: &Interface, x: &Method, b: &Interface, y: &Method) -> bool {
 pub(crate) struct Procedures {
     pub(crate) count: u32,
     pub(crate) by_name: HashMap<String, (u32, &'static str)>,
-    pub(crate) names: Vec<Rc<str>>,
+    pub(crate) names: Vec<Arc<str>>,
 }
 
 /// Makes a generated type a typed stub: `object! { Name, INTERFACE, type 7, cell (30, 41, 42, 43), below [Any] }`.

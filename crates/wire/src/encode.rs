@@ -345,7 +345,7 @@ impl<'o> Flushed<'o> {
     pub fn begin(out: &'o mut Vec<u8>) -> Flushed<'o> {
         let start = out.len();
         begin(out, 0);
-        for _ in 0..3 {
+        for _ in 0..2 {
             word(out, 0);
         }
         Flushed { out, start, outcomes: 0, exceptions: 0 }
@@ -380,7 +380,8 @@ impl<'o> Flushed<'o> {
         let at = self.start;
         self.out[at..at + 8].copy_from_slice(&first);
         let counts = u64::from(self.exceptions) | u64::from(omitted) << 32;
-        for (i, value) in [counts, counters.calls, counters.fuel].into_iter().enumerate() {
+        let cost = u64::from(counters.calls) | u64::from(counters.fuel) << 32;
+        for (i, value) in [counts, cost].into_iter().enumerate() {
             let at = self.start + 16 + 8 * i;
             self.out[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
@@ -388,13 +389,13 @@ impl<'o> Flushed<'o> {
     }
 }
 
-/// What a batch cost.
+/// What a batch cost; numbers beyond 32 bits are told as the greatest of 32 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// The calls that were run, those made by loops counted each time.
-    pub calls: u64,
+    pub calls: u32,
     /// The steps that were taken from the batch's fuel.
-    pub fuel: u64,
+    pub fuel: u32,
 }
 
 /// The most loops around a call whose rounds an exception tells.

@@ -356,7 +356,8 @@ fn body<'a>(reader: &mut Reader<'a>, code: u8, number: u32) -> Read<Reply<'a>> {
 fn flushed<'a>(reader: &mut Reader<'a>, count: u32) -> Read<FlushedReply<'a>> {
     let counts = reader.word()?;
     let exception_count = counts as u32;
-    let counters = Counters { calls: reader.word()?, fuel: reader.word()? };
+    let cost = reader.word()?;
+    let counters = Counters { calls: cost as u32, fuel: (cost >> 32) as u32 };
     let start = reader.at();
     for _ in 0..count {
         if let Outcome::Exception(index) = outcome(reader)? {

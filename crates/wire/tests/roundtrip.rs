@@ -338,8 +338,8 @@ proptest! {
     fn flushed_survives(
         outcomes in vec(outcome(), 0..6),
         exceptions in vec(exception(), 3..6),
-        calls in any::<u64>(),
-        fuel in any::<u64>(),
+        calls in any::<u32>(),
+        fuel in any::<u32>(),
         omitted in any::<u32>(),
     ) {
         let mut bytes = Vec::new();

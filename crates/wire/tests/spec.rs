@@ -88,10 +88,14 @@ fn transcript() -> String {
                 let mut reply = Vec::new();
                 match *line {
                     "bye" => encode::farewell(&mut reply),
-                    l if l.starts_with("hello") => encode::welcome(&mut reply, &[0; 32], &[], 1, "bifrost 0.1.0"),
+                    l if l.starts_with("hello") => {
+                        encode::welcome(&mut reply, &[0; 32], &[], 1, "bifrost 0.1.0")
+                    }
                     _ => flushed(answers, &mut reply),
                 }
-                let Ok(DecodedReply::Reply(reply, _)) = decode_reply(&reply, REPLY_BYTES_MAX) else { panic!() };
+                let Ok(DecodedReply::Reply(reply, _)) = decode_reply(&reply, REPLY_BYTES_MAX) else {
+                    panic!()
+                };
                 translator.reply(&reply, &mut answer);
             }
         }
@@ -119,7 +123,7 @@ fn flushed(answers: &[Answer], out: &mut Vec<u8>) {
         writer.signal(1, &[], "not_found", &[]);
         writer.exception(2, &[], &ExceptionKind::Unhandled { argument: 0, cause: 1 });
     }
-    writer.finish(Counters { calls: if lost { 1 } else { answers.len() as u64 }, fuel: 0 }, 0);
+    writer.finish(Counters { calls: if lost { 1 } else { answers.len() as u32 }, fuel: 0 }, 0);
 }
 
 #[test]
@@ -135,7 +139,10 @@ fn the_document_is_fresh() {
         std::fs::write(&path, &text).unwrap();
         return;
     }
-    assert!(old == text, "docs/spec/wire.md is stale: BIFROST_UPDATE=1 cargo test -p bifrost-wire --test spec");
+    assert!(
+        old == text,
+        "docs/spec/wire.md is stale: BIFROST_UPDATE=1 cargo test -p bifrost-wire --test spec"
+    );
 }
 
 #[test]

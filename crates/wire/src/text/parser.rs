@@ -282,7 +282,10 @@ impl Parser<'_> {
     fn assignment(&mut self) -> Result<Line, LineError> {
         let assigns = self.tokens.iter().any(|t| t.1 == Token::Assign);
         let mut targets = Vec::new();
-        while assigns {
+        if !assigns {
+            return Ok(Line::Let(targets, self.expression()?));
+        }
+        loop {
             targets.push(match self.peek() {
                 Some(Token::Future(position)) => {
                     let position = *position;

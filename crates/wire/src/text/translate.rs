@@ -457,6 +457,9 @@ impl Translator {
                 return Ok(vec![Typed { known, ty }]);
             }
             ExprKind::Lookup(name, ty) => {
+                if !self.open.is_empty() {
+                    return Err(bad("look it up before the structure".to_owned()));
+                }
                 let ty = ty.as_deref().map(|t| self.ty(t)).transpose()?;
                 encode::lookup(out, name, ty);
                 return Ok(vec![self.future(ty.unwrap_or(TypeNumber::NONE), "lookup")]);
