@@ -128,7 +128,8 @@ impl Maker {
                 let op = *self.random.pick(&[&"lt", &"ge", &"equal"]);
                 let (a, b) = (self.value(visible), self.value(visible));
                 let then = self.block(visible, depth + 1, in_loop);
-                let otherwise = if self.random.chance(2) { self.block(visible, depth + 1, in_loop) } else { vec![] };
+                let otherwise =
+                    if self.random.chance(2) { self.block(visible, depth + 1, in_loop) } else { vec![] };
                 Step::If(op, a, b, then, otherwise)
             }
             11 | 12 => {

@@ -329,7 +329,8 @@ fn equal_procedures_with_other_captures_stay_apart() {
 
 #[test]
 fn a_procedure_may_use_many_things_from_outside() {
-    let sums = "s = int.add s 1\n x = Tally.add t s\n".repeat(60).replace("s = int.add s 1", "s = int.add n 1");
+    let sums =
+        "s = int.add s 1\n x = Tally.add t s\n".repeat(60).replace("s = int.add s 1", "s = int.add n 1");
     check(
         &format!(
             "t = lookup tally Tally\n n = procedure many int\n {sums} end_procedure\n a = proc 0 1\n c = const true\n if\n then c\n b = proc 0 2\n end_if\n v = Tally.value t\n flush v"

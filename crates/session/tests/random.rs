@@ -76,9 +76,12 @@ fn mutated(random: &mut Random) -> Vec<u8> {
                 f.finish(encode::Counters { calls: 1, fuel: 2 }, 3);
             }
             _ => {
-                let args: Vec<Arg<'_>> = (0..random.below(8))
-                    .map(|i| if i % 2 == 0 { Arg::Ref(number(random)) } else { Arg::Value(Value::Str("häl")) })
-                    .collect();
+                let args: Vec<Arg<'_>> =
+                    (0..random.below(8))
+                        .map(|i| {
+                            if i % 2 == 0 { Arg::Ref(number(random)) } else { Arg::Value(Value::Str("häl")) }
+                        })
+                        .collect();
                 let receiver = number(random);
                 encode::call(&mut out, bifrost_wire::MethodNumber(random.below(50) as u32), receiver, &args);
             }
@@ -124,7 +127,10 @@ fn sessions_survive_mutated_bytes() {
                 }
             }
             let mut client = world.client();
-            assert_eq!(client.play(world, "t = lookup tally Tally\n x = Tally.reset t\n v = Tally.bump t\n flush v"), "v = 1\n");
+            assert_eq!(
+                client.play(world, "t = lookup tally Tally\n x = Tally.reset t\n v = Tally.bump t\n flush v"),
+                "v = 1\n"
+            );
         });
         random.next();
     });

@@ -2,12 +2,13 @@
 
 mod support;
 
-use support::{World, assert_text, check, each_mode};
 use bifrost_session::Limits;
 use bifrost_wire::{Limit, VERSION};
+use support::{World, assert_text, check, each_mode};
 
 /// A batch that works only if the session is in order, and its answer.
-const PROBE: &str = "t = lookup tally Tally\n x = Tally.reset t\n y = Tally.add t 2\n z = int.mul y 21\n flush z";
+const PROBE: &str =
+    "t = lookup tally Tally\n x = Tally.reset t\n y = Tally.add t 2\n z = int.mul y 21\n flush z";
 
 /// A script is answered as expected, and then the probe is.
 #[track_caller]
@@ -65,7 +66,11 @@ fn another_sessions_handles_mean_nothing_here() {
             "",
         );
         // The objects are shared, the numbers are not.
-        assert_text(&two.play(world, "d = lookup db\n t = lookup tally Tally\n flush d t"), "d = DataBase#1.0\n t = Tally#2.0", "");
+        assert_text(
+            &two.play(world, "d = lookup db\n t = lookup tally Tally\n flush d t"),
+            "d = DataBase#1.0\n t = Tally#2.0",
+            "",
+        );
         assert_text(&two.play(world, "v = Tally.bump t\n flush v"), "v = 8", "");
         assert_text(&one.play(world, "v = Tally.value t\n flush v"), "v = 8", "");
     });
@@ -206,19 +211,34 @@ fn wrong_types_and_counts_in_structures() {
     inside("z = sum() x", "WrongType: argument 1: expected `array[int]`, found `int`");
     inside("z = #9999 t", "NoSuchMethod: there is no method number 9999");
     inside("z = #9999()", "NoSuchRoutine: there is no routine number 9999");
-    inside("z = proc 9 1", "NoSuchProcedure: there is no batched procedure number 9, or its definition was refused");
+    inside(
+        "z = proc 9 1",
+        "NoSuchProcedure: there is no batched procedure number 9, or its definition was refused",
+    );
     inside("z = cell #9999", "NoSuchType: there is no type number 9999");
-    inside("z = count_down() 1", "NotAProcedure: `count_down` is an iterator and can only be called by a loop");
+    inside(
+        "z = count_down() 1",
+        "NotAProcedure: `count_down` is an iterator and can only be called by a loop",
+    );
     inside("foreach\n z = Tally.value t\n end_foreach", "NotAnIterator: `Tally.value` is not an iterator");
     inside("foreach\n end_foreach", "NotAnIterator: a FOREACH is followed by the call of its iterator");
-    inside("foreach\n z = proc 0\n end_foreach", "NotAnIterator: a FOREACH is followed by the call of its iterator");
+    inside(
+        "foreach\n z = proc 0\n end_foreach",
+        "NotAnIterator: a FOREACH is followed by the call of its iterator",
+    );
     inside("if\n then x\n end_if", "-4: WrongType: the condition: expected `bool`, found `int`");
     inside("while\n do x\n end_while", "-4: WrongType: the condition: expected `bool`, found `int`");
     inside("z = Tally.value #5", "NoSuchHandle: handle 5 was never given to this session, or was given back");
     inside("z = Tally.value #0", "unhandled_exc, argument 0 of -0");
     inside("break", "-4: MarkerMismatch: `break` or `continue` outside a loop");
-    inside("while\n break\n do y\n end_while", "-4: MarkerMismatch: `break` or `continue` would leave the condition of a loop");
-    inside("except\n when never_heard_of\n end_except", "NoSuchName: no method or routine signals an exception `never_heard_of`");
+    inside(
+        "while\n break\n do y\n end_while",
+        "-4: MarkerMismatch: `break` or `continue` would leave the condition of a loop",
+    );
+    inside(
+        "except\n when never_heard_of\n end_except",
+        "NoSuchName: no method or routine signals an exception `never_heard_of`",
+    );
     inside(
         "except\n z = Tally.add t 1\n n = when negative string\n end_except",
         "WrongType: a handler takes `string`, but value 1 of `negative` is `int`",
@@ -264,10 +284,14 @@ fn numbers_that_name_nothing() {
 fn private_methods_have_no_number() {
     each_mode(|world| {
         let interface = world.tables.numbering().interface();
-        let names: Vec<&str> = interface.types.iter().flat_map(|t| &t.methods).map(|m| m.name.as_str()).collect();
+        let names: Vec<&str> =
+            interface.types.iter().flat_map(|t| &t.methods).map(|m| m.name.as_str()).collect();
         assert!(names.contains(&"touch"));
         assert!(!names.contains(&"secret"));
-        assert!(!interface.types.iter().any(|t| t.name == "Elem" || t.name == "ArrayDB"), "classes are not seen");
+        assert!(
+            !interface.types.iter().any(|t| t.name == "Elem" || t.name == "ArrayDB"),
+            "classes are not seen"
+        );
         assert!(!interface.routines.iter().any(|r| r.name.starts_with("cell_new")));
     });
 }
@@ -275,10 +299,21 @@ fn private_methods_have_no_number() {
 #[test]
 fn markers_without_a_structure() {
     let text = "-1: MarkerMismatch: the marker has no open structure to belong to";
-    for marker in
-        ["do #1", "end_while", "then #1", "else", "end_if", "end_foreach", "break", "continue", "when not_found",
-         "others", "end_except", "return", "end_procedure"]
-    {
+    for marker in [
+        "do #1",
+        "end_while",
+        "then #1",
+        "else",
+        "end_if",
+        "end_foreach",
+        "break",
+        "continue",
+        "when not_found",
+        "others",
+        "end_except",
+        "return",
+        "end_procedure",
+    ] {
         refused(&format!("{marker}\n flush"), text);
     }
 }
@@ -317,10 +352,13 @@ fn markers_of_another_structure() {
         ("while\n when not_found\n", "`when` inside the condition of a WHILE"),
     ] {
         last = format!("one = const true\n {script} flush");
-        refused(&last, &format!("-2: MissingEnd: the batch ended inside {}: its end marker is missing", {
-            let name = text.split_once(" inside ").expect("a name").1;
-            name
-        }));
+        refused(
+            &last,
+            &format!("-2: MissingEnd: the batch ended inside {}: its end marker is missing", {
+                let name = text.split_once(" inside ").expect("a name").1;
+                name
+            }),
+        );
     }
     assert!(!last.is_empty());
 }
@@ -354,7 +392,9 @@ fn what_cannot_be_said_inside_a_structure_ends_the_batch() {
     for line in ["x = lookup tally", "describe", "history", "clear_history"] {
         each_mode(|world| {
             let mut client = world.client();
-            client.record_all(&format!("t = lookup tally Tally\n except\n {line}\n end_except\n v = Tally.bump t\n flush v"));
+            client.record_all(&format!(
+                "t = lookup tally Tally\n except\n {line}\n end_except\n v = Tally.bump t\n flush v"
+            ));
             assert_text(
                 &client.send(world),
                 "v = absent\n -2: OpenStructure: this cannot be said inside an EXCEPT",
@@ -370,11 +410,16 @@ fn structures_nest_to_a_limit() {
     let nested = |depth: usize| {
         let open = "if\n then y\n".repeat(depth);
         let close = "end_if\n".repeat(depth);
-        format!("y = const true\n t = lookup tally Tally\n r = Tally.reset t\n {open} x = Tally.bump t\n {close} v = Tally.value t\n flush v")
+        format!(
+            "y = const true\n t = lookup tally Tally\n r = Tally.reset t\n {open} x = Tally.bump t\n {close} v = Tally.value t\n flush v"
+        )
     };
     check(&nested(64), "v = 1");
     refused(&nested(65), "v = 0\n -4: TooDeep: 65 structures inside each other: 64 is the limit (depth_max)");
-    refused(&nested(2000), "v = 0\n -4: TooDeep: 65 structures inside each other: 64 is the limit (depth_max)");
+    refused(
+        &nested(2000),
+        "v = 0\n -4: TooDeep: 65 structures inside each other: 64 is the limit (depth_max)",
+    );
 }
 
 fn limits(limit: Limit, value: u64) -> Limits {
@@ -405,7 +450,12 @@ fn commands_bytes_and_futures_of_a_batch_are_limited() {
         Limit::BatchCommands,
         10,
         &format!("t = lookup tally Tally\n {bumps} {flush}"),
-        "v = absent\n -11: TooManyCommands: x\n w = 9".replace("TooManyCommands: x", "TooManyCommands: the batch has too many commands: 10 is the limit (batch_commands_max)").as_str(),
+        "v = absent\n -11: TooManyCommands: x\n w = 9"
+            .replace(
+                "TooManyCommands: x",
+                "TooManyCommands: the batch has too many commands: 10 is the limit (batch_commands_max)",
+            )
+            .as_str(),
     );
     // `lookup` has 24 bytes, each call 16; the probe has 104.
     limited(
@@ -549,7 +599,9 @@ fn steps_are_limited() {
     limited(
         Limit::Fuel,
         20,
-        &format!("t = lookup tally Tally\n {calls} flush x\n t = lookup tally Tally\n v = Tally.value t\n flush v"),
+        &format!(
+            "t = lookup tally Tally\n {calls} flush x\n t = lookup tally Tally\n v = Tally.value t\n flush v"
+        ),
         r#"
         x = absent
         -22: OutOfFuel: the batch ran too many steps: 20 is the limit (fuel_max)
@@ -696,7 +748,10 @@ fn many_exceptions_are_counted() {
     limited(
         Limit::Exceptions,
         3,
-        &format!("t = lookup tally Tally\n {} flush x\n history\n clear_history\n history", "x = Tally.add t -1\n".repeat(6)),
+        &format!(
+            "t = lookup tally Tally\n {} flush x\n history\n clear_history\n history",
+            "x = Tally.add t -1\n".repeat(6)
+        ),
         r#"
         x = exception of -5
         -2: negative(-1)
@@ -802,7 +857,11 @@ fn nothing_runs_before_hello() {
         each_mode(|world| {
             let mut client = world.stranger(Limits::default(), Some("secret"));
             client.record_all(&script.replace("lookup_()", "eat()"));
-            assert_eq!(client.send(world), "error OutOfOrder at 1: the first command is `hello`\n", "{script}");
+            assert_eq!(
+                client.send(world),
+                "error OutOfOrder at 1: the first command is `hello`\n",
+                "{script}"
+            );
             assert!(client.session.ended());
             assert_eq!(client.session.counters().structures, 0);
         });
@@ -815,7 +874,10 @@ fn bytes_that_are_no_command_end_the_session() {
         (&[0; 16], "BadWord"),
         (&[0xff; 32], "BadWord"),
         (&[0x12, 0, 0, 0, 1, 0, 0, 0], "BadWord"),
-        (&[0x04, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0, 0, 0, 0, 0xff, 0, 0, 0, 0, 0, 0, 0], "BadText"),
+        (
+            &[0x04, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0, 0, 0, 0, 0, 0xff, 0, 0, 0, 0, 0, 0, 0],
+            "BadText",
+        ),
         (&[0x04, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1, 0, 0], "FrameTooLong"),
     ];
     for (bytes, name) in cases {
@@ -884,7 +946,9 @@ fn a_flush_of_futures_that_were_never_made() {
 fn describe_and_history_are_answered_also_in_a_batch_that_is_over() {
     each_mode(|world| {
         let mut client = world.client_with(limits(Limit::Fuel, 1));
-        client.record_all("t = lookup tally Tally\n a = Tally.value t\n b = Tally.value t\n describe\n history\n flush a b");
+        client.record_all(
+            "t = lookup tally Tally\n a = Tally.value t\n b = Tally.value t\n describe\n history\n flush a b",
+        );
         let told = client.send(world);
         assert_text(
             &told,

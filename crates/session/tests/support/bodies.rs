@@ -3,8 +3,8 @@
 use bifrost_session::Limits;
 use bifrost_wire::interface::{Interface, Kind};
 use bifrost_wire::{
-    Arg, Decoded, DecodedReply, ErrorNumber, ExceptionKind, Limit, MethodNumber, Outcome, ProcedureNumber, Ref, Reply, RoutineNumber, TypeNumber,
-    Value, decode, decode_reply, encode, op,
+    Arg, Decoded, DecodedReply, ErrorNumber, ExceptionKind, Limit, MethodNumber, Outcome, ProcedureNumber,
+    Ref, Reply, RoutineNumber, TypeNumber, Value, decode, decode_reply, encode, op,
 };
 
 use super::{Client, World};
@@ -209,7 +209,8 @@ impl Maker {
     fn new(client: &Client) -> Maker {
         let interface = client.numbering.interface().clone();
         let all = interface.types.iter().enumerate();
-        let methods = all.flat_map(|(t, ty)| (0..ty.methods.len()).map(move |m| (TypeNumber(t as u32), m))).collect();
+        let methods =
+            all.flat_map(|(t, ty)| (0..ty.methods.len()).map(move |m| (TypeNumber(t as u32), m))).collect();
         Maker {
             interface,
             methods,
@@ -237,7 +238,9 @@ impl Maker {
         self.next = 1;
         self.known = self.handles.clone();
         self.open.clear();
-        for (name, ty) in [("tally", "Tally"), ("db", "DataBase"), ("square", "Square"), ("rectangle", "Shape")] {
+        for (name, ty) in
+            [("tally", "Tally"), ("db", "DataBase"), ("square", "Square"), ("rectangle", "Shape")]
+        {
             let ty = self.ty(ty);
             encode::lookup(&mut self.out, name, Some(ty));
             self.define(ty);
@@ -316,8 +319,9 @@ impl Maker {
                 self.define(ty);
             }
             17 if innermost.is_none() => {
-                let params: Vec<TypeNumber> =
-                    (0..choices.below(3)).map(|i| self.ty(["int", "Shape", "Tally"][(i + choices.below(3)) % 3])).collect();
+                let params: Vec<TypeNumber> = (0..choices.below(3))
+                    .map(|i| self.ty(["int", "Shape", "Tally"][(i + choices.below(3)) % 3]))
+                    .collect();
                 let int = self.ty("int");
                 encode::procedure(&mut self.out, "p", params.iter().copied(), Some(int));
                 self.open(Open::Procedure);
@@ -327,7 +331,8 @@ impl Maker {
             18 => {
                 let recursive = usize::from(self.defining.is_some());
                 let number = choices.below(self.procedures.len() + recursive + 1);
-                let params = self.procedures.get(number).or(self.defining.as_ref()).cloned().unwrap_or_default();
+                let params =
+                    self.procedures.get(number).or(self.defining.as_ref()).cloned().unwrap_or_default();
                 let args: Vec<Arg<'static>> = params.iter().map(|p| self.operand(*p, choices)).collect();
                 encode::call_procedure(&mut self.out, ProcedureNumber(number as u32), &args);
                 let int = self.ty("int");
@@ -400,7 +405,15 @@ impl Maker {
                 encode::free(&mut self.out, &[handle]);
             }
             31 if choices.rarely(10) => {
-                let codes = [op::END_WHILE, op::END_IF, op::ELSE, op::END_FOREACH, op::DESCRIBE, op::HISTORY, op::END_PROCEDURE];
+                let codes = [
+                    op::END_WHILE,
+                    op::END_IF,
+                    op::ELSE,
+                    op::END_FOREACH,
+                    op::DESCRIBE,
+                    op::HISTORY,
+                    op::END_PROCEDURE,
+                ];
                 encode::plain(&mut self.out, codes[choices.below(codes.len())]);
             }
             _ => {}
@@ -501,10 +514,13 @@ impl Maker {
     fn routine(&mut self, choices: &mut Choices<'_>) {
         let number = choices.below(self.interface.routines.len());
         let routine = self.interface.routines[number].clone();
-        if TOO_LONG.contains(&routine.name.as_str()) || (routine.heading.yields.is_some() && !choices.rarely(10)) {
+        if TOO_LONG.contains(&routine.name.as_str())
+            || (routine.heading.yields.is_some() && !choices.rarely(10))
+        {
             return;
         }
-        let args: Vec<Arg<'static>> = routine.heading.params.iter().map(|p| self.operand(p.ty, choices)).collect();
+        let args: Vec<Arg<'static>> =
+            routine.heading.params.iter().map(|p| self.operand(p.ty, choices)).collect();
         encode::call_routine(&mut self.out, RoutineNumber(number as u32), &args);
         self.results(&routine.heading);
     }

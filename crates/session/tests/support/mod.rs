@@ -27,8 +27,8 @@ use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use bifrost_wire::command::Hello;
 use bifrost_wire::interface::{Heading, Numbering};
 use bifrost_wire::{
-    Arg, DecodedReply, ErrorNumber, ExceptionKind, MethodNumber, Outcome, ProcedureNumber, Ref, Reply, RoutineNumber,
-    TypeNumber, VERSION, Value, decode_reply, encode, op,
+    Arg, DecodedReply, ErrorNumber, ExceptionKind, MethodNumber, Outcome, ProcedureNumber, Ref, Reply,
+    RoutineNumber, TypeNumber, VERSION, Value, decode_reply, encode, op,
 };
 
 pub mod bodies;
@@ -144,7 +144,8 @@ pub fn check(script: &str, expected: &str) {
 
 #[track_caller]
 pub fn assert_text(found: &str, expected: &str, what: &str) {
-    let lines = |t: &str| t.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect::<Vec<_>>();
+    let lines =
+        |t: &str| t.lines().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty()).collect::<Vec<_>>();
     let (f, e) = (lines(found), lines(expected));
     assert!(f == e, "({what})\nfound:\n{}\n\nexpected:\n{}\n", f.join("\n"), e.join("\n"));
 }
@@ -254,7 +255,8 @@ impl Client {
             Reply::Exceptions(list) => {
                 for (batch, e) in list.iter() {
                     let rounds: Vec<u32> = e.iterations().collect();
-                    let _ = writeln!(told, "history {batch}, {}", exception(interface, e.call, &rounds, &e.kind));
+                    let _ =
+                        writeln!(told, "history {batch}, {}", exception(interface, e.call, &rounds, &e.kind));
                 }
                 if list.omitted > 0 {
                     let _ = writeln!(told, "omitted {}", list.omitted);
@@ -441,7 +443,8 @@ impl Client {
         let number = match first.strip_prefix('#') {
             Some(raw) => MethodNumber(raw.parse().expect("a number")),
             None => {
-                let (ty, method) = first.rsplit_once('.').unwrap_or_else(|| panic!("`{first}` is no command"));
+                let (ty, method) =
+                    first.rsplit_once('.').unwrap_or_else(|| panic!("`{first}` is no command"));
                 let ty = self.ty(ty);
                 numbering.find_method(ty, method).unwrap_or_else(|| panic!("no method `{first}`"))
             }
@@ -589,7 +592,9 @@ fn exception(interface: &Interface, call: u32, rounds: &[u32], kind: &ExceptionK
             let values: Vec<String> = values.iter().map(|v| show(interface, &v)).collect();
             format!("{place}: {name}({})", values.join(", "))
         }
-        ExceptionKind::Unhandled { argument, cause } => format!("{place}: unhandled_exc, argument {argument} of -{cause}"),
+        ExceptionKind::Unhandled { argument, cause } => {
+            format!("{place}: unhandled_exc, argument {argument} of -{cause}")
+        }
         ExceptionKind::Refused { number, text } => {
             let name = ErrorNumber::from_number(*number).map_or("?", ErrorNumber::name);
             format!("{place}: {name}: {text}")
