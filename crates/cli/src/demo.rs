@@ -218,7 +218,7 @@ impl Tour {
                 };
                 say(&format!("   call {} {what}", exception.call));
             }
-            Some((handles, flushed.counters.calls))
+            Some((handles, u64::from(flushed.counters.calls)))
         })
     }
 
