@@ -6,7 +6,7 @@
 //!
 //! A language is a template and a [`Naming`]: how names and types of Theta are spelled. The template says
 //! everything else. What all languages share (which types get a stub, which supertypes a type has in all, the
-//! numbers) is in [`model`].
+//! numbers) is in [`Model`].
 
 mod model;
 mod naming;
