@@ -119,7 +119,7 @@ impl Conversation {
 fn script(mut conversation: Conversation, echo: bool) -> Outcome {
     for (number, line) in io::stdin().lock().lines().enumerate() {
         let line = line?;
-        let mut answer = if echo { format!("> {line}\n") } else { String::new() };
+        let mut answer = if echo { format!("{}\n", format!("> {line}").trim_end()) } else { String::new() };
         let said = conversation.say(&line, &mut answer);
         print(&answer)?;
         if let Err(bad) = said? {

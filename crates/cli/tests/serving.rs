@@ -1,0 +1,194 @@
+//! `serve` and `shell`: two processes that talk.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use support::{Server, bifrost, example, examples, stderr, stdout};
+
+/// An answer to this needs an object of the server.
+const ASK: &str = "$db := lookup database\n? $db\n? $db.fetch(\"bob\").visits()\n";
+const ANSWER: &str = "$db = h1: DataBase\nok 0 calls\n@2 = 0\nok 2 calls\n";
+
+fn check_shell(server: &Server, url: &str, arguments: &[&str]) {
+    let output = server.shell(url, arguments, ASK);
+    assert_eq!((stdout(&output), stderr(&output)), (ANSWER, ""), "{url}");
+    assert_eq!(output.status.code(), Some(0));
+}
+
+#[test]
+fn every_transport_carries_the_same_conversation() {
+    let server = Server::start(
+        "database",
+        &["--listen", "shm://FOLDER/shm", "--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"],
+    );
+    assert_eq!(server.urls.len(), 3);
+    assert!(server.urls[2].starts_with("tcp://127.0.0.1:") && !server.urls[2].ends_with(":0"));
+    for url in &server.urls {
+        check_shell(&server, url, &[]);
+    }
+}
+
+#[test]
+fn the_transcripts_of_the_examples_hold() {
+    for name in ["database", "lists", "points", "routes"] {
+        let folder = examples().join(name);
+        let server = Server::start(name, &[]);
+        let script = std::fs::read_to_string(folder.join("client.bifrost")).unwrap();
+        let output = server.shell(&server.urls[0], &["--echo"], &script);
+        let file = folder.join("transcript.txt");
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            std::fs::write(&file, stdout(&output)).unwrap();
+        }
+        assert_eq!(stdout(&output), std::fs::read_to_string(&file).unwrap(), "{name}: {}", stderr(&output));
+        assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{name}");
+    }
+}
+
+#[test]
+fn tcp_asks_for_the_token() {
+    let server = Server::start("database", &["--listen", "tcp://127.0.0.1:0", "--token", "s3cret"]);
+    let tcp = &server.urls[1];
+    for arguments in [&[][..], &["--token", "wrong"]] {
+        let output = server.shell(tcp, arguments, ASK);
+        assert_eq!(output.status.code(), Some(4));
+        assert!(stderr(&output).contains("--token-file"), "{}", stderr(&output));
+    }
+    check_shell(&server, tcp, &["--token", "s3cret"]);
+    let file = server.folder.path().join("token");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    check_shell(&server, tcp, &["--token-file", file.to_str().unwrap()]);
+    // The local transports know their users by other means.
+    check_shell(&server, &server.urls[0], &[]);
+}
+
+#[test]
+fn a_token_is_made_up_for_tcp() {
+    let server = Server::start("database", &["--listen", "tcp://127.0.0.1:0"]);
+    let output = server.shell(&server.urls[1], &[], ASK);
+    assert_eq!(output.status.code(), Some(4));
+    let (_, said) = server.end("TERM");
+    let token = said.lines().find_map(|line| line.strip_prefix("the token is ")).unwrap();
+    assert_eq!(token.len(), 32);
+}
+
+#[test]
+fn signals_end_the_server_in_order() {
+    for signal in ["TERM", "INT"] {
+        let server = Server::start("database", &["--listen", "shm://FOLDER/shm"]);
+        let folder = server.folder.path().to_owned();
+        assert!(folder.join("socket").exists() && folder.join("shm").exists());
+        // A session that is open does not hold the end up.
+        let mut shell = bifrost();
+        shell.arg("shell").arg(&server.urls[0]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let mut input = shell.stdin.take().unwrap();
+        input.write_all(b"? 1\n").unwrap();
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "value = 1");
+        let mut server = server;
+        support::kill(&server.child, signal);
+        assert_eq!(server.child.wait().unwrap().code(), Some(0), "{signal}");
+        assert!(!folder.join("socket").exists() && !folder.join("shm").exists());
+        // The client hears of it when it speaks next.
+        let _ = input.write_all(b"? 2\n");
+        drop(input);
+        let ended = shell.wait_with_output().unwrap();
+        assert_eq!(ended.status.code(), Some(4), "{}", stderr(&ended));
+    }
+}
+
+#[test]
+fn a_client_that_dies_in_a_batch_disturbs_nobody() {
+    let server = Server::start("database", &["--listen", "shm://FOLDER/shm"]);
+    for url in &server.urls {
+        let mut shell = bifrost();
+        shell.arg("shell").arg(url).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let mut input = shell.stdin.take().unwrap();
+        // After the first answer a structure is open, and more of it than is kept back has been sent.
+        input.write_all(b"$db := lookup database\n?\nforeach $e in $db.users() do\n").unwrap();
+        let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "$db = h1: DataBase");
+        for _ in 0..3000 {
+            input.write_all(b"$db.fetch(\"bob\")\n").unwrap();
+        }
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        check_shell(&server, url, &[]);
+    }
+}
+
+#[test]
+fn addresses_in_use_are_reported() {
+    let server = Server::start("database", &[]);
+    let output = bifrost().args(["serve", "--listen", &server.urls[0]]).arg(example("database")).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("is in use: another server listens there\nhelp: "), "{}", stderr(&output));
+    check_shell(&server, &server.urls[0], &[]);
+}
+
+#[test]
+fn nobody_there_is_status_3() {
+    let dir = tempfile::tempdir().unwrap();
+    let url = format!("unix://{}/socket", dir.path().display());
+    let output = bifrost().args(["shell", &url]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("help: start a server with `bifrost serve"), "{}", stderr(&output));
+}
+
+#[test]
+fn bad_settings_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("bifrost.toml"), "sesions_max = 3\n").unwrap();
+    let cases: &[(&[&str], &str)] = &[
+        (&[], "sesions_max"),
+        (&["--config", "nowhere.toml"], "nowhere.toml"),
+        (&["--config", "/dev/null", "--set", "limits.fule_max=3"], "fule_max"),
+        (&["--config", "/dev/null", "--set", "sessions_max=many"], "sessions_max"),
+        (&["--config", "/dev/null", "--listen", "tcp:/x"], "tcp:/x"),
+        (&["--config", "/dev/null", "--token-file", "nowhere"], "nowhere"),
+        (&["--config", "/dev/null", "--set", "sessions_max"], "NAME=VALUE"),
+    ];
+    for (arguments, name) in cases {
+        let output =
+            bifrost().arg("serve").args(*arguments).arg(example("database")).current_dir(dir.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(name), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn settings_in_effect_are_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("bifrost.toml"), "sessions_max = 3\n[limits]\nfuel_max = 7\n").unwrap();
+    let mut command = bifrost();
+    command.args(["serve", "--print-config", "--set", "limits.depth_max=9"]).env("BIFROST_STACK_BYTES", "1000000");
+    let output = command.current_dir(dir.path()).output().unwrap();
+    for line in ["sessions_max = 3\n", "fuel_max = 7\n", "depth_max = 9\n", "stack_bytes = 1000000\n"] {
+        assert!(stdout(&output).contains(line), "{line} is not in {}", stdout(&output));
+    }
+}
+
+#[test]
+fn a_script_ends_at_what_is_no_command() {
+    let server = Server::start("database", &[]);
+    let output = server.shell(&server.urls[0], &[], "? 1\nfetch\n? 2\n");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stdout(&output), "value = 1\nok 0 calls\n");
+    assert!(stderr(&output).starts_with("error: line 2, column 1: "), "{}", stderr(&output));
+    let output = server.shell(&server.urls[0], &[], "foreach $i in 1.to(3) do\n");
+    assert_eq!((output.status.code(), stdout(&output)), (Some(1), ""), "{}", stderr(&output));
+}
+
+#[test]
+fn stubs_of_a_running_server_are_those_of_its_sources() {
+    let server = Server::start("routes", &[]);
+    let folder = server.folder.path();
+    let from = bifrost().args(["veneer", "--from", &server.urls[0], "-o", "."]).current_dir(folder).output().unwrap();
+    assert_eq!(from.status.code(), Some(0), "{}", stderr(&from));
+    let check =
+        bifrost().args(["veneer", "--check", "-o", "."]).arg(example("routes")).current_dir(folder).output().unwrap();
+    assert_eq!(check.status.code(), Some(0), "{}", stderr(&check));
+}

@@ -1,0 +1,163 @@
+//! `check`, `run` and `veneer`: what works without a server.
+
+mod support;
+
+use std::path::Path;
+
+use support::{bifrost, example, examples, feed, stderr, stdout};
+
+const EXAMPLES: &[&str] = &["database", "lists", "points", "routes"];
+
+fn write(folder: &Path, name: &str, text: &str) -> String {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn examples_print_what_they_should() {
+    for name in EXAMPLES {
+        let expected = std::fs::read_to_string(examples().join(name).join("expected.txt")).unwrap();
+        for mode in [&["--interpret"][..], &[]] {
+            let output = bifrost().arg("run").args(mode).arg(example(name)).output().unwrap();
+            assert!(output.status.success(), "{name} {mode:?}: {}", stderr(&output));
+            assert_eq!(stdout(&output), expected, "{name} {mode:?}");
+        }
+    }
+}
+
+#[test]
+fn every_example_is_complete() {
+    for entry in std::fs::read_dir(examples()).unwrap() {
+        let folder = entry.unwrap().path();
+        if !folder.is_dir() {
+            continue;
+        }
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        assert!(EXAMPLES.contains(&name), "the example `{name}` is not tested");
+        for file in ["README.md", "expected.txt", "client.bifrost", "transcript.txt"] {
+            assert!(folder.join(file).exists(), "the example `{name}` has no {file}");
+        }
+    }
+}
+
+#[test]
+fn mistakes_are_shown_where_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "sums.theta", "total () returns (int)\n  int sum = 0\n  return (sum)\nend total\n");
+    let output = bifrost().args(["check", "sums.theta"]).current_dir(dir.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("error[E0105]: a declaration is written `name: type := value`"), "{said}");
+    assert!(said.contains("--> sums.theta:2:3"), "{said}");
+    assert!(said.contains("help: write `sum: int := 0`"), "{said}");
+    assert!(!said.contains('\x1b'), "no colours without a terminal: {said}");
+
+    let output = bifrost().args(["check", "--json", "sums.theta"]).current_dir(dir.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let line: serde_json::Value = serde_json::from_str(stdout(&output).lines().next().unwrap()).unwrap();
+    assert_eq!((line["code"].as_str(), line["line"].as_u64()), (Some("E0105"), Some(2)));
+}
+
+#[test]
+fn sources_without_mistakes_say_nothing() {
+    let output = bifrost().arg("check").arg(example("routes")).output().unwrap();
+    assert_eq!((output.status.code(), stdout(&output), stderr(&output)), (Some(0), "", ""));
+}
+
+#[test]
+fn what_sources_compile_to() {
+    let interface = bifrost().args(["check", "--emit", "interface"]).arg(example("points")).output().unwrap();
+    let interface: serde_json::Value = serde_json::from_str(stdout(&interface)).unwrap();
+    let types = interface["types"].as_array().unwrap();
+    assert!(types.iter().any(|t| t["name"] == "point"));
+    let ir = bifrost().args(["check", "--emit", "ir"]).arg(example("points")).output().unwrap();
+    assert!(stdout(&ir).contains("routine swap"), "{}", stdout(&ir));
+}
+
+#[test]
+fn exceptions_of_main_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "main (args: sequence[string]) signals (bad (string, int))\n  signal bad(args[2], args.length())\nend main\n";
+    let file = write(dir.path(), "bad.theta", text);
+    for mode in [&["--interpret"][..], &[]] {
+        let output = bifrost().arg("run").args(mode).args([&file, "--x", "y"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(stderr(&output), "error: `main` ended with the exception bad(\"y\", 2)\n");
+    }
+}
+
+#[test]
+fn programs_without_main_cannot_be_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path(), "none.theta", "setup () end setup\n");
+    let output = bifrost().args(["run", &file]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("help: add `main"), "{}", stderr(&output));
+}
+
+#[test]
+fn missing_files_are_named() {
+    for command in ["check", "run", "serve"] {
+        let output = bifrost().args([command, "nowhere.theta"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{command}");
+        assert!(stderr(&output).starts_with("error: cannot read `nowhere.theta`"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn stale_stubs_are_found() {
+    let dir = tempfile::tempdir().unwrap();
+    let veneer = |name: &str, check: bool| {
+        let mut command = bifrost();
+        command.arg("veneer").arg(example(name)).args(["--lang", "rust", "-o", "stubs"]).current_dir(dir.path());
+        if check {
+            command.arg("--check");
+        }
+        command.output().unwrap()
+    };
+    let missing = veneer("points", true);
+    assert_eq!(missing.status.code(), Some(1), "{}", stderr(&missing));
+    assert_eq!(veneer("points", false).status.code(), Some(0));
+    assert_eq!(veneer("points", true).status.code(), Some(0));
+    let stale = veneer("lists", true);
+    assert_eq!(stale.status.code(), Some(1));
+    assert!(stderr(&stale).contains("is stale\nhelp: "), "{}", stderr(&stale));
+}
+
+#[test]
+fn the_demo_shows_five_ways() {
+    let output = bifrost().args(["demo", "--rounds", "20"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let rows: Vec<Vec<&str>> = stdout(&output)
+        .lines()
+        .filter(|line| line.ends_with("µs"))
+        .map(|line| line.rsplit(' ').filter(|w| !w.is_empty()).collect())
+        .collect();
+    assert_eq!(rows.len(), 5, "{}", stdout(&output));
+    // From the right: unit, time of a round, unit, time, calls per crossing, calls, crossings.
+    let counts: Vec<(&str, &str)> = rows.iter().map(|r| (r[6], r[5])).collect();
+    assert_eq!(counts, [("20", "80"), ("1", "80"), ("1", "142"), ("1", "80"), ("1", "1")]);
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_mistake() {
+    let mut command = std::process::Command::new("sh");
+    command.arg("-c").arg(format!("'{}' --help | head -1", env!("CARGO_BIN_EXE_bifrost")));
+    let output = feed(command, "");
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn help_says_what_there_is() {
+    for command in ["serve", "shell", "check", "run", "veneer", "demo"] {
+        let output = bifrost().args([command, "--help"]).output().unwrap();
+        assert!(output.status.success());
+        assert!(stdout(&output).contains("Usage: bifrost"), "{command}");
+        if command != "demo" {
+            assert!(stdout(&output).contains("Examples:\n"), "{command}");
+        }
+    }
+    let output = bifrost().arg("--help").output().unwrap();
+    insta::assert_snapshot!(stdout(&output));
+}

@@ -1,0 +1,102 @@
+//! Programs under test as child processes: none outlives its test.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+/// The program, without the settings of whoever runs the tests.
+pub fn bifrost() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bifrost"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("BIFROST_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("COLUMNS", "100").stdin(Stdio::null());
+    command
+}
+
+/// The folder of the examples.
+pub fn examples() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().unwrap()
+}
+
+/// The Theta file of an example.
+pub fn example(name: &str) -> PathBuf {
+    examples().join(name).join(format!("{name}.theta"))
+}
+
+pub fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+pub fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+/// A server that is ready.
+pub struct Server {
+    pub child: Child,
+    /// Where it listens, in the order of its arguments.
+    pub urls: Vec<String>,
+    pub folder: TempDir,
+}
+
+impl Server {
+    /// Serves an example at `unix:///FOLDER/socket` and wherever `arguments` say.
+    pub fn start(name: &str, arguments: &[&str]) -> Server {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = bifrost();
+        command.arg("serve").arg("--listen").arg(format!("unix://{}/socket", folder.path().display()));
+        command.args(arguments.iter().map(|a| a.replace("FOLDER", &folder.path().display().to_string())));
+        command.arg(example(name)).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let Some(urls) = line.strip_prefix("ready ") else {
+            let output = child.wait_with_output().unwrap();
+            panic!("the server did not start: {}", stderr(&output));
+        };
+        let urls = urls.split_whitespace().map(str::to_owned).collect();
+        Server { child, urls, folder }
+    }
+
+    /// What a script hears in a shell.
+    pub fn shell(&self, url: &str, arguments: &[&str], script: &str) -> Output {
+        let mut command = bifrost();
+        command.arg("shell").arg(url).args(arguments);
+        feed(command, script)
+    }
+
+    /// Sends a signal, waits for the end, and returns the exit status and what was said on the standard error.
+    pub fn end(mut self, signal: &str) -> (Option<i32>, String) {
+        kill(&self.child, signal);
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap().code(), said)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs a command to its end with a text on its standard input.
+pub fn feed(mut command: Command, input: &str) -> Output {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // A program that ends early does not read everything.
+    let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+    child.wait_with_output().unwrap()
+}
+
+/// Sends a signal to a child.
+pub fn kill(child: &Child, signal: &str) {
+    let done = Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string()).status().unwrap();
+    assert!(done.success());
+}
