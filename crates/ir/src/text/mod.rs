@@ -6,8 +6,9 @@
 //! ```text
 //! file      = { type | class | routine | batch } .
 //! type      = "type" name [ "<" LIST( typename [ renames ] ) ] { "immutable" | "private" } { heading } "end" .
-//! class     = "class" name [ "implements" LIST(typename) ] [ "inherits" name ]
+//! class     = "class" name [ "implements" LIST(typename) ] [ "inherits" name [ renames ] ]
 //!             { name ":" typename | [ "private" ] "method" heading body "end" } "end" .
+//! renames   = "{" LIST( name "for" name ) "}" .
 //! routine   = [ "private" ] "routine" heading body "end" .
 //! batch     = ( "batch" | "procedure" ) heading [ "calls" LIST(name) ] body "end" .
 //! heading   = name "(" [ LIST( name ":" typename ) ] ")" [ ( "returns" | "yields" ) "(" LIST(typename) ")" ]

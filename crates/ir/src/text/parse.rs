@@ -358,15 +358,7 @@ impl Reader<'_> {
         if self.take("<") {
             loop {
                 let up = self.ty()?;
-                let renames = if self.take("{") {
-                    self.list("}", |this| {
-                        let new = this.name()?;
-                        this.expect_word("for")?;
-                        Ok((new, this.name()?))
-                    })?
-                } else {
-                    Vec::new()
-                };
+                let renames = self.renames()?;
                 self.inherit_type(ty, up, &renames);
                 self.program.types.def_mut(ty).supertypes.push(Supertype { ty: up, renames });
                 if !self.take(",") {
@@ -384,11 +376,23 @@ impl Reader<'_> {
             }
         }
         while !self.take_word("end") {
-            let name = self.name()?;
+            let name = self.word()?;
             let heading = self.heading(name)?;
             self.add_method(ty, &heading.name, heading.signature, true);
         }
         Ok(())
+    }
+
+    /// Pairs (new name, old name).
+    fn renames(&mut self) -> Result<Vec<(String, String)>> {
+        if !self.take("{") {
+            return Ok(Vec::new());
+        }
+        self.list("}", |this| {
+            let new = this.word()?;
+            this.expect_word("for")?;
+            Ok((new, this.word()?))
+        })
     }
 
     /// Takes over the methods of a supertype.
@@ -442,24 +446,34 @@ impl Reader<'_> {
                 let c = &self.program.classes[up];
                 (c.ty, c.fields.clone(), c.bodies.clone())
             };
+            let renames = self.renames()?;
             let methods = self.program.types.def(up_ty).methods.clone();
             for (method, mut m) in methods.into_iter() {
-                m.stands_for = vec![MethodRef { ty: up_ty, method }];
+                m.stands_for = match renames.iter().find(|(_, old)| *old == m.name) {
+                    // The old name is free for a method of the subclass, which then stands for the superclass's.
+                    Some((new, _)) => {
+                        m.name.clone_from(new);
+                        Vec::new()
+                    }
+                    None => vec![MethodRef { ty: up_ty, method }],
+                };
                 self.program.types.def_mut(ty).methods.push(m);
             }
             let class = &mut self.program.classes[id];
             (class.superclass, class.fields, class.bodies) = (Some(up), fields, bodies);
         }
         while !self.take_word("end") {
-            let private = self.take_word("private");
-            if !self.take_word("method") {
-                let name = self.name()?;
+            // An instance variable may have the name of a keyword.
+            let variable = matches!(self.peek_at(1), Token::Mark(":"));
+            let private = !variable && self.take_word("private");
+            if variable || !self.take_word("method") {
+                let name = self.word()?;
                 self.expect(":")?;
                 let ty = self.ty()?;
                 self.program.classes[id].fields.push(Field { name, ty });
                 continue;
             }
-            let name = self.name()?;
+            let name = self.word()?;
             let mut heading = self.heading(name.clone())?;
             let m = self.add_method(ty, &name, heading.signature.clone(), !private);
             heading.name = format!("{}.{name}", self.program.types.name(ty));

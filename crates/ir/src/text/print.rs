@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use super::is_name;
+use super::{KEYWORDS, is_name};
 use crate::program::{Body, ClassId, Program};
-use crate::stmt::{ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var};
+use crate::stmt::{ArmMatch, Block, Callee, Const, Func, FuncId, FuncKind, Operand, Site, Stmt, Var};
 use crate::types::{Signature, TypeKind};
 
 /// A function in the text form.
@@ -76,6 +76,19 @@ fn print_class(program: &Program, class: ClassId, out: &mut String) {
     let superclass = def.superclass.map(|c| &program.classes[c]);
     if let Some(up) = superclass {
         let _ = write!(out, " inherits {}", up.name);
+        let above = &program.types.def(up.ty).methods;
+        let inherited = |body: FuncId| {
+            let mut same = above.values().zip(&up.bodies).filter(move |(_, b)| **b == body);
+            same.next().map(|(m, _)| m.name.as_str())
+        };
+        let renames: Vec<String> = (own.methods.values().zip(&def.bodies))
+            .filter_map(|(m, body)| Some((&m.name, inherited(*body)?)))
+            .filter(|(new, old)| new != old)
+            .map(|(new, old)| format!("{new} for {old}"))
+            .collect();
+        if !renames.is_empty() {
+            let _ = write!(out, " {{{}}}", renames.join(", "));
+        }
     }
     out.push('\n');
     for field in &def.fields[superclass.map_or(0, |c| c.fields.len())..] {
@@ -208,6 +221,9 @@ impl<'a> Printer<'a> {
         let name = match callee {
             Callee::Procedure(i) => format!("procedure {i}"),
             Callee::Itself => "itself".to_owned(),
+            Callee::Routine(r) if KEYWORDS.contains(&self.program.routines[r].name.as_str()) => {
+                format!("{:?}", self.program.routines[r].name)
+            }
             other => self.program.callee_name(other, self.func),
         };
         format!("{name}({})", self.operands(args))

@@ -8,6 +8,7 @@ type counter
 end
 type named < counter {advance for bump} immutable
   name () returns (string)
+  get () returns (int)
 end
 class Counter implements counter
   count: int
@@ -31,10 +32,14 @@ class Counter implements counter
 end
 class Named implements named inherits Counter
   text: string
+  set: int
   method advance (by: int) returns (int) signals (full (int))
     var n: int
     n := Counter.bump(self, by) 
     return (n)
+  end
+  method get () returns (int)
+    return (1)
   end
   method name () returns (string)
     var s: string
@@ -81,6 +86,11 @@ private routine all (c: counter) returns (int, string)
   test true do
     return (x%1, s)
   end
+end
+routine "test" (if%0: int) returns (int)
+  if%0 := "test"(if%0)
+  "test"(if%0)
+  return (if%0)
 end
 procedure p (n: int) returns (int)
   var m: int

@@ -31,8 +31,8 @@
 //! 13. A call passes at most [`WORDS_MAX`] words (that of a batched procedure any number), and has at most [`VALUES_MAX`] results or exception values;
 //!     a step has at most [`YIELDS_MAX`] values.
 //! 14. Of a program: a class has a body for each method of its own type, a body belongs to the class or to a
-//!     superclass, bodies conform to their headings, methods conform to those that they stand for, and no two methods of
-//!     a class stand for the same one, directly or through others: one slot of a table holds one body.
+//!     superclass, bodies conform to their headings, and methods conform to those that they stand for. Methods
+//!     that share a slot of a class's table, because they stand for one and the same, conform to each other.
 //!
 //! Whether variables of immutable classes are written only by constructors is the front end's business, and
 //! so is who may name which class.
@@ -241,7 +241,7 @@ pub enum VerifyErrorKind {
     BodyDoesNotConform { name: String },
     #[error("`{name}` does not conform to `{up}`, which it stands for")]
     MethodDoesNotConform { name: String, up: String },
-    #[error("class `{class}`: `{first}` and `{second}` stand for the same method")]
+    #[error("class `{class}`: `{first}` and `{second}` stand for the same method and do not conform")]
     SameSlot { class: String, first: String, second: String },
     #[error("the supertypes of `{0}` lead back to it")]
     CyclicType(String),

@@ -7,7 +7,7 @@ use super::{ProgramError, VerifyError, VerifyErrorKind as Kind};
 use crate::dispatch::Dispatch;
 use crate::program::{Body, ClassId, Program};
 use crate::stmt::{Func, FuncId, FuncKind, Site};
-use crate::types::{MethodRef, Signature, TypeId, TypeKind, Types};
+use crate::types::{Method, MethodRef, Signature, TypeId, TypeKind, Types};
 
 /// Whether objects of static type `ty` have the instance variables of `class`: `ty` is its own type or that
 /// of a subclass.
@@ -171,17 +171,20 @@ fn verify_classes(program: &Program, errors: &mut Errors) {
     }
 }
 
-/// Two methods in one slot would be entered with each other's arguments.
+/// Of two methods in one slot a call through either may reach the other.
 fn verify_slots(program: &Program, errors: &mut Errors) {
+    let types = &program.types;
     let dispatch = Dispatch::new(program);
     for class in program.classes.values() {
-        let methods = &program.types.def(class.ty).methods;
-        let mut by_slot: HashMap<u32, &str> = HashMap::new();
-        for (method, m) in methods.iter() {
+        let mut by_slot: HashMap<u32, &Method> = HashMap::new();
+        for (method, second) in types.def(class.ty).methods.iter() {
             let slot = dispatch.slot(MethodRef { ty: class.ty, method });
-            if let Some(first) = by_slot.insert(slot, &m.name) {
-                let (first, second) = (first.to_owned(), m.name.clone());
-                errors.push(&class.name, Kind::SameSlot { class: class.name.clone(), first, second });
+            let Some(first) = by_slot.insert(slot, second) else { continue };
+            let both = types.conforms(&first.signature, &second.signature)
+                && types.conforms(&second.signature, &first.signature);
+            if !both {
+                let (class, first, second) = (class.name.clone(), first.name.clone(), second.name.clone());
+                errors.push(&class.clone(), Kind::SameSlot { class, first, second });
             }
         }
     }
