@@ -2,7 +2,8 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 
 use support::{Server, bifrost, example, examples, stderr, stdout};
@@ -191,4 +192,54 @@ fn stubs_of_a_running_server_are_those_of_its_sources() {
     let check =
         bifrost().args(["veneer", "--check", "-o", "."]).arg(example("routes")).current_dir(folder).output().unwrap();
     assert_eq!(check.status.code(), Some(0), "{}", stderr(&check));
+}
+
+/// Says lines to a server on a bare socket, as `nc -U` does, and returns all it answers.
+fn lines(server: &Server, said: &str) -> String {
+    let mut socket = UnixStream::connect(server.folder.path().join("socket")).unwrap();
+    socket.write_all(said.as_bytes()).unwrap();
+    let mut heard = String::new();
+    socket.read_to_string(&mut heard).unwrap();
+    heard
+}
+
+#[test]
+fn a_bare_socket_speaks_the_text_form() {
+    let server = Server::start("database", &[]);
+    let said = "hello 1 name \"me\"\r\n# nothing\n$db := lookup database: DataBase\n? $db.fetch(\"bob\").visits()\nwhat\nbye\n";
+    let heard = lines(&server, said);
+    let expected = concat!(
+        "welcome 1 bifrost ",
+        env!("CARGO_PKG_VERSION"),
+        " session 1\n@3 = 0\nok 2 calls\nerror: column 1: `what` means nothing here; try `help`\nbye\n"
+    );
+    assert_eq!(heard, expected);
+}
+
+#[test]
+fn lines_before_hello_learn_nothing() {
+    let server = Server::start("database", &[]);
+    for line in ["describe\n", "help\n", "$x := lookup x: NoType\n", "? 1\n", "GET / HTTP/1.1\n"] {
+        let heard = lines(&server, line);
+        assert!(heard.starts_with("error ") && heard.ends_with("the first line must be `hello 1`\n"), "{line}{heard}");
+    }
+}
+
+#[test]
+fn many_lines_with_long_answers_are_all_answered() {
+    let server = Server::start("database", &[]);
+    let mut said = String::from("hello 1\n");
+    said.push_str(&"describe\n".repeat(5000));
+    said.push_str("bye\n");
+    let mut socket = UnixStream::connect(server.folder.path().join("socket")).unwrap();
+    let mut reader = socket.try_clone().unwrap();
+    let heard = std::thread::spawn(move || {
+        let mut heard = String::new();
+        reader.read_to_string(&mut heard).unwrap();
+        heard
+    });
+    socket.write_all(said.as_bytes()).unwrap();
+    let heard = heard.join().unwrap();
+    assert_eq!(heard.matches("types: ").count(), 5000);
+    assert!(heard.ends_with("bye\n"));
 }

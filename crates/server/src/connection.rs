@@ -1,6 +1,7 @@
 //! One connection: bytes from the stream to the session and back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bifrost_session::Session;
@@ -8,6 +9,7 @@ use bifrost_transport::{ReadError, Stream, WriteError};
 use bifrost_wire::{ErrorNumber, Limit};
 
 use crate::server::Shared;
+use crate::text::{TextForm, is_text};
 
 /// How long a client may take for its `hello`.
 const HELLO_WITHIN: Duration = Duration::from_secs(5);
@@ -50,7 +52,8 @@ impl std::fmt::Display for End {
 pub(crate) fn serve(shared: &Shared, stream: &mut Stream, mut session: Session, number: u64) {
     let peer = stream.describe_peer();
     tracing::info!(session = number, peer, "session.open");
-    let ended = catch_unwind(AssertUnwindSafe(|| run(shared, stream, &mut session)));
+    let mut form = Form::Unknown;
+    let ended = catch_unwind(AssertUnwindSafe(|| run(shared, stream, &mut session, &mut form)));
     let end = match ended {
         Ok(end) => end,
         Err(_) => {
@@ -66,9 +69,10 @@ pub(crate) fn serve(shared: &Shared, stream: &mut Stream, mut session: Session, 
         End::Stopped => session.fail(ErrorNumber::ShuttingDown, "the server is going down"),
         _ => {}
     }
-    if !session.output().is_empty() && !matches!(end, End::Closed) {
+    let output = form.output(&mut session);
+    if !output.is_empty() && !matches!(end, End::Closed) {
         // The client may be gone already: then nobody misses it.
-        let _ = stream.write(session.output(), Some(Instant::now() + Duration::from_secs(1)));
+        let _ = stream.write(output, Some(Instant::now() + Duration::from_secs(1)));
         stream.flush();
     }
     let c = session.counters();
@@ -84,7 +88,54 @@ pub(crate) fn serve(shared: &Shared, stream: &mut Stream, mut session: Session, 
     );
 }
 
-fn run(shared: &Shared, stream: &mut Stream, session: &mut Session) -> End {
+/// The form in which the client speaks, which its first byte tells.
+enum Form {
+    Unknown,
+    Binary,
+    Text(Box<TextForm>),
+}
+
+impl Form {
+    fn settle(&mut self, shared: &Shared, first: u8) {
+        if matches!(self, Form::Unknown) {
+            *self = match is_text(first) {
+                true => Form::Text(Box::new(TextForm::new(Arc::new(shared.tables.numbering().clone()), shared.limits))),
+                false => Form::Binary,
+            };
+        }
+    }
+
+    /// Gives the session what has come; returns how many bytes were used.
+    fn handle(&mut self, shared: &Shared, session: &mut Session, bytes: &[u8]) -> usize {
+        match self {
+            Form::Text(text) => text.handle(session, &mut shared.space.lock(), bytes),
+            _ => session.handle(&mut shared.space.lock(), bytes),
+        }
+    }
+
+    /// What is to be sent.
+    fn output<'o>(&'o mut self, session: &'o mut Session) -> &'o [u8] {
+        match self {
+            Form::Text(text) => text.output(session),
+            _ => session.output(),
+        }
+    }
+
+    /// Forgets what was sent.
+    fn clear_output(&mut self, session: &mut Session) {
+        match self {
+            Form::Text(text) => text.clear_output(),
+            _ => session.clear_output(),
+        }
+    }
+
+    /// Whether there is work left in bytes that have come.
+    fn has_more(&self) -> bool {
+        matches!(self, Form::Text(text) if text.has_more())
+    }
+}
+
+fn run(shared: &Shared, stream: &mut Stream, session: &mut Session, form: &mut Form) -> End {
     let idle = Duration::from_millis(shared.limits.get(Limit::IdleMs));
     let mut input: Vec<u8> = Vec::with_capacity(READ_BYTES);
     let mut done = 0;
@@ -107,7 +158,16 @@ fn run(shared: &Shared, stream: &mut Stream, session: &mut Session) -> End {
             Err(ReadError::Stopped) => return End::Stopped,
             Err(e) => return End::Failed(e.to_string()),
         }
-        done += session.handle(&mut shared.space.lock(), &input[done..]);
+        form.settle(shared, input[0]);
+        loop {
+            done += form.handle(shared, session, &input[done..]);
+            if let Some(end) = answer(stream, session, form) {
+                return end;
+            }
+            if !form.has_more() {
+                break;
+            }
+        }
         if done == input.len() {
             input.clear();
             done = 0;
@@ -125,18 +185,21 @@ fn run(shared: &Shared, stream: &mut Stream, session: &mut Session) -> End {
             input.drain(..done);
             done = 0;
         }
-        if !session.output().is_empty() {
-            match stream.write(session.output(), Some(Instant::now() + READ_WITHIN)) {
-                Ok(()) => stream.flush(),
-                Err(WriteError::TimedOut) => return End::Slow,
-                Err(WriteError::Stopped) => return End::Stopped,
-                Err(WriteError::Closed) => return End::Closed,
-                Err(e) => return End::Failed(e.to_string()),
-            }
-            session.clear_output();
-        }
-        if session.ended() {
-            return End::Session;
-        }
     }
+}
+
+/// Sends what there is to say. Returns how the connection ends, if it does.
+fn answer(stream: &mut Stream, session: &mut Session, form: &mut Form) -> Option<End> {
+    let output = form.output(session);
+    if !output.is_empty() {
+        match stream.write(output, Some(Instant::now() + READ_WITHIN)) {
+            Ok(()) => stream.flush(),
+            Err(WriteError::TimedOut) => return Some(End::Slow),
+            Err(WriteError::Stopped) => return Some(End::Stopped),
+            Err(WriteError::Closed) => return Some(End::Closed),
+            Err(e) => return Some(End::Failed(e.to_string())),
+        }
+        form.clear_output(session);
+    }
+    session.ended().then_some(End::Session)
 }

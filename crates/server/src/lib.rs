@@ -14,6 +14,7 @@ mod connection;
 pub mod program;
 mod server;
 pub mod space;
+mod text;
 
 pub use config::{Config, ConfigError};
 pub use server::{Server, StartError};

@@ -22,7 +22,7 @@ use crate::space::{STACK_EXTRA, Space, on_stack};
 pub(crate) struct Shared {
     pub space: Arc<Space>,
     pub limits: Limits,
-    tables: &'static Tables,
+    pub tables: &'static Tables,
     stack_bytes: usize,
     sessions_max: usize,
     stopping: AtomicBool,

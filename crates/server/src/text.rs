@@ -1,0 +1,137 @@
+//! The text form on a connection, for people with `nc` and for scripts in languages without a veneer.
+//!
+//! Lines become commands before the session sees them, and its replies become lines: the session itself knows only
+//! the binary form. What the form looks like is in `docs/spec/wire.md`, section 6.
+
+use std::sync::Arc;
+
+use bifrost_runtime::Cx;
+use bifrost_session::{Limits, Session};
+use bifrost_wire::interface::Numbering;
+use bifrost_wire::text::Translator;
+use bifrost_wire::{DecodedReply, ErrorNumber, Limit, REPLY_BYTES_MAX, decode_reply, op};
+
+/// Answers are sent before more lines are looked at when there are so many bytes of them: a short line may
+/// have a long answer.
+const ANSWER_BYTES_MAX: usize = 256 << 10;
+/// Most names of a conversation. Each line looks through them.
+const NAMES_MAX: usize = 10_000;
+
+/// A connection's conversation.
+///
+/// Invariant: what it remembers is bounded, by the names and by the bytes of the lines since the last answer.
+pub(crate) struct TextForm {
+    translator: Translator,
+    limits: Limits,
+    /// Bytes of lines since the last command that had a reply.
+    batch_bytes: u64,
+    commands: Vec<u8>,
+    answer: String,
+    /// Whether lines were left because of [`ANSWER_BYTES_MAX`].
+    more: bool,
+}
+
+/// Whether a connection that begins with this byte is in the text form.
+pub(crate) fn is_text(first: u8) -> bool {
+    first != op::HELLO
+}
+
+impl TextForm {
+    /// A conversation about an interface.
+    pub(crate) fn new(numbering: Arc<Numbering>, limits: Limits) -> TextForm {
+        TextForm {
+            translator: Translator::new(numbering),
+            limits,
+            batch_bytes: 0,
+            commands: Vec::new(),
+            answer: String::new(),
+            more: false,
+        }
+    }
+
+    /// Whether the last [`TextForm::handle`] has left whole lines, because their answers would be too long. They
+    /// must be given to it again when the answers have been sent.
+    pub(crate) fn has_more(&self) -> bool {
+        self.more
+    }
+
+    /// Works off whole lines in `bytes`, and returns how many bytes they have.
+    pub(crate) fn handle(&mut self, session: &mut Session, cx: &mut Cx, bytes: &[u8]) -> usize {
+        let mut done = 0;
+        self.more = false;
+        while !session.ended() {
+            let rest = &bytes[done..];
+            let Some(length) = rest.iter().position(|b| *b == b'\n') else {
+                if rest.len() as u64 > self.limits.get(Limit::FrameBytes) {
+                    session.fail(ErrorNumber::FrameTooLong, "the line is longer than a command may be");
+                }
+                break;
+            };
+            if self.answer.len() > ANSWER_BYTES_MAX {
+                self.more = true;
+                break;
+            }
+            done += length + 1;
+            self.batch_bytes += length as u64 + 1;
+            match std::str::from_utf8(&rest[..length]) {
+                Ok(line) => self.line(session, cx, line.trim_end_matches('\r')),
+                Err(_) => session.fail(ErrorNumber::BadText, "a line is no well-formed UTF-8"),
+            }
+            self.translate(session);
+            self.check_bounds(session);
+        }
+        done
+    }
+
+    fn line(&mut self, session: &mut Session, cx: &mut Cx, line: &str) {
+        // The translator answers some lines by itself. Who has not been let in shall not learn even the names of
+        // types from it.
+        let word = line.split_whitespace().next().unwrap_or("#");
+        if !session.greeted() && word != "hello" {
+            if !word.starts_with('#') {
+                session.fail(ErrorNumber::OutOfOrder, "the first line must be `hello 1`");
+            }
+            return;
+        }
+        let said = self.translator.line(line, &mut self.commands, &mut self.answer);
+        if let Err(bad) = said {
+            self.answer += &format!("error: {bad}\n");
+        }
+        let taken = session.handle(cx, &self.commands);
+        debug_assert!(taken == self.commands.len() || session.ended(), "lines are whole commands");
+        self.commands.clear();
+    }
+
+    fn check_bounds(&self, session: &mut Session) {
+        let batch_bytes_max = self.limits.get(Limit::BatchBytes);
+        if self.batch_bytes > batch_bytes_max {
+            let text = format!("the lines since the last answer have more than {batch_bytes_max} bytes");
+            session.fail(ErrorNumber::BatchTooLong, &text);
+        }
+        if self.translator.names().count() > NAMES_MAX {
+            session.fail(ErrorNumber::TooManyHandles, &format!("there are more than {NAMES_MAX} names"));
+        }
+    }
+
+    /// Turns what the session has answered into lines.
+    fn translate(&mut self, session: &mut Session) {
+        let mut replies = session.output();
+        while let Ok(DecodedReply::Reply(reply, length)) = decode_reply(replies, REPLY_BYTES_MAX) {
+            self.translator.reply(&reply, &mut self.answer);
+            self.batch_bytes = 0;
+            replies = &replies[length..];
+        }
+        session.clear_output();
+    }
+
+    /// What is to be sent.
+    pub(crate) fn output(&mut self, session: &mut Session) -> &[u8] {
+        self.translate(session);
+        self.answer.as_bytes()
+    }
+
+    /// Forgets what was sent.
+    pub(crate) fn clear_output(&mut self) {
+        self.answer.clear();
+    }
+}
