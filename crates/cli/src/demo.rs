@@ -72,14 +72,19 @@ impl ServerProcess {
         let file = folder.join("database.theta");
         std::fs::write(&file, DATABASE)?;
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("serve").arg("--listen").arg(format!("shm://{}", folder.join("shm").display())).arg(&file);
+        command
+            .arg("serve")
+            .arg("--listen")
+            .arg(format!("shm://{}", folder.join("shm").display()))
+            .arg(&file);
         // Settings of other servers on this machine are not for this one.
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("BIFROST_") {
                 command.env_remove(name);
             }
         }
-        let child = command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child =
+            command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut server = ServerProcess { child: child.spawn()?, address: Address::Shm(folder.join("shm")) };
         let mut line = String::new();
         BufReader::new(server.child.stdout.take().expect("it is piped")).read_line(&mut line)?;
@@ -204,7 +209,9 @@ impl Tour {
                             say(&format!("   result {number} is a handle for a {ty}"));
                         }
                     }
-                    Became::Value(Value::Int(value)) if tell => say(&format!("   result {number} is {value}")),
+                    Became::Value(Value::Int(value)) if tell => {
+                        say(&format!("   result {number} is {value}"))
+                    }
                     _ => {}
                 }
             }
@@ -237,7 +244,8 @@ impl Tour {
         batch.call(touch, record, &[]);
         batch.call(visits, record, &[]);
         let (handles, calls) = self.flush(batch, &[1, 2, 5], true)?;
-        self.database = handles.first().copied().ok_or_else(|| Failure::new(Exit::Failed, "there is no `database`"))?;
+        self.database =
+            handles.first().copied().ok_or_else(|| Failure::new(Exit::Failed, "there is no `database`"))?;
         say(&format!("   calls: {calls}, crossings: 1"));
         Ok(())
     }
@@ -282,7 +290,11 @@ impl Tour {
         Ok(())
     }
 
-    fn timed(&mut self, way: fn(&mut Tour, i64) -> Result<Cost, Failure>, rounds: i64) -> Result<Cost, Failure> {
+    fn timed(
+        &mut self,
+        way: fn(&mut Tour, i64) -> Result<Cost, Failure>,
+        rounds: i64,
+    ) -> Result<Cost, Failure> {
         let (start, before) = (Instant::now(), self.client.crossings);
         let cost = way(self, rounds)?;
         Ok(Cost { crossings: self.client.crossings - before, time: start.elapsed(), ..cost })

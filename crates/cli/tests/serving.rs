@@ -82,7 +82,12 @@ fn signals_end_the_server_in_order() {
         assert!(folder.join("socket").exists() && folder.join("shm").exists());
         // A session that is open does not hold the end up.
         let mut shell = bifrost();
-        shell.arg("shell").arg(&server.urls[0]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        shell
+            .arg("shell")
+            .arg(&server.urls[0])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut shell = shell.spawn().unwrap();
         let mut input = shell.stdin.take().unwrap();
         input.write_all(b"? 1\n").unwrap();
@@ -124,9 +129,14 @@ fn a_client_that_dies_in_a_batch_disturbs_nobody() {
 #[test]
 fn addresses_in_use_are_reported() {
     let server = Server::start("database", &[]);
-    let output = bifrost().args(["serve", "--listen", &server.urls[0]]).arg(example("database")).output().unwrap();
+    let output =
+        bifrost().args(["serve", "--listen", &server.urls[0]]).arg(example("database")).output().unwrap();
     assert_eq!(output.status.code(), Some(3));
-    assert!(stderr(&output).contains("is in use: another server listens there\nhelp: "), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("is in use: another server listens there\nhelp: "),
+        "{}",
+        stderr(&output)
+    );
     check_shell(&server, &server.urls[0], &[]);
 }
 
@@ -153,8 +163,13 @@ fn bad_settings_are_named() {
         (&["--config", "/dev/null", "--set", "sessions_max"], "NAME=VALUE"),
     ];
     for (arguments, name) in cases {
-        let output =
-            bifrost().arg("serve").args(*arguments).arg(example("database")).current_dir(dir.path()).output().unwrap();
+        let output = bifrost()
+            .arg("serve")
+            .args(*arguments)
+            .arg(example("database"))
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(name), "{arguments:?}: {}", stderr(&output));
     }
@@ -165,7 +180,9 @@ fn settings_in_effect_are_shown() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("bifrost.toml"), "sessions_max = 3\n[limits]\nfuel_max = 7\n").unwrap();
     let mut command = bifrost();
-    command.args(["serve", "--print-config", "--set", "limits.depth_max=9"]).env("BIFROST_STACK_BYTES", "1000000");
+    command
+        .args(["serve", "--print-config", "--set", "limits.depth_max=9"])
+        .env("BIFROST_STACK_BYTES", "1000000");
     let output = command.current_dir(dir.path()).output().unwrap();
     for line in ["sessions_max = 3\n", "fuel_max = 7\n", "depth_max = 9\n", "stack_bytes = 1000000\n"] {
         assert!(stdout(&output).contains(line), "{line} is not in {}", stdout(&output));
@@ -187,10 +204,18 @@ fn a_script_ends_at_what_is_no_command() {
 fn stubs_of_a_running_server_are_those_of_its_sources() {
     let server = Server::start("routes", &[]);
     let folder = server.folder.path();
-    let from = bifrost().args(["veneer", "--from", &server.urls[0], "-o", "."]).current_dir(folder).output().unwrap();
+    let from = bifrost()
+        .args(["veneer", "--from", &server.urls[0], "-o", "."])
+        .current_dir(folder)
+        .output()
+        .unwrap();
     assert_eq!(from.status.code(), Some(0), "{}", stderr(&from));
-    let check =
-        bifrost().args(["veneer", "--check", "-o", "."]).arg(example("routes")).current_dir(folder).output().unwrap();
+    let check = bifrost()
+        .args(["veneer", "--check", "-o", "."])
+        .arg(example("routes"))
+        .current_dir(folder)
+        .output()
+        .unwrap();
     assert_eq!(check.status.code(), Some(0), "{}", stderr(&check));
 }
 
@@ -221,7 +246,10 @@ fn lines_before_hello_learn_nothing() {
     let server = Server::start("database", &[]);
     for line in ["describe\n", "help\n", "$x := lookup x: NoType\n", "? 1\n", "GET / HTTP/1.1\n"] {
         let heard = lines(&server, line);
-        assert!(heard.starts_with("error ") && heard.ends_with("the first line must be `hello 1`\n"), "{line}{heard}");
+        assert!(
+            heard.starts_with("error ") && heard.ends_with("the first line must be `hello 1`\n"),
+            "{line}{heard}"
+        );
     }
 }
 

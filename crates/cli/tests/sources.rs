@@ -110,7 +110,11 @@ fn stale_stubs_are_found() {
     let dir = tempfile::tempdir().unwrap();
     let veneer = |name: &str, check: bool| {
         let mut command = bifrost();
-        command.arg("veneer").arg(example(name)).args(["--lang", "rust", "-o", "stubs"]).current_dir(dir.path());
+        command
+            .arg("veneer")
+            .arg(example(name))
+            .args(["--lang", "rust", "-o", "stubs"])
+            .current_dir(dir.path());
         if check {
             command.arg("--check");
         }

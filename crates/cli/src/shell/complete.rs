@@ -7,8 +7,29 @@ use rustyline::{Context, Helper, Highlighter, Hinter, Validator};
 
 /// The first words of lines.
 const COMMANDS: &[&str] = &[
-    "break", "bye", "cell", "clear", "continue", "describe", "do", "else", "end", "except", "flush", "foreach",
-    "free", "help", "history", "if", "lookup", "others", "procedure", "return", "then", "when", "while",
+    "break",
+    "bye",
+    "cell",
+    "clear",
+    "continue",
+    "describe",
+    "do",
+    "else",
+    "end",
+    "except",
+    "flush",
+    "foreach",
+    "free",
+    "help",
+    "history",
+    "if",
+    "lookup",
+    "others",
+    "procedure",
+    "return",
+    "then",
+    "when",
+    "while",
 ];
 
 /// The words that can stand in a line.
@@ -59,7 +80,9 @@ impl Words {
     /// What can stand at the end of `line`, and the byte where that begins.
     pub fn propose(&self, line: &str) -> (usize, Vec<String>) {
         let in_word = |c: char| c.is_alphanumeric() || c == '_';
-        let start = line.rfind(|c| !in_word(c)).map_or(0, |at| at + line[at..].chars().next().map_or(1, char::len_utf8));
+        let start = line
+            .rfind(|c| !in_word(c))
+            .map_or(0, |at| at + line[at..].chars().next().map_or(1, char::len_utf8));
         let (before, typed) = line.split_at(start);
         let candidates: Vec<&str> = if before.ends_with('$') {
             self.names.iter().map(|(name, _)| name.as_str()).collect()
@@ -71,7 +94,10 @@ impl Words {
             self.types.iter().map(String::as_str).collect()
         } else {
             let words = self.routines.iter().map(String::as_str);
-            let commands = COMMANDS.iter().copied().filter(|c| before.trim().is_empty() || matches!(*c, "cell" | "lookup"));
+            let commands = COMMANDS
+                .iter()
+                .copied()
+                .filter(|c| before.trim().is_empty() || matches!(*c, "cell" | "lookup"));
             commands.chain(words).collect()
         };
         let mut found: Vec<&str> = candidates.into_iter().filter(|c| c.starts_with(typed)).collect();
@@ -133,7 +159,11 @@ mod tests {
 
     fn check(line: &str, start: usize, expected: &[&str]) {
         let (at, found) = words().propose(line);
-        assert_eq!((at, found.iter().map(String::as_str).collect::<Vec<_>>()), (start, expected.to_vec()), "{line}");
+        assert_eq!(
+            (at, found.iter().map(String::as_str).collect::<Vec<_>>()),
+            (start, expected.to_vec()),
+            "{line}"
+        );
     }
 
     #[test]

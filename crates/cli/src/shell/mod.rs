@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
+use bifrost_wire::Reply;
 use bifrost_wire::interface::Numbering;
 use bifrost_wire::text::{Due, LineError, Translator};
-use bifrost_wire::Reply;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
