@@ -146,7 +146,9 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     if !args.listen.is_empty() {
         settings.insert("listen".into(), args.listen.clone().into());
     }
-    if let Some(token) = token(args.token.as_deref(), args.token_file.as_deref())? {
+    // A variable with digits only would be taken for a number, and shown in the message about it.
+    let given = token(args.token.as_deref(), args.token_file.as_deref())?;
+    if let Some(token) = given.or_else(|| std::env::var("BIFROST_TOKEN").ok()) {
         settings.insert("token".into(), token.into());
     }
     if args.anonymous_loopback {

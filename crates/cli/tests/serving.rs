@@ -65,6 +65,15 @@ fn tcp_asks_for_the_token() {
 }
 
 #[test]
+fn a_token_of_digits_is_a_token() {
+    let mut command = bifrost();
+    command.args(["serve", "--config", "/dev/null", "--print-config"]).env("BIFROST_TOKEN", "12345");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("# token is set") && !stdout(&output).contains("12345"));
+}
+
+#[test]
 fn a_token_is_made_up_for_tcp() {
     let server = Server::start("database", &["--listen", "tcp://127.0.0.1:0"]);
     let output = server.shell(&server.urls[1], &[], ASK);

@@ -61,7 +61,7 @@ impl Default for Config {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file, variable or flag has a value that does not fit, or a name that nobody knows.
-    #[error("the settings cannot be used: {0}")]
+    #[error("the settings cannot be used: {}", list(.0))]
     Settings(#[from] Box<figment::Error>),
     /// A limit that does not exist.
     #[error("there is no limit `{name}`; the limits are {known}")]
@@ -79,6 +79,26 @@ pub enum ConfigError {
         /// What is wrong with it.
         source: AddressError,
     },
+}
+
+/// What is wrong, with the setting and where it comes from.
+fn list(error: &figment::Error) -> String {
+    let line = |error: figment::Error| {
+        let metadata = error.metadata.as_ref();
+        let place = match metadata.and_then(|m| m.source.as_ref()) {
+            Some(figment::Source::File(path)) => format!("in `{}`", path.display()),
+            _ if metadata.is_some_and(|m| m.name.contains("environment")) => "in the environment".to_owned(),
+            _ => "on the command line".to_owned(),
+        };
+        let setting = if error.path.is_empty() { String::new() } else { format!("`{}` ", error.path.join(".")) };
+        match &error.kind {
+            figment::error::Kind::UnknownField(name, known) => {
+                format!("there is no setting `{name}` ({place}); the settings are {}", known.join(", "))
+            }
+            kind => format!("{setting}{place}: {kind}"),
+        }
+    };
+    error.clone().into_iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
 impl Config {
