@@ -1,0 +1,182 @@
+//! What the sources must not contain: the invariants of ARCHITECTURE.md that a search can see.
+
+mod support;
+
+use support::{files, none, read, section};
+
+/// The code of a Rust file, with its line numbers: without comments and without what follows `#[cfg(test)]`, which
+/// stands at the end of files.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = text.lines().take_while(|line| line.trim() != "#[cfg(test)]" || line.starts_with(' '));
+    lines.enumerate().map(|(i, line)| (i + 1, line.find("//").map_or(line, |at| &line[..at])))
+}
+
+/// The Rust files of a folder that are not tests.
+fn sources(folder: &str) -> Vec<String> {
+    let mut paths = files(&[".rs"]);
+    paths.retain(|p| p.starts_with(folder) && p.contains("/src/") && !p.ends_with("/tests.rs"));
+    paths
+}
+
+/// Crates that take bytes, the time and a seed as arguments.
+const PURE: &[&str] = &["ir", "wire", "theta", "heap", "runtime", "interp", "jit", "engine", "session"];
+
+/// How a program reaches outside.
+const OUTSIDE: &[&str] = &[
+    "std::fs",
+    "std::net",
+    "std::os::unix",
+    "std::process",
+    "std::env",
+    "std::thread",
+    "Instant::now",
+    "SystemTime",
+    "std::io::std",
+    "println!",
+    "eprint",
+    "dbg!",
+    "tracing::",
+    "rustix",
+    "getrandom",
+];
+
+/// The exceptions, which ARCHITECTURE.md names.
+const REACHED: &[(&str, &str)] = &[
+    // Where a Theta program's `print` writes unless somebody asks for its text.
+    ("crates/runtime/src/cx.rs", "std::io::stdout()"),
+    // Compiling borrows a thread for its stack.
+    ("crates/theta/src/lib.rs", "std::thread::"),
+];
+
+#[test]
+fn pure_crates_do_no_input_or_output() {
+    let mut mistakes = Vec::new();
+    for name in PURE {
+        for path in sources(&format!("crates/{name}/")) {
+            for (number, line) in code(&read(&path)) {
+                let reached = OUTSIDE.iter().any(|word| line.contains(word));
+                if reached && !REACHED.iter().any(|(file, word)| path == *file && line.contains(word)) {
+                    mistakes.push(format!("{path}:{number}: {}", line.trim()));
+                }
+            }
+        }
+    }
+    none(&mistakes);
+}
+
+/// The two ways to run programs are named where they are put together, and by who enters nodes directly.
+#[test]
+fn the_runtime_names_no_engine() {
+    let mut mistakes = Vec::new();
+    for name in ["ir", "heap", "runtime"] {
+        for path in sources(&format!("crates/{name}/")) {
+            for (number, line) in code(&read(&path)) {
+                if line.contains("bifrost_interp")
+                    || line.contains("bifrost_jit")
+                    || line.contains("cranelift_jit")
+                {
+                    mistakes.push(format!("{path}:{number}: {}", line.trim()));
+                }
+            }
+        }
+    }
+    none(&mistakes);
+}
+
+fn is_unsafe(line: &str) -> bool {
+    line.split("unsafe").skip(1).any(|rest| {
+        let rest = rest.trim_start();
+        ["{", "fn", "impl", "extern", "trait", "("].iter().any(|next| rest.starts_with(next))
+    })
+}
+
+#[test]
+fn unsafe_code_is_where_the_architecture_says() {
+    let text = read("ARCHITECTURE.md");
+    let listed: Vec<&str> =
+        section(&text, "unsafe").lines().filter_map(|line| line.split('`').nth(1)).collect();
+    let covers = |path: &str, entry: &str| path == entry || entry.ends_with('/') && path.starts_with(entry);
+    let mut used = vec![false; listed.len()];
+    let mut mistakes = Vec::new();
+    for path in sources("crates/") {
+        let Some((number, _)) =
+            code(&read(&path)).find(|(_, line)| is_unsafe(line)).map(|(n, l)| (n, l.to_owned()))
+        else {
+            continue;
+        };
+        match listed.iter().position(|entry| covers(&path, entry)) {
+            Some(i) => used[i] = true,
+            None => {
+                mistakes.push(format!("{path}:{number}: unsafe code; ARCHITECTURE.md does not list the file"))
+            }
+        }
+    }
+    let unused = listed.iter().zip(used).filter(|(_, used)| !used);
+    mistakes.extend(unused.map(|(entry, _)| format!("{entry} has no unsafe code; ARCHITECTURE.md lists it")));
+    none(&mistakes);
+}
+
+/// Files above [`LINES_MAX`] lines, and why they are one room.
+const LONG: &[(&str, &str)] = &[(
+    "crates/veneer/src/state.rs",
+    "all that recording touches, so that its invariants stand in one place",
+)];
+
+const LINES_MAX: usize = 1000;
+
+#[test]
+fn long_files_have_a_reason() {
+    let mut mistakes = Vec::new();
+    for path in files(&[".rs", ".sh"]) {
+        let lines = read(&path).lines().count();
+        if (lines > LINES_MAX) != LONG.iter().any(|(long, _)| *long == path) {
+            mistakes.push(format!("{path} has {lines} lines"));
+        }
+    }
+    none(&mistakes);
+}
+
+/// Words of workshops: work that is left over, machines and paths that nobody else has, hosts of registries.
+const FORBIDDEN: &[&str] = &[
+    "TODO",
+    "FIXME",
+    "todo!(",
+    "unimplemented!(",
+    "/work/",
+    "/tmp/t-",
+    "/root/",
+    "index.crates.io",
+    "static.crates.io",
+    "registry.npmjs",
+    "pypi.org",
+    "pythonhosted",
+    "proxy.golang",
+    "repo.maven",
+];
+
+#[test]
+fn nothing_of_the_workshop_is_left() {
+    let mut mistakes = Vec::new();
+    for path in files(&[]) {
+        // The words are in this file.
+        if path.ends_with("checks/tests/sources.rs") {
+            continue;
+        }
+        let Ok(text) = std::fs::read_to_string(support::root().join(&path)) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            if let Some(word) = FORBIDDEN.iter().find(|word| line.contains(*word)) {
+                mistakes.push(format!("{path}:{}: `{word}`", number + 1));
+            }
+        }
+    }
+    none(&mistakes);
+}
+
+#[test]
+fn crates_come_from_the_public_registry() {
+    for path in files(&["Cargo.lock"]) {
+        for line in read(&path).lines().filter(|line| line.starts_with("source = ")) {
+            assert_eq!(line, "source = \"registry+https://github.com/rust-lang/crates.io-index\"", "{path}");
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A client of `examples/database/database.theta`.
+//!
+//! `bifrost veneer examples/database/database.theta -o examples/database/rust/src` made the stubs.
+
+#[rustfmt::skip]
+#[allow(dead_code, clippy::all, missing_docs, reason = "generated")]
+mod bifrost_stubs;
+
+use bifrost_stubs::{DataBase, DataElem, connect};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let s = connect(&std::env::var("BIFROST_URL")?)?;
+    let db: DataBase = s.lookup("database");
+
+    // Calls are recorded; `claim` sends all of them at once and waits for the value.
+    let eve = db.fetch("eve");
+    eve.touch();
+    eve.touch();
+    println!("eve: {} visits", eve.visits().claim()?);
+    println!("commands: {}, crossings: {}", s.counters().calls, s.counters().crossings);
+
+    // A loop over an iterator of the server. It crosses as a whole; the closure runs once, here.
+    let total = s.cell_with(0);
+    s.foreach(db.users(), |e| {
+        s.if_(e.visits().gt(0), || {
+            total.put(total.get() + e.visits());
+        });
+    });
+    println!("visits in all: {}", total.get().claim()?);
+
+    // A loop whose state is in a cell at the server.
+    let round = s.cell_with(0);
+    s.while_(
+        || round.get().lt(1000),
+        || {
+            eve.touch();
+            round.put(round.get() + 1);
+        },
+    );
+    println!("eve: {} visits", eve.visits().claim()?);
+
+    // What goes wrong is told where a value is claimed, and can be handled at the server.
+    let zoe = db.fetch("zoe").name();
+    if let Err(error) = zoe.claim() {
+        println!("zoe: {}", error.root().signal().unwrap_or("another failure"));
+    }
+    let found = s.cell::<DataElem>();
+    s.except(|| {
+        found.put(db.fetch("zoe"));
+    })
+    .when("not_found", || {
+        found.put(db.new_user("zoe"));
+    });
+    println!("{} is there now", found.get().name().claim()?);
+    s.close()?;
+    Ok(())
+}
