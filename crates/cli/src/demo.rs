@@ -3,7 +3,7 @@
 //! The five ways to batch a loop are those of Zondervan 1995 (7.1). `bifrost bench calls` measures the same with
 //! care; here one look is enough.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -88,11 +88,12 @@ impl ServerProcess {
         let mut server = ServerProcess { child: child.spawn()?, address: Address::Shm(folder.join("shm")) };
         let mut line = String::new();
         BufReader::new(server.child.stdout.take().expect("it is piped")).read_line(&mut line)?;
-        match line.strip_prefix("ready ") {
-            Some(_) => Ok(server),
-            None => Err(Failure::new(Exit::Failed, "the server of the demo did not start")
-                .help(format!("see what `bifrost serve {}` says", file.display()))),
+        if line.starts_with("ready ") {
+            return Ok(server);
         }
+        let mut said = String::new();
+        server.child.stderr.take().expect("it is piped").read_to_string(&mut said)?;
+        Err(Failure::new(Exit::Failed, format!("the server of the demo did not start; it says:\n{said}")))
     }
 }
 
@@ -171,6 +172,9 @@ struct Cost {
     calls: u64,
     time: Duration,
 }
+
+/// One of the ways to write the loop, for a number of rounds.
+type Way = fn(&mut Tour, i64) -> Result<Cost, Failure>;
 
 struct Tour {
     client: Client,
@@ -264,7 +268,7 @@ impl Tour {
         heading("4. Loops cross too. The same loop, written in five ways:");
         say(&format!("   {rounds} rounds of 1.add(0) and three times database.fetch(\"bob\")\n"));
         say("                      crossings     calls  calls/crossing        time   a round");
-        let ways: [(&str, fn(&mut Tour, i64) -> Result<Cost, Failure>); 5] = [
+        let ways: [(&str, Way); 5] = [
             ("client loop", Tour::client_loop),
             ("perfect batching", Tour::perfect_batching),
             ("WHILE", Tour::while_loop),
@@ -290,11 +294,7 @@ impl Tour {
         Ok(())
     }
 
-    fn timed(
-        &mut self,
-        way: fn(&mut Tour, i64) -> Result<Cost, Failure>,
-        rounds: i64,
-    ) -> Result<Cost, Failure> {
+    fn timed(&mut self, way: Way, rounds: i64) -> Result<Cost, Failure> {
         let (start, before) = (Instant::now(), self.client.crossings);
         let cost = way(self, rounds)?;
         Ok(Cost { crossings: self.client.crossings - before, time: start.elapsed(), ..cost })

@@ -32,6 +32,32 @@ fn every_transport_carries_the_same_conversation() {
 }
 
 #[test]
+fn a_shell_finds_the_server_that_was_told_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = bifrost();
+    // The descriptor is the standard output here, for want of another one that is open.
+    command.args(["serve", "--ready-fd", "1"]).arg(example("database")).current_dir(dir.path());
+    let child =
+        command.env("XDG_RUNTIME_DIR", dir.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let server = Server::ready(child.unwrap(), dir);
+    assert!(
+        server.urls[0].starts_with("shm://") && server.urls[1].starts_with("unix://"),
+        "{:?}",
+        server.urls
+    );
+    let shell = || {
+        let mut command = bifrost();
+        command.arg("shell").env("XDG_RUNTIME_DIR", server.folder.path());
+        command
+    };
+    let output = support::feed(shell(), ASK);
+    assert_eq!((stdout(&output), stderr(&output)), (ANSWER, ""));
+    let mut other = shell();
+    other.env("BIFROST_URL", &server.urls[1]);
+    assert_eq!(stdout(&support::feed(other, ASK)), ANSWER);
+}
+
+#[test]
 fn the_transcripts_of_the_examples_hold() {
     for name in ["database", "lists", "points", "routes"] {
         let folder = examples().join(name);

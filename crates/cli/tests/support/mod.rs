@@ -53,7 +53,11 @@ impl Server {
         command.arg("serve").arg("--listen").arg(format!("unix://{}/socket", folder.path().display()));
         command.args(arguments.iter().map(|a| a.replace("FOLDER", &folder.path().display().to_string())));
         command.arg(example(name)).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        Server::ready(command.spawn().unwrap(), folder)
+    }
+
+    /// Waits for a server to be ready.
+    pub fn ready(mut child: Child, folder: TempDir) -> Server {
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let Some(urls) = line.strip_prefix("ready ") else {
