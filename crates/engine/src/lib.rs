@@ -113,11 +113,13 @@ impl Engine {
     }
 
     /// The linked program.
+    #[inline]
     pub fn image(&self) -> &Arc<Image> {
         &self.image
     }
 
     /// The program.
+    #[inline]
     pub fn program(&self) -> &Program {
         self.image.program()
     }

@@ -566,7 +566,8 @@ unsafe fn body_step(environment: Word, values: &[Word]) -> Ret {
     // SAFETY: the run is on the stack below; while an iterator runs nobody else uses it.
     let run = unsafe { &mut *body.run };
     let flow = match run.block(body.function, body.frame, &body.each.body) {
-        Flow::Next | Flow::Continue => run.back_edge(body.function),
+        // The iterator polls between its steps; here only the fuel is left to do.
+        Flow::Next | Flow::Continue => run.meter(body.function, Site::default()),
         flow => flow,
     };
     body.flow = flow;

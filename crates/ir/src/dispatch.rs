@@ -2,7 +2,9 @@
 //!
 //! A call through a type must find its method with one load at a constant index, whatever class the
 //! receiver has. Methods that stand for each other through subtyping, inheritance and renaming form
-//! one *selector*; selectors that some class needs together get different slots. Tables stay dense
+//! one *selector*; selectors that some class needs together get different slots. A class has selectors of its own for
+//! the calls that its code makes on `self`, apart from those of the types that it implements, because inheritance
+//! with renaming is no subtyping (theta.md 6). Tables stay dense
 //! because selectors that no class shares may have the same slot.
 //!
 //! Source: 003 section 3.2 (several tables per class, entered at a constant index); the colouring is
@@ -14,7 +16,7 @@ use cranelift_entity::EntityRef;
 
 use crate::builtin::{METHODS, family};
 use crate::program::{ClassId, Program};
-use crate::types::{MethodRef, TypeId};
+use crate::types::{Method, MethodRef, TypeId, TypeKind};
 
 /// The slots of all methods of a program.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +30,12 @@ impl Dispatch {
     /// The slot through which a method is called.
     pub fn slot(&self, m: MethodRef) -> u32 {
         self.slots[m.ty.index()][m.method.index()]
+    }
+
+    /// All slots that a method of a class's own type fills in the class's table.
+    pub fn slots<'a>(&'a self, program: &'a Program, m: MethodRef) -> impl Iterator<Item = u32> + 'a {
+        let def = program.types.method(m);
+        std::iter::once(m).chain(filled(program, m.ty, def)).map(|m| self.slot(m))
     }
 
     /// How many slots every table has.
@@ -55,7 +63,10 @@ impl Dispatch {
                     let row = METHODS.iter().position(|row| std::ptr::eq(row, builtin));
                     selectors.join(this, row.expect("a built-in method is a row of the table"));
                 }
-                for up in &m.stands_for {
+                // What a class's own type has from the types that it implements is filled in besides, not joined: a class that
+                // inherits a method under a new name and has another of the old one needs both for a type's one method.
+                let own = matches!(def.kind, TypeKind::Class(_));
+                for up in m.stands_for.iter().filter(|up| own == is_own(program, **up)) {
                     selectors.join(this, index(*up));
                 }
             }
@@ -68,8 +79,11 @@ impl Dispatch {
                 .types
                 .def(ty)
                 .methods
-                .keys()
-                .map(|method| selectors.find(index(MethodRef { ty, method })))
+                .iter()
+                .flat_map(|(method, m)| {
+                    std::iter::once(MethodRef { ty, method }).chain(filled(program, ty, m))
+                })
+                .map(|m| selectors.find(index(m)))
                 .collect()
         };
         for class in program.classes.values() {
@@ -117,10 +131,23 @@ impl Dispatch {
     pub fn type_table(&self, program: &Program, ty: TypeId) -> Vec<Option<u32>> {
         let mut table = vec![None; self.table_len as usize];
         for method in program.types.def(ty).methods.keys() {
-            table[self.slot(MethodRef { ty, method }) as usize] = Some(method.as_u32());
+            for slot in self.slots(program, MethodRef { ty, method }) {
+                table[slot as usize] = Some(method.as_u32());
+            }
         }
         table
     }
+}
+
+/// Whether a method is one of a class's own type.
+fn is_own(program: &Program, m: MethodRef) -> bool {
+    matches!(program.types.kind(m.ty), TypeKind::Class(_))
+}
+
+/// The methods of implemented types that a method of a class's own type is called through.
+fn filled<'a>(program: &'a Program, ty: TypeId, m: &'a Method) -> impl Iterator<Item = MethodRef> + 'a {
+    let own = matches!(program.types.kind(ty), TypeKind::Class(_));
+    m.stands_for.iter().copied().filter(move |up| own && !is_own(program, *up))
 }
 
 /// Union-find over method numbers.

@@ -45,7 +45,8 @@ impl Default for Limits {
 /// What other threads may do to a context: ask it to stop at its next poll.
 #[derive(Debug)]
 pub struct Poll {
-    /// A [`Kill`], or 0.
+    /// The epoch of the run that is to end and a [`Kill`] in the low byte, or 0. Whoever ends a run may be late, and must not
+    /// end the next.
     kill: AtomicU64,
     /// Counts runs; odd while one is under way.
     epoch: AtomicU64,
@@ -68,7 +69,7 @@ impl Poll {
             && self.epoch.load(Ordering::Acquire) == epoch
             && epoch % 2 == 1
         {
-            self.kill.store(why as u64, Ordering::Relaxed);
+            self.kill.store(epoch << 8 | why as u64, Ordering::Relaxed);
             // SAFETY: the context lives while its address is here, see `PollWord`.
             // Release: pairs with the Acquire in `Cx::attend`, which must see the reason.
             unsafe { word.0.as_ref() }.store(usize::MAX, Ordering::Release);
@@ -208,16 +209,19 @@ impl Cx {
     }
 
     /// What may interrupt this context from other threads.
+    #[inline]
     pub fn poll(&self) -> &Arc<Poll> {
         &self.poll
     }
 
     /// The program that runs.
+    #[inline]
     pub fn image(&self) -> &Arc<Image> {
         &self.image
     }
 
     /// The limits.
+    #[inline]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -257,6 +261,7 @@ impl Cx {
 
     /// Begins a run: sets the stack limit from where the stack is now, fills the fuel, and clears what interrupted
     /// the run before. Pair it with [`Cx::leave`].
+    #[inline]
     pub fn begin(&mut self) {
         self.stack_limit = stack_pointer().saturating_sub(self.limits.stack_bytes);
         self.poll.kill.store(0, Ordering::Relaxed);
@@ -264,8 +269,17 @@ impl Cx {
         self.fuel = self.limits.fuel;
         self.procedure_depth = 0;
         self.batch_heap_start = self.heap.used_bytes();
-        // Release: pairs with the Acquire in `Poll::kill`; a killer that sees the new epoch comes after the stores above.
-        self.poll.epoch.fetch_add(1, Ordering::Release);
+        self.turn();
+    }
+
+    /// Goes on to the next epoch. Only this thread writes it, so a load and a store do what a slower read-modify-write
+    /// would.
+    #[inline]
+    fn turn(&mut self) {
+        let epoch = self.poll.epoch.load(Ordering::Relaxed);
+        // Release: pairs with the Acquire in `Poll::kill`; a killer that sees the new epoch comes after what was stored
+        // before.
+        self.poll.epoch.store(epoch + 1, Ordering::Release);
     }
 
     /// Bytes that were taken for the batch under way.
@@ -279,8 +293,9 @@ impl Cx {
     }
 
     /// Ends a run.
+    #[inline]
     pub fn leave(&mut self) {
-        self.poll.epoch.fetch_add(1, Ordering::Release);
+        self.turn();
     }
 
     /// Whether the poll word asks for attention, now that the stack is here.
@@ -294,7 +309,8 @@ impl Cx {
     pub fn attend(&mut self) -> Ret {
         // Acquire: pairs with the Release in `Poll::kill`.
         self.poll_word.load(Ordering::Acquire);
-        if self.poll.kill.load(Ordering::Relaxed) != 0 {
+        let kill = self.poll.kill.load(Ordering::Relaxed);
+        if kill != 0 && kill >> 8 == self.poll.epoch.load(Ordering::Relaxed) {
             return Ret::KILLED;
         }
         if stack_pointer() < self.stack_limit {
@@ -306,13 +322,13 @@ impl Cx {
 
     /// Ends the running batch from inside.
     pub fn kill(&mut self, why: Kill) -> Ret {
-        self.poll.kill.store(why as u64, Ordering::Relaxed);
+        self.poll.kill.store(self.poll.epoch.load(Ordering::Relaxed) << 8 | why as u64, Ordering::Relaxed);
         Ret::KILLED
     }
 
     /// Why the run was ended, after an outcome `Killed`.
     pub fn killed(&self) -> Kill {
-        match self.poll.kill.load(Ordering::Relaxed) {
+        match self.poll.kill.load(Ordering::Relaxed) & 0xff {
             1 => Kill::Time,
             2 => Kill::Fuel,
             _ => Kill::Stop,

@@ -304,16 +304,19 @@ impl Image {
     }
 
     /// The program.
+    #[inline]
     pub fn program(&self) -> &Program {
         &self.program
     }
 
     /// The slots of all methods.
+    #[inline]
     pub fn dispatch(&self) -> &Dispatch {
         &self.dispatch
     }
 
     /// Whether functions run as machine code; otherwise only the interpreter runs them.
+    #[inline]
     pub fn has_engine(&self) -> bool {
         self.engine.is_some()
     }
@@ -358,6 +361,7 @@ impl Image {
     }
 
     /// The descriptor of a routine.
+    #[inline]
     pub fn routine(&self, routine: RoutineId) -> &'static RoutineDesc {
         self.routines[routine.index()]
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bifrost_session::Session;
-use bifrost_transport::{ReadError, Stream, WriteError};
+use bifrost_transport::{Deadline, ReadError, Stream, WriteError};
 use bifrost_wire::{ErrorNumber, Limit};
 
 use crate::server::Shared;
@@ -72,7 +72,7 @@ pub(crate) fn serve(shared: &Shared, stream: &mut Stream, mut session: Session, 
     let output = form.output(&mut session);
     if !output.is_empty() && !matches!(end, End::Closed) {
         // The client may be gone already: then nobody misses it.
-        let _ = stream.write(output, Some(Instant::now() + Duration::from_secs(1)));
+        let _ = stream.write(output, Duration::from_secs(1));
         stream.flush();
     }
     let c = session.counters();
@@ -144,14 +144,15 @@ fn run(shared: &Shared, stream: &mut Stream, session: &mut Session, form: &mut F
     let mut partial: Option<Instant> = None;
     loop {
         let deadline = match partial {
-            _ if !session.greeted() => opened + HELLO_WITHIN,
+            _ if !session.greeted() => Deadline::At(opened + HELLO_WITHIN),
             Some(since) => {
                 let bytes = (input.len() - done) as u64;
-                since + COMMAND_WITHIN + Duration::from_millis(bytes * 1000 / PROGRESS_BYTES)
+                let time = COMMAND_WITHIN + Duration::from_millis(bytes * 1000 / PROGRESS_BYTES);
+                Deadline::At(since + time)
             }
-            None => Instant::now() + idle,
+            None => Deadline::Within(idle),
         };
-        match stream.read(&mut input, READ_BYTES, Some(deadline)) {
+        match stream.read(&mut input, READ_BYTES, deadline) {
             Ok(0) => return End::Closed,
             Ok(_) => {}
             Err(ReadError::TimedOut) => return End::Slow,
@@ -192,7 +193,7 @@ fn run(shared: &Shared, stream: &mut Stream, session: &mut Session, form: &mut F
 fn answer(stream: &mut Stream, session: &mut Session, form: &mut Form) -> Option<End> {
     let output = form.output(session);
     if !output.is_empty() {
-        match stream.write(output, Some(Instant::now() + READ_WITHIN)) {
+        match stream.write(output, READ_WITHIN) {
             Ok(()) => stream.flush(),
             Err(WriteError::TimedOut) => return Some(End::Slow),
             Err(WriteError::Stopped) => return Some(End::Stopped),

@@ -213,7 +213,7 @@ fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<String>) {
         let text = format!("{} sessions are open, and that is the limit", shared.sessions_max);
         encode::error(&mut out, ErrorNumber::TooManySessions, 0, &text);
         // A client that does not read it finds the stream closed.
-        let _ = stream.write(&out, Some(Instant::now() + Duration::from_millis(100)));
+        let _ = stream.write(&out, Duration::from_millis(100));
         stream.flush();
         return;
     }

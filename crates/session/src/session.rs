@@ -556,8 +556,8 @@ impl Session {
         }
         let start = fuel(&self.limits);
         let counters = encode::Counters {
-            calls: self.batch.calls,
-            fuel: u64::try_from(start.saturating_sub(self.batch.fuel)).unwrap_or(0),
+            calls: u32::try_from(self.batch.calls).unwrap_or(u32::MAX),
+            fuel: u32::try_from(start.saturating_sub(self.batch.fuel).max(0)).unwrap_or(u32::MAX),
         };
         reply.finish(counters, self.batch.omitted);
         self.counters.calls += self.batch.calls;

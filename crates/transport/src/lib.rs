@@ -10,6 +10,7 @@
 //!
 //! ```text
 //! address    names of listeners, as URLs
+//! deadline   until when a read or write may wait
 //! stream     Stream, its errors, its stopper; chooses one of the two below
 //! socket     a stream over a unix or TCP socket
 //! shm        a stream over two rings in memory shared by both processes
@@ -27,12 +28,14 @@
 
 mod address;
 mod attention;
+mod deadline;
 mod listener;
 mod shm;
 mod socket;
 mod stream;
 
 pub use address::{Address, AddressError, default_directory};
+pub use deadline::Deadline;
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, Stopper};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
 pub use stream::{ConnectError, ConnectOptions, ReadError, Stream, StreamStopper, WriteError};

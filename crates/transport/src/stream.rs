@@ -12,6 +12,7 @@ use thiserror::Error;
 
 use crate::address::Address;
 use crate::attention::{Attention, STOPPED};
+use crate::deadline::Deadline;
 use crate::shm::{self, ShmStream};
 use crate::socket::SocketStream;
 
@@ -259,12 +260,12 @@ impl Stream {
         &mut self,
         into: &mut Vec<u8>,
         limit: usize,
-        deadline: Option<Instant>,
+        deadline: impl Into<Deadline>,
     ) -> Result<usize, ReadError> {
         assert!(limit > 0, "a read of at most 0 bytes cannot be told from the end");
         match &mut self.medium {
-            Medium::Shm(stream) => stream.read(into, limit, deadline),
-            Medium::Socket(stream) => stream.read(into, limit, deadline),
+            Medium::Shm(stream) => stream.read(into, limit, deadline.into()),
+            Medium::Socket(stream) => stream.read(into, limit, deadline.into().instant()),
         }
     }
 
@@ -284,10 +285,10 @@ impl Stream {
     /// Writes all bytes. The peer may start to read at once; a peer that sleeps may be left asleep until
     /// `flush`, or until this end waits in a `read` or `write`. Waits while the peer has no room.
     #[inline]
-    pub fn write(&mut self, bytes: &[u8], deadline: Option<Instant>) -> Result<(), WriteError> {
+    pub fn write(&mut self, bytes: &[u8], deadline: impl Into<Deadline>) -> Result<(), WriteError> {
         match &mut self.medium {
-            Medium::Shm(stream) => stream.write(bytes, deadline),
-            Medium::Socket(stream) => stream.write(bytes, deadline),
+            Medium::Shm(stream) => stream.write(bytes, deadline.into()),
+            Medium::Socket(stream) => stream.write(bytes, deadline.into().instant()),
         }
     }
 

@@ -178,12 +178,17 @@ fn verify_slots(program: &Program, errors: &mut Errors) {
     for class in program.classes.values() {
         let mut by_slot: HashMap<u32, &Method> = HashMap::new();
         for (method, second) in types.def(class.ty).methods.iter() {
-            let slot = dispatch.slot(MethodRef { ty: class.ty, method });
-            let Some(first) = by_slot.insert(slot, second) else { continue };
-            let both = types.conforms(&first.signature, &second.signature)
-                && types.conforms(&second.signature, &first.signature);
-            if !both {
-                let (class, first, second) = (class.name.clone(), first.name.clone(), second.name.clone());
+            let mut clash = None;
+            for slot in dispatch.slots(program, MethodRef { ty: class.ty, method }) {
+                let Some(first) = by_slot.insert(slot, second) else { continue };
+                let both = types.conforms(&first.signature, &second.signature)
+                    && types.conforms(&second.signature, &first.signature);
+                if !both {
+                    clash = Some(first.name.clone());
+                }
+            }
+            if let Some(first) = clash {
+                let (class, second) = (class.name.clone(), second.name.clone());
                 errors.push(&class.clone(), Kind::SameSlot { class, first, second });
             }
         }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::attention::{Attention, CLOSED, STOPPED};
+use crate::deadline::Deadline;
 use crate::stream::{ReadError, WriteError};
 
 use mapped::{Direction, Region};
@@ -94,7 +95,7 @@ impl ShmStream {
         &mut self,
         into: &mut Vec<u8>,
         limit: usize,
-        deadline: Option<Instant>,
+        mut deadline: Deadline,
     ) -> Result<usize, ReadError> {
         let mut has_waited = false;
         loop {
@@ -102,7 +103,7 @@ impl ShmStream {
                 return Ok(count);
             }
             // A peer that moves its position and takes it back must not keep us past the deadline.
-            if has_waited && is_past(deadline) {
+            if has_waited && deadline.is_past() {
                 return Err(ReadError::TimedOut);
             }
             has_waited = true;
@@ -112,7 +113,7 @@ impl ShmStream {
             let (control, consumer) = (ring.control, &self.consumer);
             let sleeps = &control.consumer_sleeps.0;
             let ready = || consumer.is_ready(control);
-            if wait(&mut self.read_spin, &self.attention, sleeps, deadline, ready) == Waited::TimedOut {
+            if wait(&mut self.read_spin, &self.attention, sleeps, &mut deadline, ready) == Waited::TimedOut {
                 return Err(ReadError::TimedOut);
             }
         }
@@ -140,7 +141,7 @@ impl ShmStream {
     }
 
     #[inline]
-    pub(crate) fn write(&mut self, mut bytes: &[u8], deadline: Option<Instant>) -> Result<(), WriteError> {
+    pub(crate) fn write(&mut self, mut bytes: &[u8], mut deadline: Deadline) -> Result<(), WriteError> {
         let mut has_waited = false;
         while !bytes.is_empty() {
             self.check_writable()?;
@@ -156,8 +157,8 @@ impl ShmStream {
                 self.flush();
                 if count == 0 {
                     // As in `read`: the peer may have taken its position back.
-                    let late = has_waited && is_past(deadline);
-                    if late || self.wait_writable(deadline) == Waited::TimedOut {
+                    let late = has_waited && deadline.is_past();
+                    if late || self.wait_writable(&mut deadline) == Waited::TimedOut {
                         return Err(WriteError::TimedOut);
                     }
                 }
@@ -183,7 +184,7 @@ impl ShmStream {
     }
 
     #[cold]
-    fn wait_writable(&mut self, deadline: Option<Instant>) -> Waited {
+    fn wait_writable(&mut self, deadline: &mut Deadline) -> Waited {
         let control = self.region.ring(self.outgoing).control;
         let producer = &self.producer;
         wait(&mut self.write_spin, &self.attention, &control.producer_sleeps.0, deadline, || {
@@ -198,10 +199,6 @@ impl ShmStream {
             self.producer.wake_consumer(self.region.ring(self.outgoing).control);
         }
     }
-}
-
-fn is_past(deadline: Option<Instant>) -> bool {
-    deadline.is_some_and(|deadline| deadline <= Instant::now())
 }
 
 #[cfg(test)]
@@ -228,15 +225,15 @@ mod tests {
     #[test]
     fn positions_broken_by_the_peer_end_the_stream_for_good() {
         let (mut server, mut client) = ends();
-        client.write(b"fine", None).unwrap();
+        client.write(b"fine", Deadline::Never).unwrap();
         let mut into = Vec::new();
-        assert_eq!(server.read(&mut into, 100, None).unwrap(), 4);
+        assert_eq!(server.read(&mut into, 100, Deadline::Never).unwrap(), 4);
         let control = client.region.ring(Direction::ToServer).control;
         control.announced.0.produced.store(3, Ordering::Relaxed);
-        assert!(matches!(server.read(&mut into, 100, None), Err(ReadError::Corrupt)));
+        assert!(matches!(server.read(&mut into, 100, Deadline::Never), Err(ReadError::Corrupt)));
         control.announced.0.produced.store(5, Ordering::Relaxed);
         assert!(matches!(server.try_read(&mut into, 100), Err(ReadError::Corrupt)));
-        assert!(matches!(server.write(b"x", None), Err(WriteError::Corrupt)));
+        assert!(matches!(server.write(b"x", Deadline::Never), Err(WriteError::Corrupt)));
         assert_eq!(into, b"fine");
     }
 
@@ -259,8 +256,8 @@ mod tests {
             let soon = || Some(Instant::now() + Duration::from_millis(1));
             for _ in 0..10 {
                 // Any answer will do.
-                let _ = server.read(&mut into, 1000, soon());
-                let _ = server.write(&[1; 3000], soon());
+                let _ = server.read(&mut into, 1000, soon().into());
+                let _ = server.write(&[1; 3000], soon().into());
                 server.flush();
             }
             assert!(into.len() <= 4096, "no more than a ring holds");
@@ -271,7 +268,7 @@ mod tests {
     fn a_peer_that_keeps_the_sleep_word_cannot_keep_us_from_stopping() {
         let (mut server, client) = ends();
         let attention = server.attention.clone();
-        let reading = std::thread::spawn(move || server.read(&mut Vec::new(), 1, None));
+        let reading = std::thread::spawn(move || server.read(&mut Vec::new(), 1, Deadline::Never));
         let word = &client.region.ring(Direction::ToServer).control.consumer_sleeps.0;
         // Says that the sleeper sleeps, whatever it says itself.
         for _ in 0..100_000 {
@@ -287,7 +284,7 @@ mod tests {
         let (mut server, client) = ends();
         let reading = std::thread::spawn(move || {
             let deadline = Instant::now() + Duration::from_millis(20);
-            server.read(&mut Vec::new(), 1, Some(deadline))
+            server.read(&mut Vec::new(), 1, deadline.into())
         });
         let produced = &client.region.ring(Direction::ToServer).control.announced.0.produced;
         while !reading.is_finished() {

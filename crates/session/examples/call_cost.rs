@@ -1,0 +1,62 @@
+//! Prints what a null call costs inside the session, with no transport around it.
+//!
+//! `cargo run --release -p bifrost-session --example call_cost`
+
+use std::time::Instant;
+
+use bifrost_engine::{Engine, Mode};
+use bifrost_runtime::Cx;
+use bifrost_session::{Limits, Session, Tables, Welcome};
+use bifrost_theta::{Options, Sources, compile};
+use bifrost_wire::{Hello, Ref, encode};
+
+const THETA: &str = "
+Probe = type nothing () one () returns (int) end Probe
+module probes exports new_probe
+  Rep = class implements Probe nothing () end nothing one () returns (int) return (1) end one end Rep
+  new_probe () returns (Probe) return (Rep{}) end new_probe
+end probes
+setup () root().insert(\"probe\", new_probe()) end setup
+";
+
+fn main() {
+    let mut sources = Sources::new();
+    sources.add("probe.theta", THETA);
+    let program = compile(&sources, &Options::default()).program.expect("the text above is right");
+    let engine = Engine::new(program, Mode::Compiled).expect("this machine has a compiler");
+    let mut cx = Cx::new(engine.image().clone(), bifrost_runtime::Limits::default(), 1, || 0);
+    let setup = engine.find_entry("setup", 0).expect("the text above has it");
+    // SAFETY: the context runs this engine's image, and `setup` takes nothing.
+    unsafe { engine.call(&mut cx, setup, &[]) }.expect("it makes one object");
+    let tables = Tables::new(engine);
+    let welcome = Welcome { server: String::new(), token: None, session: 1 };
+    let mut session = Session::new(tables, Limits::default(), welcome);
+    let mut bytes = Vec::new();
+    encode::hello(&mut bytes, &Hello { version: 1, digest: [0; 32], token: "", client: "" });
+    encode::lookup(&mut bytes, "probe", None);
+    encode::flush(&mut bytes, [1], false);
+    session.handle(&mut cx, &bytes);
+    session.clear_output();
+    let numbering = tables.numbering();
+    let ty = numbering.find_type("Probe").expect("the text above has it");
+    for (name, count) in [("nothing", 10_000), ("one", 10_000), ("nothing", 1)] {
+        let method = numbering.find_method(ty, name).expect("the text above has it");
+        let mut bytes = Vec::new();
+        for _ in 0..count {
+            encode::call(&mut bytes, method, Ref::handle(1, 0), &[]);
+        }
+        encode::flush(&mut bytes, [], false);
+        let rounds = if count == 1 { 100_000 } else { 300 };
+        let mut costs: Vec<f64> = (0..rounds)
+            .map(|_| {
+                let start = Instant::now();
+                session.handle(&mut cx, &bytes);
+                let spent = start.elapsed();
+                session.clear_output();
+                spent.as_nanos() as f64 / f64::from(count)
+            })
+            .collect();
+        costs.sort_by(f64::total_cmp);
+        println!("{name:8} in batches of {count:5}: {:6.1} ns a call (min {:.1})", costs[rounds / 2], costs[0]);
+    }
+}
