@@ -12,9 +12,10 @@ step() {
   "$@"
 }
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-tests() { "$@" 2>&1 | tee -a "$log"; }
+log="${CARGO_TARGET_DIR:-target}/tests.log"
+mkdir -p "${log%/*}"
+: > "$log"
+tests() { "$@" --no-fail-fast 2>&1 | tee -a "$log"; }
 
 step cargo fmt --all --check
 step cargo clippy --locked --workspace --all-targets -- -D warnings

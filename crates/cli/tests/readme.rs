@@ -1,10 +1,12 @@
 //! The commands of the documents do what the documents say.
 //!
 //! A block `sh tested` is run; a `text` block right behind it is what it prints. A block `sh background` is started, and gone on
-//! with when it has said `ready`. Any other `sh` block must be in [`COVERED`]. All run in an empty folder with `examples`
+//! with when it has said `ready`. A block `sh socket` is a conversation over a unix socket, which the test holds itself, for not
+//! every machine has an `nc`. Any other `sh` block must be in [`COVERED`]. All run in an empty folder with `examples`
 //! in it. `BIFROST_UPDATE=1 cargo test -p bifrost-cli --test readme` writes what the commands print.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -16,7 +18,7 @@ const COVERED: &[(&str, &str)] = &[
         "cargo build --release && export PATH=\"$PWD/target/release:$PATH\"",
         "the tests have built the program",
     ),
-    ("export BIFROST_URL=shm:///tmp/bifrost-tour/db", "the test has an address of its own"),
+    ("export BIFROST_URL=shm:///tmp/bifrost-tour/db", "the test has a folder of its own"),
     ("cargo run --release -p database-client", "examples/database/rust/tests/output.rs"),
 ];
 
@@ -102,6 +104,18 @@ impl Player {
         assert!(line.starts_with("ready "), "`{}` says: {line}", commands.trim());
     }
 
+    /// Says the lines of `nc -U PATH <<'end'`.
+    fn converse(&self, commands: &str) -> String {
+        let (head, lines) = commands.split_once('\n').expect("a command and lines");
+        let path =
+            head.strip_prefix("nc -U ").and_then(|rest| rest.strip_suffix(" <<'end'")).expect("an `nc -U`");
+        let mut socket = UnixStream::connect(path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        socket.write_all(lines.strip_suffix("end\n").expect("an end").as_bytes()).unwrap();
+        let mut said = String::new();
+        socket.read_to_string(&mut said).unwrap();
+        said
+    }
+
     fn run(&self, commands: &str) -> String {
         let output = self.bash(commands).output().expect("there is a bash");
         let said = String::from_utf8(output.stdout).unwrap();
@@ -119,23 +133,27 @@ fn play(path: &str) {
     let mut wrong = Vec::new();
     let blocks = blocks(&document);
     for (i, block) in blocks.iter().enumerate() {
-        match block.info.as_str() {
-            "sh background" => player.start(&block.text),
-            "sh tested" => {
-                let said = player.run(&block.text);
-                let shown =
-                    blocks.get(i + 1).filter(|b| b.info == "text" && b.lines.start <= block.lines.end + 3);
-                if let Some(shown) = shown.filter(|b| b.text != said) {
-                    wrong.push((shown.lines.clone(), &block.text, said));
-                }
+        // Several tests at a time must not meet.
+        let commands = block.text.replace("/tmp/bifrost-tour", &player.folder.path().display().to_string());
+        let said = match block.info.as_str() {
+            "sh background" => {
+                player.start(&commands);
+                continue;
             }
+            "sh tested" => player.run(&commands),
+            "sh socket" => player.converse(&commands),
             "sh" => {
                 for line in block.text.lines() {
                     let covered = COVERED.iter().any(|(covered, _)| *covered == line);
                     assert!(covered, "{path}: `{line}` is neither tested nor covered");
                 }
+                continue;
             }
-            _ => {}
+            _ => continue,
+        };
+        let shown = blocks.get(i + 1).filter(|b| b.info == "text" && b.lines.start <= block.lines.end + 3);
+        if let Some(shown) = shown.filter(|b| b.text != said) {
+            wrong.push((shown.lines.clone(), &block.text, said));
         }
     }
     if wrong.is_empty() {
