@@ -24,17 +24,14 @@ pub struct Prepared {
     pub(crate) body: Box<[Node]>,
     pub(crate) results: usize,
     pub(crate) iterator: bool,
+    /// What each call and each step of a loop takes from the fuel: 1 in code that clients send, 0 in methods.
+    pub(crate) cost: i64,
 }
 
 impl Prepared {
     /// What it was made from, for messages.
     pub fn name(&self) -> &str {
         &self.name
-    }
-
-    /// Whether each loop step and call takes a unit of fuel: for code that clients send.
-    pub(crate) fn metered(&self) -> bool {
-        matches!(self.kind, FuncKind::Batch | FuncKind::Procedure)
     }
 }
 

@@ -237,11 +237,8 @@ impl Run<'_> {
     /// Takes a unit of fuel in code that clients send.
     #[inline(always)]
     fn meter(&mut self, function: &Prepared, site: Site) -> Flow {
-        if !function.metered() {
-            return Flow::Next;
-        }
         let cx = self.cx();
-        cx.fuel -= 1;
+        cx.fuel -= function.cost;
         if cx.fuel < 0 { self.out_of_fuel(site) } else { Flow::Next }
     }
 
@@ -261,7 +258,7 @@ impl Run<'_> {
                 Node::Op { op, dst, a, b, site } => match apply(*op, frame.get(*a), frame.get(*b)) {
                     Ok(value) => {
                         frame.set(*dst, value);
-                        continue;
+                        self.meter(function, *site)
                     }
                     Err(error) => self.op_failed(error, *site),
                 },

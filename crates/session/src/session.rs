@@ -269,7 +269,7 @@ impl Session {
         }
     }
 
-    /// Notes a failure and gives its position in the batch's list.
+    /// Notes a failure and gives its position in the batch's list, or a position beyond all lists if it is not kept.
     #[cold]
     pub(crate) fn note(&mut self, failure: Failure) -> u32 {
         self.counters.failures += 1;
@@ -283,12 +283,11 @@ impl Session {
                 self.fail(ErrorNumber::TooManyErrors, ErrorNumber::TooManyErrors.text());
             }
         }
-        // One more than the limit is kept, so that every failed future has something to point at.
-        if self.batch.failures.len() as u64 > self.limits.get(Limit::Exceptions) {
+        if self.batch.failures.len() as u64 >= self.limits.get(Limit::Exceptions) {
             self.batch.omitted += 1;
-        } else {
-            self.batch.failures.push(failure);
+            return u32::MAX;
         }
+        self.batch.failures.push(failure);
         self.batch.failures.len() as u32 - 1
     }
 

@@ -515,7 +515,7 @@ impl Session {
         self.tables
             .engine()
             .add_batch(&scan.content, func, &procedures)
-            .map_err(|errors| refusal(scan.base, &errors))
+            .map_err(|errors| refusal(self.tables, scan.base, &errors))
     }
 
     fn define(&mut self, scan: &Scan, batch: Arc<Batch>) {
@@ -606,7 +606,7 @@ fn find_site<'a>(tables: &'a Tables, batch: &'a Batch, block: &'a Block, site: S
 }
 
 /// What the verifier found, as the client is told.
-fn refusal(base: u32, errors: &[VerifyError]) -> (u32, FailureKind) {
+fn refusal(tables: &Tables, base: u32, errors: &[VerifyError]) -> (u32, FailureKind) {
     let Some(error) = errors.first() else {
         return (base + 1, FailureKind::refused(ErrorNumber::Internal, "refused without a reason"));
     };
@@ -629,6 +629,18 @@ fn refusal(base: u32, errors: &[VerifyError]) -> (u32, FailureKind) {
         VerifyErrorKind::NotPublic { .. } => ErrorNumber::NoSuchMethod,
         _ => ErrorNumber::Internal,
     };
-    (base + error.site.0.max(1), FailureKind::refused(number, error.kind.to_string()))
+    let text = match &error.kind {
+        // Variables are named by the futures that they are; the numbers behind them are ours.
+        VerifyErrorKind::UnassignedVar { place, name, .. } => {
+            format!("{place}: the call `{name}` may not have run when it is needed here")
+        }
+        // Of a class that clients cannot see they are told the type.
+        VerifyErrorKind::WrongType { place, expected, found } => {
+            let (expected, found) = (tables.type_name(expected.id), tables.type_name(found.id));
+            format!("{place}: expected `{expected}`, found `{found}`")
+        }
+        kind => kind.to_string(),
+    };
+    (base + error.site.0.max(1), FailureKind::refused(number, text))
 }
 

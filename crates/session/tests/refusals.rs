@@ -139,7 +139,7 @@ fn futures_that_are_not_defined() {
         -3: BadFuture: -3 is not defined yet; the next future is -3
         -5: BadFuture: -9 is not defined yet; the next future is -5
         -8: BadFuture: -6 was made inside a control structure and means nothing outside; keep it in a cell
-        -11: BadFuture: the receiver: `-10` (v6) may be used before it has a value
+        -11: BadFuture: the receiver: the call `-10` may not have run when it is needed here
         -15: BadFuture: the call -14 has no result
         -16: unhandled_exc, argument 0 of -11
         "#,
@@ -199,12 +199,16 @@ fn wrong_types_and_counts_in_structures() {
                 "#
             )
             .replace("c = cell bool", "c2 = const false"),
-            &if what.starts_with('-') { format!("v = 0\n {what}") } else { format!("v = 0\n -5: {what}") },
+            &{
+                // A marker in the wrong place ends the batch: what follows is not run.
+                let v = if what.contains("MarkerMismatch") { "absent" } else { "0" };
+                if what.starts_with('-') { format!("v = {v}\n {what}") } else { format!("v = {v}\n -5: {what}") }
+            },
         );
     };
-    inside("z = Shape.area t", "WrongType: the receiver: expected `Shape`, found `TallyClass`");
+    inside("z = Shape.area t", "WrongType: the receiver: expected `Shape`, found `Tally`");
     inside("z = Tally.add t true", "WrongType: argument 1: expected `int`, found `bool`");
-    inside("z = Tally.add t t", "WrongType: argument 1: expected `int`, found `TallyClass`");
+    inside("z = Tally.add t t", "WrongType: argument 1: expected `int`, found `Tally`");
     inside("z = Tally.add t", "WrongCount: 1 arguments expected, 0 given");
     inside("z = Tally.add t 1 2 3", "WrongCount: 1 arguments expected, 3 given");
     inside("z = Tally.add x 1", "WrongType: the receiver: expected `Tally`, found `int`");
@@ -753,15 +757,14 @@ fn many_exceptions_are_counted() {
             "x = Tally.add t -1\n".repeat(6)
         ),
         r#"
-        x = exception of -5
+        x = absent
         -2: negative(-1)
         -3: negative(-1)
         -4: negative(-1)
-        -5: negative(-1)
-        omitted 2
+        omitted 3
+        history 2, -2: negative(-1)
         history 2, -3: negative(-1)
         history 2, -4: negative(-1)
-        history 2, -5: negative(-1)
         omitted 3
         "#,
     );

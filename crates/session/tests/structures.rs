@@ -467,7 +467,7 @@ fn a_structure_is_found_again_over_other_objects_and_constants() {
         let wrong = script("tally", 2).replace("tally Shape", "tally");
         assert_text(
             &client.play(world, &wrong),
-            "r = 0\n -6: WrongType: the receiver: expected `Shape`, found `TallyClass`",
+            "r = 0\n -6: WrongType: the receiver: expected `Shape`, found `Tally`",
             "",
         );
     });

@@ -88,7 +88,7 @@ errors! {
     WrongCount = 9, Call, "the call has too few or too many arguments";
     NotAnIterator = 10, Call, "a FOREACH needs one call of an iterator";
     NotAProcedure = 11, Call, "an iterator can be called only as a FOREACH's iterator";
-    MarkerMismatch = 12, Call, "a marker does not belong to the innermost open structure, or not at this place";
+    MarkerMismatch = 12, Batch, "a marker does not belong to the innermost open structure, or not at this place";
     MissingEnd = 13, Batch, "the batch ended inside a structure";
     OpenStructure = 14, Batch, "this cannot be said inside an open structure";
     TooDeep = 15, Call, "structures are nested too deeply";
