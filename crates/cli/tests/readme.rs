@@ -104,13 +104,13 @@ impl Player {
         assert!(line.starts_with("ready "), "`{}` says: {line}", commands.trim());
     }
 
-    /// Says the lines of `nc -U PATH <<'end'`.
+    /// Says the lines of `nc -U PATH <<'EOF'`.
     fn converse(&self, commands: &str) -> String {
         let (head, lines) = commands.split_once('\n').expect("a command and lines");
         let path =
-            head.strip_prefix("nc -U ").and_then(|rest| rest.strip_suffix(" <<'end'")).expect("an `nc -U`");
+            head.strip_prefix("nc -U ").and_then(|rest| rest.strip_suffix(" <<'EOF'")).expect("an `nc -U`");
         let mut socket = UnixStream::connect(path).unwrap_or_else(|e| panic!("{path}: {e}"));
-        socket.write_all(lines.strip_suffix("end\n").expect("an end").as_bytes()).unwrap();
+        socket.write_all(lines.strip_suffix("EOF\n").expect("an end").as_bytes()).unwrap();
         let mut said = String::new();
         socket.read_to_string(&mut said).unwrap();
         said
