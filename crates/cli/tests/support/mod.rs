@@ -105,3 +105,16 @@ pub fn kill(child: &Child, signal: &str) {
     let done = Command::new("kill").arg(format!("-{signal}")).arg(child.id().to_string()).status().unwrap();
     assert!(done.success());
 }
+
+/// A test of this same program as a process of its own, without settings. It speaks on its standard error, where the
+/// harness says nothing.
+pub fn again(test: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("BIFROST_") {
+            command.env_remove(name);
+        }
+    }
+    command.args(["--exact", test, "--ignored", "--nocapture"]).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
