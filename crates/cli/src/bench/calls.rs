@@ -35,7 +35,7 @@ pub struct Measured {
 }
 
 /// The user whose record is found last.
-const USER: &str = "user40";
+const USER: &str = "user50";
 
 fn ns(since: Instant) -> f64 {
     since.elapsed().as_nanos() as f64
