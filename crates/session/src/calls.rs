@@ -243,7 +243,7 @@ impl Session {
                 let made = future(self, ret.value, ty);
                 self.make_one(cx, made);
             }
-            [ref all @ ..] => {
+            ref all => {
                 let made: Vec<Future> = all
                     .iter()
                     .enumerate()

@@ -356,13 +356,8 @@ fn markers_of_another_structure() {
         ("while\n when not_found\n", "`when` inside the condition of a WHILE"),
     ] {
         last = format!("one = const true\n {script} flush");
-        refused(
-            &last,
-            &format!("-2: MissingEnd: the batch ended inside {}: its end marker is missing", {
-                let name = text.split_once(" inside ").expect("a name").1;
-                name
-            }),
-        );
+        let name = text.split_once(" inside ").expect("a name").1;
+        refused(&last, &format!("-2: MissingEnd: the batch ended inside {name}: its end marker is missing"));
     }
     assert!(!last.is_empty());
 }

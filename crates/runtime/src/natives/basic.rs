@@ -167,8 +167,8 @@ extern "C" fn real_log(_cx: &mut Cx, a: Word) -> Ret {
 }
 
 fn to_int(cx: &mut Cx, value: f64) -> Ret {
-    // 2^63 is a double, and the first that is too large; NaN fails both comparisons.
-    if value >= -9_223_372_036_854_775_808.0 && value < 9_223_372_036_854_775_808.0 {
+    // 2^63 is a double, and the first that is too large; NaN is in no range.
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) {
         Ret::int(value as i64)
     } else {
         cx.signal(cx.image().signals().overflow)

@@ -79,8 +79,8 @@ pub fn same(cx: &mut Cx, ty: TypeId, a: Word, b: Word, how: Same) -> Result<bool
         TypeKind::String => Ok(unsafe { text(a) == text(b) }),
         TypeKind::Array(_) if how == Same::Equal => Ok(a == b),
         TypeKind::Array(element) | TypeKind::Sequence(element) | TypeKind::List(element) => {
-            // SAFETY: both words are arrays by their static type.
             if matches!(kind, TypeKind::Array(_))
+                // SAFETY: both words are arrays by their static type.
                 && unsafe { object::get(a, array::LOW) != object::get(b, array::LOW) }
             {
                 return Ok(false);
