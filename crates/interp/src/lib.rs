@@ -20,5 +20,5 @@ mod prepare;
 mod run;
 
 pub use node::Prepared;
-pub use op::{apply, OpError};
+pub use op::{OpError, apply};
 pub use run::{BatchEnd, Interp, Trace};

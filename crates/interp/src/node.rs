@@ -106,21 +106,66 @@ pub(crate) struct Except {
 /// A step of a prepared function.
 #[derive(Debug)]
 pub(crate) enum Node {
-    Move { dst: Place, src: Place },
+    Move {
+        dst: Place,
+        src: Place,
+    },
     /// An operation. Operations of one operand have it twice.
-    Op { op: Op, dst: Place, a: Place, b: Place, site: Site },
+    Op {
+        op: Op,
+        dst: Place,
+        a: Place,
+        b: Place,
+        site: Site,
+    },
     /// A method of an object without arguments, one result at most. A dropped result goes to the scratch word.
-    Method0 { slot: u32, receiver: Place, dst: Place, site: Site },
+    Method0 {
+        slot: u32,
+        receiver: Place,
+        dst: Place,
+        site: Site,
+    },
     /// The same with one argument.
-    Method1 { slot: u32, receiver: Place, a: Place, dst: Place, site: Site },
+    Method1 {
+        slot: u32,
+        receiver: Place,
+        a: Place,
+        dst: Place,
+        site: Site,
+    },
     /// The same with two arguments.
-    Method2 { slot: u32, receiver: Place, a: Place, b: Place, dst: Place, site: Site },
+    Method2 {
+        slot: u32,
+        receiver: Place,
+        a: Place,
+        b: Place,
+        dst: Place,
+        site: Site,
+    },
     /// Any other call.
     Call(Box<Call>),
-    New { table: &'static Table, fields: Box<[Place]>, dst: Place, site: Site },
-    NewSequence { table: &'static Table, elements: Box<[Place]>, dst: Place, site: Site },
-    Get { dst: Place, object: Place, field: u32 },
-    Set { object: Place, field: u32, value: Place },
+    New {
+        table: &'static Table,
+        fields: Box<[Place]>,
+        dst: Place,
+        site: Site,
+    },
+    NewSequence {
+        table: &'static Table,
+        elements: Box<[Place]>,
+        dst: Place,
+        site: Site,
+    },
+    Get {
+        dst: Place,
+        object: Place,
+        field: u32,
+    },
+    Set {
+        object: Place,
+        field: u32,
+        value: Place,
+    },
     If(Box<If>),
     While(Box<While>),
     ForEach(Box<ForEach>),
@@ -128,7 +173,13 @@ pub(crate) enum Node {
     Continue,
     Return(Box<[Place]>),
     Yield(Box<[Place]>),
-    Signal { signal: SignalId, values: Box<[Place]> },
-    Exit { signal: SignalId, values: Box<[Place]> },
+    Signal {
+        signal: SignalId,
+        values: Box<[Place]>,
+    },
+    Exit {
+        signal: SignalId,
+        values: Box<[Place]>,
+    },
     Except(Box<Except>),
 }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{ArmMatch, Block, Body, Callee, Const, Func, FuncKind, Literal, Operand, Program, Site, Stmt, Var};
+use bifrost_ir::{
+    ArmMatch, Block, Body, Callee, Const, Func, FuncKind, Literal, Operand, Program, Site, Stmt, Var,
+};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::image::Image;
 
@@ -131,7 +133,9 @@ impl Preparer<'_> {
             Stmt::Continue => Node::Continue,
             Stmt::Return(values) => Node::Return(self.operands(values)),
             Stmt::Yield(values) => Node::Yield(self.operands(values)),
-            Stmt::Signal { signal, values } => Node::Signal { signal: *signal, values: self.operands(values) },
+            Stmt::Signal { signal, values } => {
+                Node::Signal { signal: *signal, values: self.operands(values) }
+            }
             Stmt::Exit { signal, values } => Node::Exit { signal: *signal, values: self.operands(values) },
             Stmt::Except { body, arms } => Node::Except(Box::new(Except {
                 body: self.block(body),
@@ -197,4 +201,3 @@ impl Preparer<'_> {
         Call { target, args: self.operands(args), dsts: self.vars(dsts), site }
     }
 }
-

@@ -89,7 +89,8 @@ impl Interp {
     pub unsafe fn run(&self, cx: &mut Cx, prepared: &Prepared, args: &[Word]) -> BatchEnd {
         debug_assert_eq!(args.len(), prepared.params);
         let cx: *mut Cx = cx;
-        let mut run = Run { interp: self, cx, trace: Trace::default(), failed: false, closure: std::ptr::null() };
+        let mut run =
+            Run { interp: self, cx, trace: Trace::default(), failed: false, closure: std::ptr::null() };
         let flow = run.function(prepared, args);
         let mut trace = run.trace;
         trace.iterations.reverse();
@@ -602,4 +603,3 @@ bodies! {
     7 body7 (a, b, c, d, e, f, g),
     8 body8 (a, b, c, d, e, f, g, h),
 }
-

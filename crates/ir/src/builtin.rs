@@ -13,14 +13,52 @@ use crate::types::{Method, Param, SignalSig, Signature, TypeId, TypeKind, Types}
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[allow(missing_docs, reason = "each is the row of the table that names it")]
 pub enum Op {
-    BoolNot, BoolAnd, BoolOr, BoolXor, BoolEqual,
-    IntAdd, IntSub, IntMul, IntDiv, IntMod, IntNegate, IntAbs, IntMin, IntMax,
-    IntLt, IntLe, IntGt, IntGe, IntEqual,
-    IntNot, IntAnd, IntOr, IntXor, IntShl, IntShr,
-    IntToReal, IntToChar,
-    RealAdd, RealSub, RealMul, RealDiv, RealNegate, RealAbs,
-    RealLt, RealLe, RealGt, RealGe, RealEqual, RealIsNan, RealSqrt,
-    CharLt, CharLe, CharGt, CharGe, CharEqual, CharToInt,
+    BoolNot,
+    BoolAnd,
+    BoolOr,
+    BoolXor,
+    BoolEqual,
+    IntAdd,
+    IntSub,
+    IntMul,
+    IntDiv,
+    IntMod,
+    IntNegate,
+    IntAbs,
+    IntMin,
+    IntMax,
+    IntLt,
+    IntLe,
+    IntGt,
+    IntGe,
+    IntEqual,
+    IntNot,
+    IntAnd,
+    IntOr,
+    IntXor,
+    IntShl,
+    IntShr,
+    IntToReal,
+    IntToChar,
+    RealAdd,
+    RealSub,
+    RealMul,
+    RealDiv,
+    RealNegate,
+    RealAbs,
+    RealLt,
+    RealLe,
+    RealGt,
+    RealGe,
+    RealEqual,
+    RealIsNan,
+    RealSqrt,
+    CharLt,
+    CharLe,
+    CharGt,
+    CharGe,
+    CharEqual,
+    CharToInt,
     NullEqual,
 }
 
@@ -256,7 +294,11 @@ const fn routine(name: &'static str, generic: bool, heading: &'static str) -> Bu
 pub static ROUTINES: &[BuiltinRoutine] = &[
     routine("array_new", true, "array_new () returns (array[T])"),
     routine("array_create", true, "array_create (low: int, elems: sequence[T]) returns (array[T])"),
-    routine("array_fill", true, "array_fill (low: int, count: int, v: T) returns (array[T]) signals (bounds)"),
+    routine(
+        "array_fill",
+        true,
+        "array_fill (low: int, count: int, v: T) returns (array[T]) signals (bounds)",
+    ),
     routine("sequence_of", true, "sequence_of (elems: sequence[T]) returns (sequence[T])"),
     routine("list_empty", true, "list_empty () returns (list[T])"),
     routine("list_of", true, "list_of (elems: sequence[T]) returns (list[T])"),
@@ -317,7 +359,8 @@ pub(crate) fn add_methods(types: &mut Types, kind: TypeKind) {
 pub fn complete(types: &mut Types) {
     loop {
         let before: usize = types.iter().map(|(_, d)| d.methods.len()).sum::<usize>() + types.len();
-        let kinds: Vec<TypeKind> = types.iter().map(|(_, d)| d.kind).filter(|k| k.element().is_some()).collect();
+        let kinds: Vec<TypeKind> =
+            types.iter().map(|(_, d)| d.kind).filter(|k| k.element().is_some()).collect();
         for kind in kinds {
             add_methods(types, kind);
         }
@@ -471,7 +514,9 @@ impl<'a> Reader<'a, '_> {
         match name {
             "T" => self.element.expect("`T` in the heading of a type without element type"),
             "Self" => self.this,
-            _ => self.types.find(name).unwrap_or_else(|| panic!("unknown type `{name}` in a built-in heading")),
+            _ => {
+                self.types.find(name).unwrap_or_else(|| panic!("unknown type `{name}` in a built-in heading"))
+            }
         }
     }
 }

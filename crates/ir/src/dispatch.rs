@@ -114,7 +114,9 @@ impl Dispatch {
             .map(|(ty, def)| {
                 def.methods
                     .keys()
-                    .map(|method| colour.get(&selectors.find(index(MethodRef { ty, method }))).copied().unwrap_or(0))
+                    .map(|method| {
+                        colour.get(&selectors.find(index(MethodRef { ty, method }))).copied().unwrap_or(0)
+                    })
                     .collect()
             })
             .collect();

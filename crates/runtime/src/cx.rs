@@ -171,11 +171,8 @@ impl Cx {
     /// A context with an empty heap for a linked program.
     /// `seed` is that of `random`; `now_ms` is the clock.
     pub fn new(image: Arc<Image>, limits: Limits, seed: u64, now_ms: fn() -> i64) -> Box<Cx> {
-        let poll = Arc::new(Poll {
-            kill: AtomicU64::new(0),
-            epoch: AtomicU64::new(0),
-            word: Mutex::new(None),
-        });
+        let poll =
+            Arc::new(Poll { kill: AtomicU64::new(0), epoch: AtomicU64::new(0), word: Mutex::new(None) });
         let mut literal_words = vec![0; image.program().literals.len().max(1)];
         let mut cx = Box::new(Cx {
             poll_word: AtomicUsize::new(0),

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bifrost_ir::dispatch::Dispatch;
-use bifrost_ir::{Body, ClassId, FuncId, MethodId, MethodRef, Program, RoutineId, Signature, TypeId, TypeKind, Types};
+use bifrost_ir::{
+    Body, ClassId, FuncId, MethodId, MethodRef, Program, RoutineId, Signature, TypeId, TypeKind, Types,
+};
 use cranelift_entity::EntityRef;
 
 use crate::abi::{ARGS_MAX, Code, Ret, VALUES_MAX, Word, YIELDS_MAX};
@@ -219,9 +221,8 @@ impl Image {
         check_sizes(&program)?;
         let dispatch = Dispatch::new(&program);
         let natives = natives::registry();
-        let find = |key: &str| {
-            natives.get(key).copied().ok_or_else(|| LinkError::NoNative { name: key.to_owned() })
-        };
+        let find =
+            |key: &str| natives.get(key).copied().ok_or_else(|| LinkError::NoNative { name: key.to_owned() });
 
         let mut tables: Vec<Option<&'static Table>> = vec![None; program.types.len()];
         let mut basics = HashMap::new();

@@ -141,7 +141,8 @@ impl Cx {
         // SAFETY: the object was just made with room for the two lengths and `bytes` bytes.
         unsafe {
             object.add(OBJECT_WORDS + string::BYTES).write(bytes as Word);
-            let chars: usize = parts.iter().map(|p| if p.is_ascii() { p.len() } else { p.chars().count() }).sum();
+            let chars: usize =
+                parts.iter().map(|p| if p.is_ascii() { p.len() } else { p.chars().count() }).sum();
             object.add(OBJECT_WORDS + string::CHARS).write(chars as Word);
             let mut to = object.add(OBJECT_WORDS + string::TEXT).cast::<u8>();
             for part in parts {
@@ -187,7 +188,12 @@ impl Cx {
     ///
     /// # Errors
     /// [`HeapFull`]
-    pub fn new_array(&mut self, table: &'static Table, low: i64, elements: &[Word]) -> Result<Word, HeapFull> {
+    pub fn new_array(
+        &mut self,
+        table: &'static Table,
+        low: i64,
+        elements: &[Word],
+    ) -> Result<Word, HeapFull> {
         let storage = match elements {
             [] => 0,
             _ => self.new_object(self.image().storage_table(), elements)?,

@@ -90,7 +90,8 @@ fn list(error: &figment::Error) -> String {
             _ if metadata.is_some_and(|m| m.name.contains("environment")) => "in the environment".to_owned(),
             _ => "on the command line".to_owned(),
         };
-        let setting = if error.path.is_empty() { String::new() } else { format!("`{}` ", error.path.join(".")) };
+        let setting =
+            if error.path.is_empty() { String::new() } else { format!("`{}` ", error.path.join(".")) };
         match &error.kind {
             figment::error::Kind::UnknownField(name, known) => {
                 format!("there is no setting `{name}` ({place}); the settings are {}", known.join(", "))
@@ -125,9 +126,8 @@ impl Config {
             let folder = default_directory();
             return Ok(vec![Address::Shm(folder.join("shm")), Address::Unix(folder.join("socket"))]);
         }
-        let parse = |url: &String| {
-            url.parse().map_err(|source| ConfigError::Address { url: url.clone(), source })
-        };
+        let parse =
+            |url: &String| url.parse().map_err(|source| ConfigError::Address { url: url.clone(), source });
         self.listen.iter().map(parse).collect()
     }
 

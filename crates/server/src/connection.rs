@@ -99,7 +99,10 @@ impl Form {
     fn settle(&mut self, shared: &Shared, first: u8) {
         if matches!(self, Form::Unknown) {
             *self = match is_text(first) {
-                true => Form::Text(Box::new(TextForm::new(Arc::new(shared.tables.numbering().clone()), shared.limits))),
+                true => Form::Text(Box::new(TextForm::new(
+                    Arc::new(shared.tables.numbering().clone()),
+                    shared.limits,
+                ))),
                 false => Form::Binary,
             };
         }

@@ -90,8 +90,6 @@ pub fn load_sources(sources: Sources, options: &Options, mode: Mode) -> Result<A
     let compiled = compile(&sources, options);
     match compiled.program {
         Some(program) => Ok(Engine::new(program, mode)?),
-        None => {
-            Err(ProgramError::Theta { sources: Box::new(sources), diagnostics: compiled.diagnostics })
-        }
+        None => Err(ProgramError::Theta { sources: Box::new(sources), diagnostics: compiled.diagnostics }),
     }
 }

@@ -108,7 +108,8 @@ impl Server {
         let shared = self.shared.clone();
         let name = format!("bifrost-{}", listener.local_address());
         let name = name.chars().take(15).collect();
-        self.threads.push(std::thread::Builder::new().name(name).spawn(move || accept(&shared, &listener, token))?);
+        self.threads
+            .push(std::thread::Builder::new().name(name).spawn(move || accept(&shared, &listener, token))?);
         Ok(())
     }
 
@@ -217,11 +218,8 @@ fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<String>) {
         stream.flush();
         return;
     }
-    let welcome = Welcome {
-        server: concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned(),
-        token,
-        session: number,
-    };
+    let welcome =
+        Welcome { server: concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned(), token, session: number };
     let session = Session::new(shared.tables, shared.limits, welcome);
     let shared_there = shared.clone();
     let thread = std::thread::Builder::new()

@@ -57,6 +57,10 @@ fn main() {
             })
             .collect();
         costs.sort_by(f64::total_cmp);
-        println!("{name:8} in batches of {count:5}: {:6.1} ns a call (min {:.1})", costs[rounds / 2], costs[0]);
+        println!(
+            "{name:8} in batches of {count:5}: {:6.1} ns a call (min {:.1})",
+            costs[rounds / 2],
+            costs[0]
+        );
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bifrost_engine::Batch;
 use bifrost_ir::{
-    Arm, ArmMatch, Block, Callee, Func, FuncKind, Operand, Param, SignalSig, Signature, Site, Stmt, TypeId, Types,
-    Var, VarDecl, builtin,
+    Arm, ArmMatch, Block, Callee, Func, FuncKind, Operand, Param, SignalSig, Signature, Site, Stmt, TypeId,
+    Types, Var, VarDecl, builtin,
 };
 use bifrost_runtime::abi::Word;
 use bifrost_wire::{Arg, Args, Command, Decoded, ErrorNumber, ProcedureNumber, Ref, TypeNumber, decode};
@@ -193,7 +193,12 @@ impl Builder<'_> {
     }
 
     /// A call, or the iterator of a FOREACH.
-    fn call(&mut self, callee: Callee, args: SmallVec<[Operand; 3]>, results: &[TypeId]) -> Result<(), Refusal> {
+    fn call(
+        &mut self,
+        callee: Callee,
+        args: SmallVec<[Operand; 3]>,
+        results: &[TypeId],
+    ) -> Result<(), Refusal> {
         let site = self.site();
         let vars: SmallVec<[Var; 1]> = results.iter().map(|ty| self.future(*ty)).collect();
         if results.is_empty() {
@@ -218,7 +223,8 @@ impl Builder<'_> {
                 Some(same) if same.values == signal.values => {}
                 Some(_) => {
                     let name = self.tables.engine().program().types.signal_name(signal.name);
-                    let text = format!("two calls of the procedure signal `{name}` with values of other types");
+                    let text =
+                        format!("two calls of the procedure signal `{name}` with values of other types");
                     let call = self.scan.base() + self.site().0;
                     return Err((call, FailureKind::refused(ErrorNumber::WrongType, text)));
                 }
@@ -299,7 +305,8 @@ impl Builder<'_> {
                 let name = format!("cell_new[{}]", self.tables.engine().program().types.name(element));
                 let program = self.tables.engine().program();
                 let routine = program.find_routine(&name).filter(|r| {
-                    program.routines[*r].native == builtin::CELL_NEW && program.routines[*r].type_args == [element]
+                    program.routines[*r].native == builtin::CELL_NEW
+                        && program.routines[*r].type_args == [element]
                 });
                 let Some(routine) = routine else { return Err(self.internal("no creator of cells")) };
                 let ty = program.routines[routine].signature.results[0];

@@ -9,7 +9,8 @@ use bifrost_runtime::{Cx, Table, object};
 use bifrost_wire::command::Ranges;
 use bifrost_wire::encode::{self, Exceptions, Flushed};
 use bifrost_wire::{
-    Command, Decoded, ErrorNumber, ExceptionKind, Limit, Outcome, Ref, Scope, TypeNumber, VERSION, Value, decode,
+    Command, Decoded, ErrorNumber, ExceptionKind, Limit, Outcome, Ref, Scope, TypeNumber, VERSION, Value,
+    decode,
 };
 use smallvec::SmallVec;
 use subtle::ConstantTimeEq;
@@ -154,7 +155,10 @@ impl Session {
                     at += used;
                     self.command(cx, command);
                     if self.output.len() > self.output_max() {
-                        self.fail(ErrorNumber::ReplyTooLong, "the replies to what was sent at once are too long");
+                        self.fail(
+                            ErrorNumber::ReplyTooLong,
+                            "the replies to what was sent at once are too long",
+                        );
                     }
                 }
                 Ok(Decoded::NeedMore(_)) => break,
@@ -239,7 +243,8 @@ impl Session {
     #[cold]
     pub(crate) fn end_batch(&mut self, _cx: &mut Cx, number: ErrorNumber, limit: Limit) {
         if !self.batch.dead {
-            let text = format!("{}: {} is the limit ({})", number.text(), self.limits.get(limit), limit.name());
+            let text =
+                format!("{}: {} is the limit ({})", number.text(), self.limits.get(limit), limit.name());
             self.refuse(number, text);
             self.batch.dead = true;
             self.scan = None;
@@ -494,7 +499,8 @@ impl Session {
     /// Answers the trailer of a batch.
     pub(crate) fn flush(&mut self, wanted: Ranges<'_>, quiet: bool) {
         if u64::from(wanted.last()) > self.limits.get(Limit::Futures) {
-            return self.fail(ErrorNumber::TooManyFutures, "`flush` names more futures than a batch may have");
+            return self
+                .fail(ErrorNumber::TooManyFutures, "`flush` names more futures than a batch may have");
         }
         self.counters.crossings += 1;
         self.batches += 1;
@@ -538,19 +544,25 @@ impl Session {
         }
         for index in &reported {
             let room = most_bytes.saturating_sub(reply.bytes());
-            put_failure(self.tables, &mut self.handles, most_handles, room, &failures[*index as usize], &mut |w| {
-                match w {
+            put_failure(
+                self.tables,
+                &mut self.handles,
+                most_handles,
+                room,
+                &failures[*index as usize],
+                &mut |w| match w {
                     Put::Kind(call, rounds, kind) => reply.exception(call, rounds, kind),
                     Put::Signal(call, rounds, name, values) => reply.signal(call, rounds, name, values),
-                }
-            });
+                },
+            );
         }
         if let Some(number) = refused {
             let limit = match number {
                 ErrorNumber::TooManyHandles => Limit::Handles,
                 _ => Limit::ReplyBytes,
             };
-            let text = format!("{}: {} is the limit ({})", number.text(), self.limits.get(limit), limit.name());
+            let text =
+                format!("{}: {} is the limit ({})", number.text(), self.limits.get(limit), limit.name());
             reply.exception(0, &[], &ExceptionKind::Refused { number: number as u32, text: &text });
         }
         let start = fuel(&self.limits);

@@ -17,9 +17,7 @@ use bifrost_ir::verify::{VerifyError, VerifyErrorKind};
 use bifrost_ir::{Block, SignalId, Signature, Site, Stmt, TypeId};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Cx, Table};
-use bifrost_wire::{
-    Arg, Args, Command, Decoded, ErrorNumber, Limit, ProcedureNumber, Ref, Value, decode,
-};
+use bifrost_wire::{Arg, Args, Command, Decoded, ErrorNumber, Limit, ProcedureNumber, Ref, Value, decode};
 use smallvec::SmallVec;
 
 use crate::build::{self, Procedure};
@@ -238,7 +236,8 @@ impl Session {
         }
         if begins(&command) {
             if scan.open.len() >= depth {
-                let text = format!("{} structures inside each other: {depth} is the limit (depth_max)", depth + 1);
+                let text =
+                    format!("{} structures inside each other: {depth} is the limit (depth_max)", depth + 1);
                 scan.refuse(ErrorNumber::TooDeep, text);
             }
             if matches!(command, Command::Procedure { .. }) && !scan.open.is_empty() {
@@ -588,7 +587,12 @@ fn structure_signal(tables: &Tables, cx: &Cx, batch: &Batch, trace: &Trace) -> F
     signalled(cx, heading.unwrap_or(&Signature::default()))
 }
 
-fn find_site<'a>(tables: &'a Tables, batch: &'a Batch, block: &'a Block, site: Site) -> Option<&'a Signature> {
+fn find_site<'a>(
+    tables: &'a Tables,
+    batch: &'a Batch,
+    block: &'a Block,
+    site: Site,
+) -> Option<&'a Signature> {
     let find = |b: &'a Block| find_site(tables, batch, b, site);
     block.0.iter().find_map(|stmt| match stmt {
         Stmt::Call { callee, site: s, .. } if *s == site => {
@@ -643,4 +647,3 @@ fn refusal(tables: &Tables, base: u32, errors: &[VerifyError]) -> (u32, FailureK
     };
     (base + error.site.0.max(1), FailureKind::refused(number, text))
 }
-

@@ -95,9 +95,9 @@ impl Tables {
                 let method = MethodRef { ty: *ty, method };
                 let dispatch = match (def.kind.is_basic(), m.builtin.and_then(|b| b.op)) {
                     (true, Some(op)) => Dispatch::Op(op),
-                    (true, None) => {
-                        Dispatch::Native(engine.image().basic_native(method).expect("linked natives are there"))
-                    }
+                    (true, None) => Dispatch::Native(
+                        engine.image().basic_native(method).expect("linked natives are there"),
+                    ),
                     (false, _) => Dispatch::Table(engine.image().dispatch().slot(method)),
                 };
                 methods.push(MethodRow { method, dispatch, call: CallRow::new(&m.signature) });

@@ -202,7 +202,11 @@ fn wrong_types_and_counts_in_structures() {
             &{
                 // A marker in the wrong place ends the batch: what follows is not run.
                 let v = if what.contains("MarkerMismatch") { "absent" } else { "0" };
-                if what.starts_with('-') { format!("v = {v}\n {what}") } else { format!("v = {v}\n -5: {what}") }
+                if what.starts_with('-') {
+                    format!("v = {v}\n {what}")
+                } else {
+                    format!("v = {v}\n -5: {what}")
+                }
             },
         );
     };

@@ -74,7 +74,8 @@ fn set_element(this: Word, position: usize, value: Word) {
 
 /// Makes room for one more element before (`front`) or behind the others.
 fn reserve(cx: &mut Cx, this: Word, front: bool) -> Result<(), HeapFull> {
-    let (length, head, storage) = (get(this, LENGTH) as usize, get(this, HEAD) as usize, get(this, STORAGE) as Word);
+    let (length, head, storage) =
+        (get(this, LENGTH) as usize, get(this, HEAD) as usize, get(this, STORAGE) as Word);
     // SAFETY: a storage that is not 0 is a reference.
     let room = if storage == 0 { 0 } else { unsafe { object::fields(storage) } };
     if if front { head > 0 } else { head + length < room } {
@@ -218,8 +219,8 @@ extern "C" fn each_index(cx: &mut Cx, this: Word, closure: Word) -> Ret {
 }
 
 extern "C" fn to_sequence(cx: &mut Cx, this: Word) -> Ret {
-    let Some(ty) = element_type(this)
-        .and_then(|t| cx.image().program().types.find_instance(TypeKind::Sequence(t)))
+    let Some(ty) =
+        element_type(this).and_then(|t| cx.image().program().types.find_instance(TypeKind::Sequence(t)))
     else {
         return cx.failure("internal error: no sequence type");
     };

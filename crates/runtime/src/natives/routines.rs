@@ -52,7 +52,8 @@ extern "C" fn array_fill(cx: &mut Cx, desc: Word, low: Word, count: Word, v: Wor
         let storage_table = cx.image().storage_table();
         let storage = heap!(cx, cx.alloc(storage_table, count as usize)).as_ptr();
         // SAFETY: the storage was just made with that many fields.
-        unsafe { std::slice::from_raw_parts_mut(storage.add(bifrost_heap::OBJECT_WORDS), count as usize) }.fill(v);
+        unsafe { std::slice::from_raw_parts_mut(storage.add(bifrost_heap::OBJECT_WORDS), count as usize) }
+            .fill(v);
         storage as Word
     };
     Ret::of(heap!(cx, cx.new_object(table, &[low, count, 0, storage])))
