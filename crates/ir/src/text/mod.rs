@@ -1,6 +1,6 @@
 //! The text form of programs: to read what a front end made, and to write programs by hand for tests.
 //!
-//! [`parse`] reads a file, [`print_program`] writes one, [`print_func`] and [`parse_func`] do a single function.
+//! [`parse()`] reads a file, [`print_program`] writes one, [`print_func`] and [`parse_func`] do a single function.
 //! `parse_func(print_func(f)) == f` for every verified function. Comments run from `;` to the end of the line.
 //!
 //! ```text

@@ -1,7 +1,7 @@
 //! From a function of the IR to functions of Cranelift.
 //!
 //! A function becomes one function of the code generator, and one more for the body of each loop over an iterator
-//! that is not known ([`InlineLoop`]). Such a body is entered by the iterator as a closure. What it shares with the
+//! that is not known ([`InlineLoop`](crate::analysis::InlineLoop)). Such a body is entered by the iterator as a closure. What it shares with the
 //! function around it lives in one *environment*: a piece of that function's stack frame, whose address the closure
 //! carries; a body inside a body has the same environment. All other variables are values.
 //!
