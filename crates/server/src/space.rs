@@ -107,4 +107,4 @@ pub fn on_stack<T: Send>(stack_bytes: usize, work: impl FnOnce() -> T + Send) ->
 }
 
 /// Stack besides that of running code, in bytes.
-pub(crate) const STACK_EXTRA: usize = 2 << 20;
+pub(crate) const STACK_EXTRA: usize = 8 << 20;

@@ -572,9 +572,11 @@ impl Session {
         };
         reply.finish(counters, self.batch.omitted);
         self.counters.calls += self.batch.calls;
-        let most = self.limits.size(Limit::Exceptions);
-        self.history.add(self.batches, failures.into_iter(), most);
-        self.history.omitted += u64::from(self.batch.omitted);
+        if !failures.is_empty() {
+            let most = self.limits.size(Limit::Exceptions);
+            self.history.add(self.batches, failures.into_iter(), most);
+            self.history.omitted += u64::from(self.batch.omitted);
+        }
         self.reset_batch();
     }
 

@@ -503,11 +503,14 @@ impl State {
     /// Takes note of a call that cannot be recorded.
     #[cold]
     pub(crate) fn refuse(&mut self, error: Arc<Error>) {
+        // All calls of a refused structure have one error, and it is told once.
+        let last = self.history.last().map(|e| &e.error);
+        let told = self.poison.as_ref().into_iter().chain(last).any(|known| Arc::ptr_eq(known, &error));
         if !self.scopes.is_empty() && self.poison.is_none() {
             self.poison = Some(error.clone());
             self.attention_bytes = 0;
         }
-        if !matches!(*error, Error::Closed(_)) {
+        if !told && !matches!(*error, Error::Closed(_)) {
             self.remember(error);
         }
     }
@@ -903,6 +906,12 @@ impl State {
         take: impl FnOnce(&mut State, Reply<'_>) -> Result<(), Closed>,
     ) -> (Vec<u8>, Result<(), Closed>) {
         loop {
+            // Usually nothing is here yet; a look at it would only say so.
+            if bytes.is_empty()
+                && let Err(error) = self.connection.read(&mut bytes, READ_BYTES, self.timeout)
+            {
+                return (bytes, Err(error.into()));
+            }
             match decode_reply(&bytes, self.reply_bytes_max) {
                 Err(error) => return (bytes, Err(error.into())),
                 Ok(DecodedReply::Reply(reply, length)) => {

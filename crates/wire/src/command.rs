@@ -350,7 +350,7 @@ pub struct Ranges<'a>(&'a [u8]);
 impl<'a> Ranges<'a> {
     /// The ranges in order: each the position of its first future and how many there are.
     #[inline]
-    pub fn ranges(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + use<'a> {
+    pub fn ranges(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + DoubleEndedIterator + use<'a> {
         self.0.chunks_exact(8).map(|w| {
             let word = word_at(w, 0);
             (word as u32, (word >> 32) as u32)
@@ -374,7 +374,7 @@ impl<'a> Ranges<'a> {
     /// The greatest position, 0 if there is none.
     #[inline]
     pub fn last(&self) -> u32 {
-        self.ranges().last().map_or(0, |(first, count)| first + (count - 1))
+        self.ranges().next_back().map_or(0, |(first, count)| first + (count - 1))
     }
 
     fn are_ordered(&self) -> bool {
