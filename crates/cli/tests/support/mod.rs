@@ -48,11 +48,26 @@ pub struct Server {
 impl Server {
     /// Serves an example at `unix:///FOLDER/socket` and wherever `arguments` say.
     pub fn start(name: &str, arguments: &[&str]) -> Server {
-        let folder = tempfile::tempdir().unwrap();
+        Server::serve(&example(name), arguments)
+    }
+
+    /// Serves a program at `unix:///FOLDER/socket` and wherever `arguments` say.
+    pub fn serve(program: &Path, arguments: &[&str]) -> Server {
+        Server::spawn(bifrost(), program, arguments)
+    }
+
+    /// As [`Server::serve`], with a log of sessions on the standard error.
+    pub fn serve_logged(program: &Path, arguments: &[&str]) -> Server {
         let mut command = bifrost();
+        command.env("BIFROST_LOG", "bifrost_server=info");
+        Server::spawn(command, program, arguments)
+    }
+
+    fn spawn(mut command: Command, program: &Path, arguments: &[&str]) -> Server {
+        let folder = tempfile::tempdir().unwrap();
         command.arg("serve").arg("--listen").arg(format!("unix://{}/socket", folder.path().display()));
         command.args(arguments.iter().map(|a| a.replace("FOLDER", &folder.path().display().to_string())));
-        command.arg(example(name)).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.arg(program).current_dir(folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
         Server::ready(command.spawn().unwrap(), folder)
     }
 
