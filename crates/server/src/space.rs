@@ -76,7 +76,11 @@ impl Space {
                     poll.kill(epoch, Kill::Time);
                 }
                 let busy = epoch % 2 == 1 || seen.1.elapsed() < LOOK_IDLE;
-                std::thread::sleep(if busy { LOOK_BUSY.min(limit / 2 + Duration::from_millis(1)) } else { LOOK_IDLE });
+                std::thread::sleep(if busy {
+                    LOOK_BUSY.min(limit / 2 + Duration::from_millis(1))
+                } else {
+                    LOOK_IDLE
+                });
             }
         })?;
         Ok(())
