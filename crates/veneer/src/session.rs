@@ -105,17 +105,14 @@ impl Builder {
     ///
     /// # Errors
     /// See [`ConnectError`].
-    pub fn over(self, mut connection: Box<dyn Connection>) -> Result<Session, ConnectError> {
-        let mut hello = Vec::new();
+    pub fn over(self, connection: Box<dyn Connection>) -> Result<Session, ConnectError> {
         let digest = self.stubs.digest;
-        let greeting = Hello { version: VERSION, digest, token: &self.token, client: &self.client };
-        encode::hello(&mut hello, &greeting);
-        connection.write(&hello, self.timeout).map_err(Closed::from)?;
-        connection.flush();
         let mut bounds = Bounds::default();
         let mut server = None;
         let numbers = Numbers::same(self.stubs);
         let mut state = State::new(connection, numbers, self.timeout, self.reply_bytes_max);
+        let greeting = Hello { version: VERSION, digest, token: &self.token, client: &self.client };
+        state.ask(|out| encode::hello(out, &greeting))?;
         receive(&mut state, |reply| match reply {
             Reply::Welcome(welcome) => {
                 for (number, value) in welcome.limits.iter() {

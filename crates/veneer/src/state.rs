@@ -18,7 +18,7 @@ use bifrost_wire::{
 };
 
 use crate::call::{Argument, Stub};
-use crate::connection::Connection;
+use crate::connection::{Connection, ConnectionError};
 use crate::error::{CallName, Closed, Error, ErrorValue, Exception, Misuse};
 use crate::session::Counters;
 use crate::stubs::{Numbers, Procedures};
@@ -824,7 +824,10 @@ impl State {
         }
         match self.connection.write(&self.batch, self.timeout) {
             Ok(()) => self.connection.flush(),
-            Err(error) => return Err(self.broke(error.into())),
+            Err(error) => {
+                let why = self.unwritten(error);
+                return Err(self.broke(why));
+            }
         }
         self.published += self.batch.len();
         self.batch.clear();
@@ -835,9 +838,28 @@ impl State {
     pub(crate) fn ask(&mut self, question: impl FnOnce(&mut Vec<u8>)) -> Result<(), Closed> {
         let mut bytes = Vec::new();
         question(&mut bytes);
-        self.connection.write(&bytes, self.timeout)?;
+        self.connection.write(&bytes, self.timeout).map_err(|error| self.unwritten(error))?;
         self.connection.flush();
         Ok(())
+    }
+
+    /// Why nothing can be written: a server that ends a session says why before it closes.
+    #[cold]
+    fn unwritten(&mut self, error: ConnectionError) -> Closed {
+        if !matches!(error, ConnectionError::Ended) {
+            return error.into();
+        }
+        let bytes = std::mem::take(&mut self.replies);
+        let (_, said) = self.receive(bytes, |_, reply| match reply {
+            Reply::Error { number, position, text } => {
+                Err(Closed::ByServer { number, position, text: text.to_owned() })
+            }
+            _ => Ok(()),
+        });
+        match said {
+            Err(why @ Closed::ByServer { .. }) => why,
+            _ => error.into(),
+        }
     }
 
     /// Ends the session: every stub without a result, now and later, says why.

@@ -3,8 +3,8 @@
 mod common;
 
 use bifrost_veneer::wire::encode::{Counters, Flushed};
-use bifrost_veneer::wire::{ExceptionKind, Limit, Outcome, Value, encode};
-use bifrost_veneer::{Closed, Error, Misuse, Promise};
+use bifrost_veneer::wire::{ErrorNumber, ExceptionKind, Limit, Outcome, Value, encode};
+use bifrost_veneer::{Closed, Error, Misuse, Promise, Session};
 
 use common::stubs::{self, DataBase, DataElem, NamedElem, Point};
 use common::{Script, handle, int};
@@ -471,6 +471,26 @@ fn exceptions_reach_their_stubs_and_the_history() {
     assert!(s.exceptions().is_empty());
     s.flush().unwrap();
     assert_eq!(server.log(), ["ClearHistory", "flush []"]);
+}
+
+#[test]
+fn why_the_server_closed_is_told_although_nothing_can_be_written() {
+    let because = |error: &Error| match error {
+        Error::Closed(why) => matches!(&**why, Closed::ByServer { number: 41, .. }),
+        _ => false,
+    };
+    let server = Script::default();
+    let s = server.connect();
+    encode::error(&mut server.0.borrow_mut().out, ErrorNumber::Expired, 0, "too long");
+    server.0.borrow_mut().closed = true;
+    let e: DataElem = s.lookup("e");
+    assert!(because(&e.visits().claim().unwrap_err()));
+    assert!(because(&s.flush().unwrap_err()));
+    let server = Script::default();
+    encode::error(&mut server.0.borrow_mut().out, ErrorNumber::TooManySessions, 0, "full");
+    server.0.borrow_mut().closed = true;
+    let refused = Session::builder(&stubs::INTERFACE).over(Box::new(server)).unwrap_err();
+    assert_eq!(refused.to_string(), "the server ended the session: full (error 40)");
 }
 
 #[test]

@@ -27,11 +27,13 @@ pub struct Server {
     pub log: Vec<String>,
     answers: VecDeque<Answer>,
     pending: Vec<u8>,
-    out: Vec<u8>,
+    pub out: Vec<u8>,
     pub limits: Vec<(Limit, u64)>,
     pub digest: Option<[u8; 32]>,
     pub interface: Option<Vec<u8>>,
     pub writes: usize,
+    /// Nothing more can be written; what was answered before can be read.
+    pub closed: bool,
 }
 
 #[derive(Clone, Default)]
@@ -77,6 +79,9 @@ pub fn int(i: i64) -> Outcome<'static> {
 impl Connection for Script {
     fn write(&mut self, bytes: &[u8], _: Duration) -> Result<(), ConnectionError> {
         let server = &mut *self.0.borrow_mut();
+        if server.closed {
+            return Err(ConnectionError::Ended);
+        }
         server.writes += 1;
         server.pending.extend_from_slice(bytes);
         let pending = std::mem::take(&mut server.pending);
