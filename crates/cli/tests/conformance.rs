@@ -31,17 +31,13 @@ fn limited(settings: &[&str]) -> (Server, Session, Probe) {
     (server, s, p)
 }
 
-/// Runs a case over every transport, with a server of its own each time.
+/// Runs a case over every transport and with both engines, with a server of its own each time.
 fn everywhere(case: impl Fn(&Session, &Probe)) {
-    let server = || {
-        Server::serve(
-            &program(),
-            &["--listen", "shm://FOLDER/shm", "--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"],
-        )
-    };
-    for transport in 0..3 {
-        let server = server();
-        let s = stubs::connect(&server.urls[transport]).unwrap();
+    let shm = ["--listen", "shm://FOLDER/shm"];
+    let tcp = ["--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"];
+    for (arguments, place) in [(&[][..], 0), (&shm[..], 1), (&tcp[..], 1), (&["--interpret"][..], 0)] {
+        let server = Server::serve(&program(), arguments);
+        let s = stubs::connect(&server.urls[place]).unwrap();
         case(&s, &s.lookup("probe"));
         s.close().unwrap();
     }
