@@ -235,9 +235,16 @@ impl Run<'_> {
         self.failed(ret, site)
     }
 
-    /// Takes a unit of fuel in code that clients send.
+    /// Counts a call in code that clients send, and takes its unit of fuel.
     #[inline(always)]
     fn meter(&mut self, function: &Prepared, site: Site) -> Flow {
+        self.cx().calls += function.cost as u64;
+        self.burn(function, site)
+    }
+
+    /// Takes a unit of fuel in code that clients send, for a call or for a round of a loop.
+    #[inline(always)]
+    fn burn(&mut self, function: &Prepared, site: Site) -> Flow {
         let cx = self.cx();
         cx.fuel -= function.cost;
         if cx.fuel < 0 { self.out_of_fuel(site) } else { Flow::Next }
@@ -452,7 +459,7 @@ impl Run<'_> {
         if self.cx().must_attend() {
             return self.attend(Site::default());
         }
-        self.meter(function, Site::default())
+        self.burn(function, Site::default())
     }
 
     fn while_loop(&mut self, function: &Prepared, frame: Frame, each: &While) -> Flow {
@@ -496,6 +503,7 @@ impl Run<'_> {
         body.run = unsafe { std::mem::transmute::<*mut Run<'_>, *mut Run<'_>>(self) };
         let body: *mut LoopBody<'_, '_> = &mut body;
         let closure = Closure { code: body_code(each.vars.len()), environment: body as Word };
+        self.cx().calls += function.cost as u64;
         let ret = self.enter(function, frame, &each.call, Some(&closure));
         // SAFETY: the loop's body lives until the end of this function.
         let (flow, steps) = unsafe { ((*body).flow, (*body).steps) };
@@ -565,7 +573,7 @@ unsafe fn body_step(environment: Word, values: &[Word]) -> Ret {
     let run = unsafe { &mut *body.run };
     let flow = match run.block(body.function, body.frame, &body.each.body) {
         // The iterator polls between its steps; here only the fuel is left to do.
-        Flow::Next | Flow::Continue => run.meter(body.function, Site::default()),
+        Flow::Next | Flow::Continue => run.burn(body.function, Site::default()),
         flow => flow,
     };
     body.flow = flow;

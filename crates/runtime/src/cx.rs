@@ -109,6 +109,8 @@ pub struct Cx {
     literals: *mut Word,
     /// Steps left for the running batch.
     pub fuel: i64,
+    /// Calls made by code that clients sent, since the run began.
+    pub calls: u64,
     /// Nesting of batched procedures.
     pub procedure_depth: u32,
 
@@ -182,6 +184,7 @@ impl Cx {
             results: [0; VALUES_MAX],
             literals: literal_words.as_mut_ptr(),
             fuel: limits.fuel,
+            calls: 0,
             procedure_depth: 0,
             poll,
             literal_words,
@@ -264,6 +267,7 @@ impl Cx {
         self.poll.kill.store(0, Ordering::Relaxed);
         self.poll_word.store(self.stack_limit, Ordering::Relaxed);
         self.fuel = self.limits.fuel;
+        self.calls = 0;
         self.procedure_depth = 0;
         self.batch_heap_start = self.heap.used_bytes();
         self.turn();

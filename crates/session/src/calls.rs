@@ -199,8 +199,10 @@ impl Session {
             return;
         }
         words.extend(procedure.captured.iter().map(|(word, _)| *word));
+        let calls = cx.calls;
         // SAFETY: the arguments were just checked; the captured words have the types they were captured with.
         let end = unsafe { self.tables.engine().run(cx, &procedure.batch, &words) };
+        self.batch.calls += cx.calls.saturating_sub(calls);
         let call = self.next();
         let future = match end {
             BatchEnd::Done(word) => match procedure.result {

@@ -532,10 +532,10 @@ impl Session {
     fn run_structure(&mut self, cx: &mut Cx, scan: &Scan, batch: &Batch) -> Option<u32> {
         self.counters.structures += 1;
         let words: SmallVec<[Word; 16]> = scan.params.iter().map(|(word, _)| *word).collect();
-        let fuel = cx.fuel;
+        let calls = cx.calls;
         // SAFETY: the words have the types that the content names, and the batch was built for that content.
         let end = unsafe { self.tables.engine().run(cx, batch, &words) };
-        self.batch.calls += u64::try_from(fuel.saturating_sub(cx.fuel)).unwrap_or(0);
+        self.batch.calls += cx.calls.saturating_sub(calls);
         match end {
             BatchEnd::Done(_) => None,
             BatchEnd::Signalled(trace) => {
