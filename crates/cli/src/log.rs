@@ -15,7 +15,11 @@ pub enum Format {
 
 /// Starts writing events: warnings and errors, or what `BIFROST_LOG` says (`info`, `bifrost_server=debug`).
 pub fn start(format: Format) {
-    let filter = EnvFilter::try_from_env("BIFROST_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    let asked = std::env::var("BIFROST_LOG").ok().filter(|asked| !asked.is_empty());
+    // The code generator tells of each function that it compiles, which nobody who asks for `info` means.
+    let quiet = |asked: String| format!("cranelift_jit=warn,cranelift_codegen=warn,regalloc2=warn,{asked}");
+    let filter = asked.and_then(|asked| EnvFilter::try_new(quiet(asked)).ok());
+    let filter = filter.unwrap_or_else(|| EnvFilter::new("warn"));
     let events = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // There is one subscriber in a process; a second call changes nothing.
     let _ = match format {

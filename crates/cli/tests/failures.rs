@@ -119,10 +119,10 @@ impl Drop for Victim {
 }
 
 #[test]
-#[ignore = "a process of other tests"]
 fn victim_process() {
-    let Ok(what) = std::env::var("BIFROST_VICTIM") else { return };
-    let (s, p, counter) = connect(&std::env::var("BIFROST_URL").unwrap());
+    let Some(url) = support::child_url() else { return };
+    let what = std::env::var("BIFROST_VICTIM").unwrap();
+    let (s, p, counter) = connect(&url);
     // Ends with this process only: nobody writes to it.
     let here = || {
         writeln!(std::io::stderr(), "here").unwrap();
@@ -224,9 +224,8 @@ const BATCHES: i64 = 20;
 const CHANGES: i64 = 50;
 
 #[test]
-#[ignore = "a process of another test"]
 fn adding_process() {
-    let Ok(url) = std::env::var("BIFROST_URL") else { return };
+    let Some(url) = support::child_url() else { return };
     let (s, p, counter) = connect(&url);
     for _ in 0..BATCHES {
         s.foreach(p.numbers(CHANGES), |_| {

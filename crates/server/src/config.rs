@@ -102,6 +102,24 @@ fn list(error: &figment::Error) -> String {
     error.clone().into_iter().map(line).collect::<Vec<_>>().join("; ")
 }
 
+/// What follows `BIFROST_` in variables that are no settings: those of clients, of logs, and of the tests.
+const NO_SETTINGS: &[&str] = &[
+    "log",
+    "url",
+    "config",
+    "update",
+    "fuzz_seconds",
+    "fuzz_seed",
+    "seeds",
+    "emit",
+    "filetest",
+    "victim",
+    "child",
+    "transport_address",
+    "transport_child",
+    "transport_rounds",
+];
+
 impl Config {
     /// Gathers the settings. `file` is read if it exists; `overrides` come from the command line and win.
     ///
@@ -111,7 +129,7 @@ impl Config {
         Figment::from(Serialized::defaults(Config::default()))
             .merge(Toml::file(file))
             // `BIFROST_LIMITS__FUEL_MAX=1000`; the names of other programs' variables are theirs.
-            .merge(Env::prefixed("BIFROST_").ignore(&["log", "url", "config", "fuzz_seconds"]).split("__"))
+            .merge(Env::prefixed("BIFROST_").ignore(NO_SETTINGS).split("__"))
             .merge(Serialized::defaults(overrides))
             .extract()
             .map_err(|e| ConfigError::Settings(Box::new(e)))

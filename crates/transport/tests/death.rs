@@ -16,7 +16,6 @@ const MEDIA: [&str; 3] = ["shm-small", "unix", "tcp"];
 
 /// Does what `BIFROST_TRANSPORT_CHILD` says with `BIFROST_TRANSPORT_ADDRESS`; then sleeps until killed.
 #[test]
-#[ignore = "the other process of the tests here"]
 fn child() {
     let Ok(role) = std::env::var("BIFROST_TRANSPORT_CHILD") else { return };
     let address = std::env::var("BIFROST_TRANSPORT_ADDRESS").unwrap();
@@ -70,7 +69,7 @@ impl Peer {
     /// Starts a child in this role and waits until it says something. `meanwhile` runs before the wait.
     fn start<T>(role: &str, address: &str, runtime: &Path, meanwhile: impl FnOnce() -> T) -> (Peer, T) {
         let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child", "--ignored", "--nocapture"])
+            .args(["--exact", "child", "--nocapture"])
             .env("BIFROST_TRANSPORT_CHILD", role)
             .env("BIFROST_TRANSPORT_ADDRESS", address)
             .env("XDG_RUNTIME_DIR", runtime)

@@ -100,7 +100,6 @@ errors! {
     OutOfFuel = 21, Batch, "the batch ran too many steps";
     TimeLimit = 22, Batch, "the batch ran too long";
     HeapLimit = 23, Batch, "the session's objects need too much memory";
-    StackOverflow = 24, Batch, "calls are nested too deeply";
     Cancelled = 25, Batch, "the run was cancelled";
     BadWord = 32, Session, "the bytes are no command";
     BadText = 33, Session, "a string is no well-formed UTF-8";

@@ -46,7 +46,7 @@ limits! {
     Depth = 5, "depth_max", 64, "Nesting of structures.";
     Handles = 6, "handles_max", 1_048_576, "Handles that a session holds.";
     ReplyBytes = 7, "reply_bytes_max", 16_777_216, "Bytes of one reply.";
-    Fuel = 8, "fuel_max", 10_000_000, "Steps of one batch: calls and rounds of loops.";
+    Fuel = 8, "fuel_max", 10_000_000, "Steps of one batch: its own calls and rounds of loops; what methods do inside is bounded by time.";
     BatchTimeMs = 9, "batch_time_ms_max", 10_000, "Milliseconds that one batch may run.";
     Exceptions = 10, "exceptions_max", 1_000, "Exceptions reported for one batch; the rest are counted.";
     IdleMs = 11, "idle_ms_max", 600_000, "Milliseconds that a session may be idle.";

@@ -41,7 +41,7 @@ Examples:
   echo '? lookup database' | bifrost shell
 
 A conversation:
-  > $db := lookup database
+  > $db := lookup database: DataBase
   > $bob := $db.fetch(\"bob\")
   > $bob.touch()
   > ? $bob.visits()

@@ -130,6 +130,14 @@ pub fn again(test: &str) -> Command {
             command.env_remove(name);
         }
     }
-    command.args(["--exact", test, "--ignored", "--nocapture"]).stdin(Stdio::null()).stdout(Stdio::null());
+    command.args(["--exact", test, "--nocapture"]).stdin(Stdio::null()).stdout(Stdio::null());
+    command.env("BIFROST_CHILD", "1");
     command
+}
+
+/// The server that a process started by [`again`] is to talk to; nothing in any other process, where its test has nothing
+/// to do.
+pub fn child_url() -> Option<String> {
+    std::env::var_os("BIFROST_CHILD")?;
+    std::env::var("BIFROST_URL").ok()
 }
