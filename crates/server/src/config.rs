@@ -29,6 +29,13 @@ pub struct Config {
     pub batch_heap_bytes_max: usize,
     /// Bytes of stack for running code.
     pub stack_bytes: usize,
+    /// How long a client may take for its `hello`, in milliseconds; twelve times as long if it is on this machine, where it may
+    /// be a person who types.
+    pub hello_ms_max: u64,
+    /// How long a client may take for a command that it began, in milliseconds, besides a second for each kilobyte.
+    pub command_ms_max: u64,
+    /// How long a client may leave replies unread, in milliseconds.
+    pub unread_ms_max: u64,
     /// Shared memory: bytes of each direction's ring, a power of two.
     pub ring_bytes: usize,
     /// Shared memory: the longest spin before a sleep, in microseconds. Absent: as the machine allows.
@@ -50,6 +57,9 @@ impl Default for Config {
             heap_bytes_max: run.heap_bytes,
             batch_heap_bytes_max: run.batch_heap_bytes,
             stack_bytes: run.stack_bytes,
+            hello_ms_max: 5_000,
+            command_ms_max: 5_000,
+            unread_ms_max: 10_000,
             ring_bytes: ListenOptions::default().ring_bytes,
             spin_us_max: None,
             limits,

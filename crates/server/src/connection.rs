@@ -11,14 +11,8 @@ use bifrost_wire::{ErrorNumber, Limit};
 use crate::server::Shared;
 use crate::text::{TextForm, is_text};
 
-/// How long a client may take for its `hello`.
-const HELLO_WITHIN: Duration = Duration::from_secs(5);
-/// How long a client may take for a command that it began, besides the time for its bytes.
-const COMMAND_WITHIN: Duration = Duration::from_secs(5);
 /// What a client must at least get through in a second, in bytes.
 const PROGRESS_BYTES: u64 = 1024;
-/// How long a client may leave replies unread.
-const READ_WITHIN: Duration = Duration::from_secs(10);
 /// Most bytes taken from the stream at once.
 const READ_BYTES: usize = 256 << 10;
 
@@ -142,15 +136,17 @@ fn run(shared: &Shared, stream: &mut Stream, session: &mut Session, form: &mut F
     let idle = Duration::from_millis(shared.limits.get(Limit::IdleMs));
     let mut input: Vec<u8> = Vec::with_capacity(READ_BYTES);
     let mut done = 0;
-    let opened = Instant::now();
+    let patience = shared.patience;
+    let hello = if stream.describe_peer().starts_with("tcp") { patience.hello } else { patience.hello * 12 };
+    let hello = Instant::now() + hello;
     // When the command began whose rest is missing.
     let mut partial: Option<Instant> = None;
     loop {
         let deadline = match partial {
-            _ if !session.greeted() => Deadline::At(opened + HELLO_WITHIN),
+            _ if !session.greeted() => Deadline::At(hello),
             Some(since) => {
                 let bytes = (input.len() - done) as u64;
-                let time = COMMAND_WITHIN + Duration::from_millis(bytes * 1000 / PROGRESS_BYTES);
+                let time = patience.command + Duration::from_millis(bytes * 1000 / PROGRESS_BYTES);
                 Deadline::At(since + time)
             }
             None => Deadline::Within(idle),
@@ -165,7 +161,7 @@ fn run(shared: &Shared, stream: &mut Stream, session: &mut Session, form: &mut F
         form.settle(shared, input[0]);
         loop {
             done += form.handle(shared, session, &input[done..]);
-            if let Some(end) = answer(stream, session, form) {
+            if let Some(end) = answer(stream, session, form, patience.unread) {
                 return end;
             }
             if !form.has_more() {
@@ -193,10 +189,10 @@ fn run(shared: &Shared, stream: &mut Stream, session: &mut Session, form: &mut F
 }
 
 /// Sends what there is to say. Returns how the connection ends, if it does.
-fn answer(stream: &mut Stream, session: &mut Session, form: &mut Form) -> Option<End> {
+fn answer(stream: &mut Stream, session: &mut Session, form: &mut Form, unread: Duration) -> Option<End> {
     let output = form.output(session);
     if !output.is_empty() {
-        match stream.write(output, READ_WITHIN) {
+        match stream.write(output, unread) {
             Ok(()) => stream.flush(),
             Err(WriteError::TimedOut) => return Some(End::Slow),
             Err(WriteError::Stopped) => return Some(End::Stopped),

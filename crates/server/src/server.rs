@@ -17,11 +17,20 @@ use crate::config::{Config, ConfigError};
 use crate::connection;
 use crate::space::{STACK_EXTRA, Space, on_stack};
 
+/// How long slow clients are waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub hello: Duration,
+    pub command: Duration,
+    pub unread: Duration,
+}
+
 /// What all connections of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub space: Arc<Space>,
     pub limits: Limits,
+    pub patience: Patience,
     pub tables: &'static Tables,
     stack_bytes: usize,
     sessions_max: usize,
@@ -61,6 +70,8 @@ pub struct Server {
 
 /// How long a stop waits for sessions to end.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// How long sessions may take to tell their clients.
+const FAREWELL_WITHIN: Duration = Duration::from_secs(2);
 
 impl Server {
     /// Makes the program's objects (routine `setup`, if there is one), listens, and serves.
@@ -82,6 +93,11 @@ impl Server {
         let shared = Arc::new(Shared {
             space,
             limits,
+            patience: Patience {
+                hello: Duration::from_millis(config.hello_ms_max),
+                command: Duration::from_millis(config.command_ms_max),
+                unread: Duration::from_millis(config.unread_ms_max),
+            },
             tables: Tables::new(engine),
             stack_bytes: config.stack_bytes,
             sessions_max: config.sessions_max,
@@ -157,11 +173,15 @@ impl Server {
             // A listener that panicked has stopped too.
             let _ = thread.join();
         }
-        let until = Instant::now() + STOP_WITHIN;
+        let start = Instant::now();
         let mut open = self.shared.open.lock();
-        while !open.is_empty() && Instant::now() < until {
+        while !open.is_empty() && start.elapsed() < STOP_WITHIN {
             for stopper in open.values() {
-                stopper.stop();
+                stopper.stop_reading();
+                // A client that does not take the last word is not waited for.
+                if start.elapsed() > FAREWELL_WITHIN {
+                    stopper.stop();
+                }
             }
             self.shared.space.interrupt(Kill::Stop);
             self.shared.closed.wait_for(&mut open, Duration::from_millis(50));

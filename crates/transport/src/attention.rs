@@ -11,6 +11,8 @@ use rustix::thread::futex;
 pub(crate) const STOPPED: u32 = 1;
 /// The peer closed the stream or died.
 pub(crate) const CLOSED: u32 = 2;
+/// Somebody called `stop_reading` on the stream.
+pub(crate) const DEAF: u32 = 4;
 
 #[derive(Debug, Default)]
 pub(crate) struct Attention {
@@ -27,6 +29,11 @@ impl Attention {
 
     pub(crate) fn is_stopped(&self) -> bool {
         self.bits() & STOPPED != 0
+    }
+
+    /// Whether no more is to be read: because of a stop of reading, or of all.
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.bits() & (STOPPED | DEAF) != 0
     }
 
     /// Sets the bits and wakes the sleeper, if there is one. A sleeper that is just about to sleep

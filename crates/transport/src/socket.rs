@@ -63,14 +63,14 @@ impl SocketStream {
         limit: usize,
         patience: Patience,
     ) -> Result<Option<usize>, ReadError> {
-        if self.attention.is_stopped() {
+        if self.attention.is_deaf() {
             return Err(ReadError::Stopped);
         }
         if self.start == self.end {
             self.grow_if_used_up();
             match self.receive(patience) {
                 // A stop shuts the socket down, which looks like an end or like an error.
-                _ if self.attention.is_stopped() => return Err(ReadError::Stopped),
+                _ if self.attention.is_deaf() => return Err(ReadError::Stopped),
                 Ok(Some(0)) | Err(Errno::CONNRESET | Errno::PIPE | Errno::TIMEDOUT) => return Ok(Some(0)),
                 Ok(Some(count)) => (self.start, self.end) = (0, count),
                 Ok(None) => return Ok(None),

@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketTy
 use thiserror::Error;
 
 use crate::address::Address;
-use crate::attention::{Attention, STOPPED};
+use crate::attention::{Attention, DEAF, STOPPED};
 use crate::deadline::Deadline;
 use crate::shm::{self, ShmStream};
 use crate::socket::SocketStream;
@@ -158,6 +158,8 @@ impl Drop for Connection {
 pub struct StreamStopper {
     socket: Arc<OwnedFd>,
     attention: Arc<Attention>,
+    /// Whether the bytes go through the socket; for shared memory it only tells who is alive.
+    carries: bool,
 }
 
 impl StreamStopper {
@@ -166,6 +168,14 @@ impl StreamStopper {
         self.attention.raise(STOPPED);
         // After the bit, so that who is woken by the shutdown knows why.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+    }
+
+    /// Ends a blocked read, and all later ones, with `Stopped`. What is written still arrives: time for a last word.
+    pub fn stop_reading(&self) {
+        self.attention.raise(DEAF);
+        if self.carries {
+            let _ = rustix::net::shutdown(&self.socket, Shutdown::Read);
+        }
     }
 }
 
@@ -305,7 +315,8 @@ impl Stream {
     /// What ends a blocked read or write of this stream from another thread.
     pub fn stopper(&self) -> StreamStopper {
         let Connection { socket, attention } = &self.connection;
-        StreamStopper { socket: socket.clone(), attention: attention.clone() }
+        let carries = matches!(self.medium, Medium::Socket(_));
+        StreamStopper { socket: socket.clone(), attention: attention.clone(), carries }
     }
 
     /// The peer, for logs: `shm pid 123`, `unix pid 123` or `tcp 127.0.0.1:3333`.

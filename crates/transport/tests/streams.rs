@@ -140,6 +140,24 @@ fn a_stop_ends_a_sleeping_read_and_the_stream() {
 }
 
 #[test]
+fn a_stop_of_reading_leaves_time_for_a_last_word() {
+    for medium in MEDIA {
+        let (mut client, mut server) = connected(medium);
+        let stopper = server.stopper();
+        let reading = move || {
+            let first = server.read(&mut Vec::new(), 1, None);
+            (first, server)
+        };
+        let (answer, mut server) = while_asleep(reading, || stopper.stop_reading());
+        assert!(matches!(answer, Err(ReadError::Stopped)), "{medium}: {answer:?}");
+        assert!(matches!(server.try_read(&mut Vec::new(), 1), Err(ReadError::Stopped)));
+        server.write(b"farewell", None).unwrap();
+        drop(server);
+        assert_eq!(read_to_end(&mut client), b"farewell", "{medium}");
+    }
+}
+
+#[test]
 fn a_stop_ends_a_sleeping_write() {
     for medium in MEDIA {
         for deadline in [None, far()] {

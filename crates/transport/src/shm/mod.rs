@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::attention::{Attention, CLOSED, STOPPED};
+use crate::attention::{Attention, CLOSED, DEAF, STOPPED};
 use crate::deadline::Deadline;
 use crate::stream::{ReadError, WriteError};
 
@@ -123,7 +123,7 @@ impl ShmStream {
     pub(crate) fn try_read(&mut self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
         // Looked at before the ring: if the peer is gone by now, the ring holds all it ever published.
         let attention = self.attention.bits();
-        if attention & STOPPED != 0 {
+        if attention & (STOPPED | DEAF) != 0 {
             return Err(ReadError::Stopped);
         }
         if self.is_corrupt {

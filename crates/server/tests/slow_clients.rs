@@ -1,0 +1,115 @@
+//! Clients that are slow on purpose: each is told, and the server goes on.
+
+use std::time::{Duration, Instant};
+
+use bifrost_engine::Mode;
+use bifrost_server::{Config, Server, program};
+use bifrost_theta::{Options, Sources};
+use bifrost_transport::{ConnectOptions, Stream};
+use bifrost_wire::{DecodedReply, ErrorNumber, Hello, Reply, decode_reply, encode};
+
+const PATIENT: Duration = Duration::from_secs(30);
+
+/// A server on a unix socket and on TCP.
+fn server(change: impl FnOnce(&mut Config)) -> (Server, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut sources = Sources::new();
+    sources.add("text.theta", "long (n: int) returns (string) s: string := \"x\" for i: int in 1.to(n) do s := s || s end return (s) end long");
+    let engine = program::load_sources(sources, &Options::default(), Mode::Compiled).unwrap();
+    let mut config = Config {
+        listen: vec![format!("unix://{}/socket", folder.path().display()), "tcp://127.0.0.1:0".into()],
+        anonymous_loopback: true,
+        ..Config::default()
+    };
+    change(&mut config);
+    (Server::start(engine, &config).unwrap(), folder)
+}
+
+fn connect(server: &Server, address: usize) -> Stream {
+    Stream::connect(&server.addresses()[address], &ConnectOptions::default()).unwrap()
+}
+
+fn hello() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode::hello(
+        &mut bytes,
+        &Hello { version: bifrost_wire::VERSION, digest: [0; 32], token: "", client: "slow" },
+    );
+    bytes
+}
+
+/// Reads to the end of the stream; the number of the error that it ends with.
+fn ends_with(stream: &mut Stream) -> Option<u32> {
+    let mut bytes = Vec::new();
+    while stream.read(&mut bytes, 1 << 20, PATIENT).unwrap() > 0 {}
+    let mut rest = &bytes[..];
+    let mut last = None;
+    while let DecodedReply::Reply(reply, length) = decode_reply(rest, 1 << 30).unwrap() {
+        last = if let Reply::Error { number, .. } = reply { Some(number) } else { None };
+        rest = &rest[length..];
+    }
+    last
+}
+
+const EXPIRED: Option<u32> = Some(ErrorNumber::Expired as u32);
+
+#[test]
+fn a_client_that_never_says_hello_is_shown_out() {
+    let (server, _folder) = server(|c| c.hello_ms_max = 20);
+    for address in 0..2 {
+        assert_eq!(ends_with(&mut connect(&server, address)), EXPIRED);
+        let mut half = connect(&server, address);
+        half.write(&hello()[..20], PATIENT).unwrap();
+        assert_eq!(ends_with(&mut half), EXPIRED);
+    }
+}
+
+#[test]
+fn a_command_must_come_to_its_end() {
+    let (server, _folder) = server(|c| c.command_ms_max = 20);
+    let mut stream = connect(&server, 0);
+    let mut bytes = hello();
+    encode::lookup(&mut bytes, "somebody", None);
+    bytes.truncate(bytes.len() - 8);
+    stream.write(&bytes, PATIENT).unwrap();
+    assert_eq!(ends_with(&mut stream), EXPIRED);
+}
+
+#[test]
+fn an_idle_session_ends() {
+    let (server, _folder) = server(|c| {
+        c.limits.insert("idle_ms_max".into(), 20);
+    });
+    let mut stream = connect(&server, 1);
+    stream.write(&hello(), PATIENT).unwrap();
+    assert_eq!(ends_with(&mut stream), EXPIRED);
+}
+
+#[test]
+fn a_client_that_does_not_read_is_cut_off() {
+    let (server, _folder) = server(|c| c.unread_ms_max = 20);
+    let mut stream = connect(&server, 0);
+    let mut bytes = hello();
+    let long = server.tables().numbering().find_routine("long").unwrap();
+    for _ in 0..16 {
+        encode::call_routine(&mut bytes, long, &[bifrost_wire::Value::Int(20).into()]);
+        encode::flush(&mut bytes, [1], false);
+    }
+    // Megabytes of answers, none of which is read: the stream is full, and stays so.
+    stream.write(&bytes, PATIENT).unwrap();
+    let until = Instant::now() + PATIENT;
+    while server.sessions() > 0 {
+        assert!(Instant::now() < until, "the session is still there");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn there_is_no_place_for_one_too_many() {
+    let (server, _folder) = server(|c| c.sessions_max = 1);
+    let mut first = connect(&server, 0);
+    first.write(&hello(), PATIENT).unwrap();
+    let mut reply = Vec::new();
+    first.read(&mut reply, 1 << 20, PATIENT).unwrap();
+    assert_eq!(ends_with(&mut connect(&server, 1)), Some(ErrorNumber::TooManySessions as u32));
+}
