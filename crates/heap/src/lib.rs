@@ -28,6 +28,10 @@ pub const OBJECT_WORDS: usize = 2;
 /// Bits of the header that hold the object's size in words, table pointer and header included.
 pub const SIZE_MASK: u64 = 0xffff_ffff;
 
+/// Set in the header of an object that lies outside all heaps and is there as long as the process: collectors
+/// leave it alone. It refers to no object of a heap.
+pub const LASTING: u64 = 1 << 63;
+
 /// The memory that allocation may use without asking: `next <= end`, both aligned to words.
 #[repr(C)]
 #[derive(Debug)]

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use bifrost_ir::builtin::Op;
-use bifrost_ir::{FuncId, FuncKind, Literal, SignalId, Site};
+use bifrost_ir::{FuncId, FuncKind, SignalId, Site};
 use bifrost_runtime::abi::{Code, Word};
 use bifrost_runtime::image::{RoutineDesc, Table};
 
 /// A place in the frame: a variable, a constant, or the scratch word that takes dropped results.
 pub(crate) type Place = u32;
 
-/// A function ready to run. Shared between sessions; holds no references to objects.
+/// A function ready to run. Shared between sessions; holds no references to objects of a heap.
 #[derive(Debug)]
 pub struct Prepared {
     pub(crate) name: String,
@@ -19,8 +19,6 @@ pub struct Prepared {
     pub(crate) params: usize,
     /// The frame at the start: zeros for variables, the constants behind them.
     pub(crate) template: Box<[Word]>,
-    /// String constants, to be looked up in the context when a frame is made.
-    pub(crate) literals: Box<[(Place, Literal)]>,
     pub(crate) body: Box<[Node]>,
     pub(crate) results: usize,
     pub(crate) iterator: bool,

@@ -3,9 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{
-    ArmMatch, Block, Body, Callee, Const, Func, FuncKind, Literal, Operand, Program, Site, Stmt, Var,
-};
+use bifrost_ir::{ArmMatch, Block, Body, Callee, Const, Func, FuncKind, Operand, Program, Site, Stmt, Var};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::image::Image;
 
@@ -19,7 +17,6 @@ pub(crate) fn prepare(image: &Image, func: &Func, procedures: &[Arc<Prepared>]) 
         func,
         procedures,
         constants: HashMap::new(),
-        literals: Vec::new(),
         template: vec![0; func.vars.len() + 1],
     };
     let body = p.block(&func.body);
@@ -28,7 +25,6 @@ pub(crate) fn prepare(image: &Image, func: &Func, procedures: &[Arc<Prepared>]) 
         kind: func.kind,
         params: func.param_count(),
         template: p.template.into(),
-        literals: p.literals.into(),
         body,
         results: func.signature.results.len(),
         iterator: func.signature.is_iterator(),
@@ -42,7 +38,6 @@ struct Preparer<'a> {
     func: &'a Func,
     procedures: &'a [Arc<Prepared>],
     constants: HashMap<Const, Place>,
-    literals: Vec<(Place, Literal)>,
     template: Vec<Word>,
 }
 
@@ -75,10 +70,7 @@ impl Preparer<'_> {
             Const::Int(i) => i as Word,
             Const::Real(bits) => bits,
             Const::Char(c) => Word::from(u32::from(c)),
-            Const::Str(literal) => {
-                self.literals.push((place, literal));
-                0
-            }
+            Const::Str(literal) => self.image.literal(literal),
         });
         self.constants.insert(constant, place);
         place

@@ -187,15 +187,6 @@ impl Run<'_> {
         }
         let mut words: SmallVec<[Word; 24]> = SmallVec::from_slice(&prepared.template);
         words[..prepared.params].copy_from_slice(args);
-        for (place, literal) in &prepared.literals {
-            match self.cx().literal(*literal) {
-                Ok(word) => words[*place as usize] = word,
-                Err(full) => {
-                    let ret = self.cx().out_of_memory(full);
-                    return self.failed(ret, Site::default());
-                }
-            }
-        }
         let frame = Frame(words.as_mut_ptr());
         self.block(prepared, frame, &prepared.body)
     }

@@ -385,16 +385,16 @@ pub fn instantiate(program: &mut Program, row: &'static BuiltinRoutine, type_arg
     };
     if let Some(id) = program.find_routine(&name) {
         let same = &program.routines[id];
-        if same.native == row.name && same.type_args == type_args {
+        if program.native_name(same.body) == Some(row.name) && same.type_args == type_args {
             return id;
         }
     }
     let signature = signature_of(&mut program.types, row, type_args);
+    let body = Body::Native(program.native(row.name));
     program.add_routine(Routine {
         name,
         signature,
-        body: Body::Native,
-        native: row.name.to_owned(),
+        body,
         type_args: type_args.to_vec(),
         public: false,
         doc: String::new(),

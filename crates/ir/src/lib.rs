@@ -19,7 +19,7 @@ pub mod text;
 pub mod types;
 pub mod verify;
 
-pub use program::{Body, Class, ClassId, Field, Literal, Program, Routine, RoutineId};
+pub use program::{Body, Class, ClassId, Field, Literal, NativeId, Program, Routine, RoutineId};
 pub use stmt::{
     Arm, ArmMatch, Block, Callee, Const, Func, FuncId, FuncKind, Operand, Site, Stmt, Var, VarDecl,
 };

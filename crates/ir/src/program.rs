@@ -21,6 +21,11 @@ entity_impl!(RoutineId, "routine");
 pub struct Literal(u32);
 entity_impl!(Literal, "literal");
 
+/// The name of a function written in Rust, under which the runtime finds it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NativeId(u32);
+entity_impl!(NativeId, "native");
+
 /// An instance variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Field {
@@ -42,16 +47,16 @@ pub struct Class {
     /// All instance variables, inherited ones first.
     pub fields: Vec<Field>,
     /// The body of each method of the class's own type, in that type's order; inherited bodies included.
-    pub bodies: Vec<FuncId>,
+    pub bodies: Vec<Body>,
 }
 
-/// What a routine runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// What a routine or method runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Body {
     /// Theta code.
     Func(FuncId),
-    /// Rust code of the runtime, registered under the routine's [`Routine::native`] name.
-    Native,
+    /// Rust code, registered under a name: one of [`Program::natives`].
+    Native(NativeId),
 }
 
 /// A stand-alone routine.
@@ -63,8 +68,6 @@ pub struct Routine {
     pub signature: Signature,
     /// What it runs.
     pub body: Body,
-    /// The name of its native body, for instance `array_new`; empty for Theta code.
-    pub native: String,
     /// The types it was instantiated with.
     pub type_args: Vec<TypeId>,
     /// Whether clients may call it.
@@ -86,7 +89,10 @@ pub struct Program {
     pub funcs: PrimaryMap<FuncId, Func>,
     /// The strings that the code names.
     pub literals: PrimaryMap<Literal, String>,
+    /// The names of the native functions that routines and methods run.
+    pub natives: PrimaryMap<NativeId, String>,
     literal_ids: HashMap<String, Literal>,
+    native_ids: HashMap<String, NativeId>,
     routine_ids: HashMap<String, RoutineId>,
 }
 
@@ -104,6 +110,24 @@ impl Program {
         let id = self.literals.push(text.to_owned());
         self.literal_ids.insert(text.to_owned(), id);
         id
+    }
+
+    /// The id of a native function's name, made at its first use.
+    pub fn native(&mut self, name: &str) -> NativeId {
+        if let Some(id) = self.native_ids.get(name) {
+            return *id;
+        }
+        let id = self.natives.push(name.to_owned());
+        self.native_ids.insert(name.to_owned(), id);
+        id
+    }
+
+    /// The name of the native function that a body is.
+    pub fn native_name(&self, body: Body) -> Option<&str> {
+        match body {
+            Body::Native(id) => self.natives.get(id).map(String::as_str),
+            Body::Func(_) => None,
+        }
     }
 
     /// Adds a routine. A later one of the same name hides the earlier from [`Program::find_routine`].

@@ -1,7 +1,7 @@
 //! What compiled code calls when the straight way is not enough. Cold, all of it.
 
 use bifrost_heap::Word;
-use bifrost_ir::{FuncId, Literal, SignalId};
+use bifrost_ir::{FuncId, SignalId};
 use bifrost_runtime::abi::{Outcome, Ret};
 use bifrost_runtime::image::Table;
 use bifrost_runtime::{Cx, image};
@@ -17,8 +17,6 @@ pub(crate) enum Helper {
     Leave,
     /// A new object: `(cx, table, fields)`.
     Alloc,
-    /// A string constant at its first use: `(cx, literal)`.
-    Literal,
     /// The name of the exception under way: `(cx)`.
     SignalName,
     /// The code of a method: `(cx, receiver, slot)`.
@@ -34,11 +32,10 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 8] = [
+    pub(crate) const ALL: [(Helper, usize); 7] = [
         (Helper::Attend, 0),
         (Helper::Leave, 1),
         (Helper::Alloc, 2),
-        (Helper::Literal, 1),
         (Helper::SignalName, 1),
         (Helper::MethodCode, 2),
         (Helper::RoutineCode, 1),
@@ -50,7 +47,6 @@ impl Helper {
             Helper::Attend => attend as *const u8,
             Helper::Leave => leave as *const u8,
             Helper::Alloc => alloc as *const u8,
-            Helper::Literal => literal as *const u8,
             Helper::SignalName => signal_name as *const u8,
             Helper::MethodCode => image::helper::method_code as *const u8,
             Helper::RoutineCode => image::helper::routine_code as *const u8,
@@ -78,15 +74,6 @@ unsafe extern "C" fn alloc(cx: *mut Cx, table: &'static Table, fields: u64) -> R
     let cx = unsafe { &mut *cx };
     match cx.alloc(table, fields as usize) {
         Ok(object) => Ret::of(object.as_ptr() as Word),
-        Err(full) => cx.out_of_memory(full),
-    }
-}
-
-unsafe extern "C" fn literal(cx: *mut Cx, literal: u64) -> Ret {
-    // SAFETY: compiled code passes the current context.
-    let cx = unsafe { &mut *cx };
-    match cx.literal(Literal::from_u32(literal as u32)) {
-        Ok(word) => Ret::of(word),
         Err(full) => cx.out_of_memory(full),
     }
 }

@@ -105,8 +105,6 @@ pub struct Cx {
     pub signal_values: [Word; VALUES_MAX],
     /// The results of the last call, from the second on at index 1.
     pub results: [Word; VALUES_MAX],
-    /// References to the program's string literals made so far, 0 for those not made yet.
-    literals: *mut Word,
     /// Steps left for the running batch.
     pub fuel: i64,
     /// Calls made by code that clients sent, since the run began.
@@ -115,7 +113,6 @@ pub struct Cx {
     pub procedure_depth: u32,
 
     poll: Arc<Poll>,
-    literal_words: Vec<Word>,
     stack_limit: usize,
     image: Arc<Image>,
     heap: Heap,
@@ -158,8 +155,6 @@ pub mod offset {
     pub const SIGNAL_VALUES: i32 = offset_of!(Cx, signal_values) as i32;
     /// `Cx::results`
     pub const RESULTS: i32 = offset_of!(Cx, results) as i32;
-    /// The pointer to the literals.
-    pub const LITERALS: i32 = offset_of!(Cx, literals) as i32;
 }
 
 /// The address of something on the current stack; good enough to compare with the limit.
@@ -175,19 +170,16 @@ impl Cx {
     pub fn new(image: Arc<Image>, limits: Limits, seed: u64, now_ms: fn() -> i64) -> Box<Cx> {
         let poll =
             Arc::new(Poll { kill: AtomicU64::new(0), epoch: AtomicU64::new(0), word: Mutex::new(None) });
-        let mut literal_words = vec![0; image.program().literals.len().max(1)];
         let mut cx = Box::new(Cx {
             poll_word: AtomicUsize::new(0),
             window: Window::empty(),
             signal_id: 0,
             signal_values: [0; VALUES_MAX],
             results: [0; VALUES_MAX],
-            literals: literal_words.as_mut_ptr(),
             fuel: limits.fuel,
             calls: 0,
             procedure_depth: 0,
             poll,
-            literal_words,
             stack_limit: 0,
             heap: Heap::new(limits.heap_bytes),
             image,
@@ -415,19 +407,6 @@ impl Cx {
     #[cold]
     pub fn out_of_memory(&mut self, full: HeapFull) -> Ret {
         self.failure(&format!("out of memory: {full}"))
-    }
-
-    /// The reference of a string literal, made at its first use.
-    ///
-    /// # Errors
-    /// [`HeapFull`]
-    pub fn literal(&mut self, literal: bifrost_ir::Literal) -> Result<Word, HeapFull> {
-        let index = literal.as_u32() as usize;
-        if self.literal_words[index] == 0 {
-            let image = self.image.clone();
-            self.literal_words[index] = self.new_string(&image.program().literals[literal])?;
-        }
-        Ok(self.literal_words[index])
     }
 
     /// The directory of well-known objects.

@@ -13,13 +13,14 @@ use std::sync::{Arc, OnceLock};
 
 use bifrost_ir::dispatch::Dispatch;
 use bifrost_ir::{
-    Body, ClassId, FuncId, MethodId, MethodRef, Program, RoutineId, Signature, TypeId, TypeKind, Types,
+    Body, ClassId, FuncId, Literal, MethodId, MethodRef, Program, RoutineId, Signature, TypeId, TypeKind,
+    Types,
 };
 use cranelift_entity::EntityRef;
 
 use crate::abi::{ARGS_MAX, Code, Ret, VALUES_MAX, Word, YIELDS_MAX};
 use crate::cx::Cx;
-use crate::natives;
+use crate::{natives, object};
 
 /// What the runtime asks of the engines.
 pub trait Engine: Send + Sync {
@@ -188,6 +189,7 @@ pub struct Image {
     basics: HashMap<MethodRef, Code>,
     storage: &'static Table,
     empty_string: Word,
+    literals: Vec<Word>,
     signals: WellKnownSignals,
     interpreter: OnceLock<Arc<dyn Interpreter>>,
 }
@@ -262,7 +264,7 @@ impl Image {
         let mut routines = Vec::new();
         for (routine, def) in program.routines.iter() {
             let code = match def.body {
-                Body::Native => find(&def.native)?,
+                Body::Native(native) => find(&program.natives[native])?,
                 Body::Func(_) => match &engine {
                     Some(engine) => engine.routine_stub(arity(&def.signature)),
                     None => Code(std::ptr::null()),
@@ -287,7 +289,8 @@ impl Image {
             methods: Vec::new(),
         }));
         let strings = tables[Types::STRING.index()].expect("strings have a table");
-        let empty: &'static [Word; 4] = Box::leak(Box::new([strings as *const Table as Word, 4, 0, 0]));
+        let empty_string = object::lasting_string(strings, "");
+        let literals = program.literals.values().map(|text| object::lasting_string(strings, text)).collect();
         let codes = program.funcs.iter().map(|_| OnceLock::new()).collect();
         Ok(Arc::new(Image {
             program,
@@ -298,7 +301,8 @@ impl Image {
             codes,
             basics,
             storage: make_table(storage_info, 0),
-            empty_string: empty.as_ptr() as Word,
+            empty_string,
+            literals,
             signals,
             interpreter: OnceLock::new(),
         }))
@@ -361,6 +365,12 @@ impl Image {
         self.empty_string
     }
 
+    /// The reference of a string of the program's text. It lasts as long as the image, and all contexts share it.
+    #[inline]
+    pub fn literal(&self, literal: Literal) -> Word {
+        self.literals[literal.index()]
+    }
+
     /// The descriptor of a routine.
     #[inline]
     pub fn routine(&self, routine: RoutineId) -> &'static RoutineDesc {
@@ -375,7 +385,10 @@ impl Image {
     /// The function that a class's table has at a slot; `None` for natives.
     pub fn method_func(&self, info: &ClassInfo, slot: u32) -> Option<FuncId> {
         let method = info.methods.get(slot as usize).copied().flatten()?;
-        Some(self.program.classes[info.class?].bodies[method.index()])
+        match self.program.classes[info.class?].bodies[method.index()] {
+            Body::Func(func) => Some(func),
+            Body::Native(_) => None,
+        }
     }
 
     /// The code of a function, compiled now if it never was.

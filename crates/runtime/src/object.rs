@@ -118,6 +118,38 @@ pub unsafe fn text<'a>(word: Word) -> &'a str {
     }
 }
 
+/// Writes a string's fields; the characters are those of the parts, one after the other.
+///
+/// # Safety
+/// `object` has room for the two lengths and the bytes of all parts.
+unsafe fn write_string(object: *mut Word, parts: &[&str]) {
+    let bytes: usize = parts.iter().map(|p| p.len()).sum();
+    let chars: usize = parts.iter().map(|p| if p.is_ascii() { p.len() } else { p.chars().count() }).sum();
+    // SAFETY: promised by the caller.
+    unsafe {
+        object.add(OBJECT_WORDS + string::BYTES).write(bytes as Word);
+        object.add(OBJECT_WORDS + string::CHARS).write(chars as Word);
+        let mut to = object.add(OBJECT_WORDS + string::TEXT).cast::<u8>();
+        for part in parts {
+            to.copy_from_nonoverlapping(part.as_ptr(), part.len());
+            to = to.add(part.len());
+        }
+    }
+}
+
+/// A string outside all heaps, which is there as long as the process.
+pub(crate) fn lasting_string(strings: &'static Table, text: &str) -> Word {
+    let words = OBJECT_WORDS + string::TEXT + text.len().div_ceil(8);
+    let object = Box::leak(vec![0; words].into_boxed_slice()).as_mut_ptr();
+    // SAFETY: the object was just made, with room for the text.
+    unsafe {
+        object.write(strings as *const Table as Word);
+        object.add(1).write(words as Word | bifrost_heap::LASTING);
+        write_string(object, &[text]);
+    }
+    object as Word
+}
+
 impl Cx {
     /// A new string.
     ///
@@ -139,17 +171,7 @@ impl Cx {
         let table = self.image().table_of(bifrost_ir::Types::STRING);
         let object = self.alloc(table, string::TEXT + bytes.div_ceil(8))?.as_ptr();
         // SAFETY: the object was just made with room for the two lengths and `bytes` bytes.
-        unsafe {
-            object.add(OBJECT_WORDS + string::BYTES).write(bytes as Word);
-            let chars: usize =
-                parts.iter().map(|p| if p.is_ascii() { p.len() } else { p.chars().count() }).sum();
-            object.add(OBJECT_WORDS + string::CHARS).write(chars as Word);
-            let mut to = object.add(OBJECT_WORDS + string::TEXT).cast::<u8>();
-            for part in parts {
-                to.copy_from_nonoverlapping(part.as_ptr(), part.len());
-                to = to.add(part.len());
-            }
-        }
+        unsafe { write_string(object, parts) };
         Ok(object as Word)
     }
 

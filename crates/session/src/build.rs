@@ -305,7 +305,7 @@ impl Builder<'_> {
                 let name = format!("cell_new[{}]", self.tables.engine().program().types.name(element));
                 let program = self.tables.engine().program();
                 let routine = program.find_routine(&name).filter(|r| {
-                    program.routines[*r].native == builtin::CELL_NEW
+                    program.native_name(program.routines[*r].body) == Some(builtin::CELL_NEW)
                         && program.routines[*r].type_args == [element]
                 });
                 let Some(routine) = routine else { return Err(self.internal("no creator of cells")) };

@@ -465,6 +465,13 @@ impl Reader<'_> {
         while !self.take_word("end") {
             // An instance variable may have the name of a keyword.
             let variable = matches!(self.peek_at(1), Token::Mark(":"));
+            let native = match !variable && self.take_word("native") {
+                true => match self.next() {
+                    Token::Str(key) => Some(self.program.native(&key)),
+                    other => return Err(self.error(format!("{other} is no quoted name"))),
+                },
+                false => None,
+            };
             let private = !variable && self.take_word("private");
             if variable || !self.take_word("method") {
                 let name = self.word()?;
@@ -478,14 +485,22 @@ impl Reader<'_> {
             let m = self.add_method(ty, &name, heading.signature.clone(), !private);
             heading.name = format!("{}.{name}", self.program.types.name(ty));
             let func = heading.into_func(FuncKind::Method, Some(VarDecl { name: "self".into(), ty }));
-            let body = self.program.funcs.push(func.clone());
-            pending.push(Pending { at: self.at, id: body, func });
+            let body = match native {
+                Some(native) => Body::Native(native),
+                None => {
+                    let body = self.program.funcs.push(func.clone());
+                    pending.push(Pending { at: self.at, id: body, func });
+                    Body::Func(body)
+                }
+            };
             let bodies = &mut self.program.classes[id].bodies;
             match bodies.get_mut(m.method.as_u32() as usize) {
                 Some(inherited) => *inherited = body,
                 None => bodies.push(body),
             }
-            self.skip_body()?;
+            if native.is_none() {
+                self.skip_body()?;
+            }
         }
         for up in implemented {
             let methods = self.program.types.def(up).methods.clone();
@@ -516,7 +531,6 @@ impl Reader<'_> {
             name,
             signature,
             body: Body::Func(id),
-            native: String::new(),
             type_args: Vec::new(),
             public: !private,
             doc: String::new(),

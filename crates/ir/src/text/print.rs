@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::{KEYWORDS, is_name};
 use crate::program::{Body, ClassId, Program};
-use crate::stmt::{ArmMatch, Block, Callee, Const, Func, FuncId, FuncKind, Operand, Site, Stmt, Var};
+use crate::stmt::{ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var};
 use crate::types::{Signature, TypeKind};
 
 /// A function in the text form.
@@ -77,7 +77,7 @@ fn print_class(program: &Program, class: ClassId, out: &mut String) {
     if let Some(up) = superclass {
         let _ = write!(out, " inherits {}", up.name);
         let above = &program.types.def(up.ty).methods;
-        let inherited = |body: FuncId| {
+        let inherited = |body: Body| {
             let mut same = above.values().zip(&up.bodies).filter(move |(_, b)| **b == body);
             same.next().map(|(m, _)| m.name.as_str())
         };
@@ -95,7 +95,19 @@ fn print_class(program: &Program, class: ClassId, out: &mut String) {
         let _ = writeln!(out, "  {}: {}", field.name, program.types.name(field.ty));
     }
     for (method, body) in own.methods.values().zip(&def.bodies) {
-        let func = &program.funcs[*body];
+        let func = match *body {
+            Body::Func(func) => &program.funcs[func],
+            Body::Native(native) => {
+                let inherited = superclass.is_some_and(|up| up.bodies.contains(body));
+                if !inherited {
+                    let private = if method.public { "" } else { "private " };
+                    let heading = program.types.heading(&method.name, &method.signature);
+                    let key = &program.natives[native];
+                    let _ = writeln!(out, "  native {key:?} {private}method {heading}");
+                }
+                continue;
+            }
+        };
         if func.vars.values().next().is_none_or(|receiver| receiver.ty != def.ty) {
             continue;
         }

@@ -298,7 +298,10 @@ impl<'a> Checker<'a> {
         let public = match callee {
             Callee::Method(m) => program.types.def(m.ty).public && program.types.method(m).public,
             // A client makes a cell without naming its creator (the command `cell`).
-            Callee::Routine(r) => program.routines[r].public || program.routines[r].native == CELL_NEW,
+            Callee::Routine(r) => {
+                let routine = &program.routines[r];
+                routine.public || program.native_name(routine.body) == Some(CELL_NEW)
+            }
             Callee::Procedure(i) => {
                 if !in_batch || func.procedures[i as usize].kind != FuncKind::Procedure {
                     self.error(Kind::ProcedureOutsideBatch);

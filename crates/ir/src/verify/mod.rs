@@ -39,7 +39,7 @@
 
 use std::fmt;
 
-use crate::program::{ClassId, Program};
+use crate::program::{ClassId, NativeId, Program};
 use crate::stmt::{Callee, Func, FuncId, Site, Var};
 use crate::types::{SignalId, TypeId};
 
@@ -177,6 +177,8 @@ pub enum VerifyErrorKind {
     NoSuchCallee(Callee),
     #[error("there is no function {0}")]
     NoSuchFunc(FuncId),
+    #[error("no native {0}")]
+    NoSuchNative(NativeId),
     #[error("there is no exception {0}")]
     NoSuchSignal(SignalId),
     #[error("there is no literal {0}")]

@@ -6,7 +6,7 @@ use super::func::{heading_types, type_in_range};
 use super::{ProgramError, VerifyError, VerifyErrorKind as Kind};
 use crate::dispatch::Dispatch;
 use crate::program::{Body, ClassId, Program};
-use crate::stmt::{Func, FuncId, FuncKind, Site};
+use crate::stmt::{Func, FuncKind, Site};
 use crate::types::{Method, MethodRef, Signature, TypeId, TypeKind, Types};
 
 /// Whether objects of static type `ty` have the instance variables of `class`: `ty` is its own type or that
@@ -197,10 +197,8 @@ fn verify_slots(program: &Program, errors: &mut Errors) {
 
 fn verify_routines(program: &Program, errors: &mut Errors) {
     for routine in program.routines.values() {
-        if let Body::Func(body) = routine.body {
-            let fits = |func: &Func| func.kind == FuncKind::Routine;
-            verify_body(program, &routine.name, &routine.signature, body, fits, errors);
-        }
+        let fits = |func: &Func| func.kind == FuncKind::Routine;
+        verify_body(program, &routine.name, &routine.signature, routine.body, fits, errors);
     }
 }
 
@@ -208,10 +206,20 @@ fn verify_body(
     program: &Program,
     name: &str,
     heading: &Signature,
-    body: FuncId,
+    body: Body,
     fits: impl Fn(&Func) -> bool,
     errors: &mut Errors,
 ) {
+    let body = match body {
+        Body::Func(body) => body,
+        // The signature is compared with the registered one when the program is linked.
+        Body::Native(native) => {
+            if program.natives.get(native).is_none() {
+                errors.push(name, Kind::NoSuchNative(native));
+            }
+            return;
+        }
+    };
     let Some(func) = program.funcs.get(body) else {
         errors.push(name, Kind::NoSuchFunc(body));
         return;

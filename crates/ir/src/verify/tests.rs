@@ -100,7 +100,7 @@ fn program() -> Program {
         ty: own,
         superclass: None,
         fields: vec![Field { name: "count".into(), ty: Types::INT }],
-        bodies: vec![body],
+        bodies: vec![crate::program::Body::Func(body)],
     });
 
     // new_counter (n: int) returns (counter)
@@ -222,7 +222,6 @@ fn routine(
         name: name.into(),
         signature,
         body: Body::Func(func),
-        native: String::new(),
         type_args: Vec::new(),
         public: true,
         doc: String::new(),

@@ -313,7 +313,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
                 Const::Int(n) => self.int(n),
                 Const::Real(bits) => self.b.ins().f64const(f64::from_bits(bits)),
                 Const::Char(c) => self.int(i64::from(u32::from(c))),
-                Const::Str(literal) => self.literal(literal),
+                Const::Str(literal) => self.int(self.unit.image.literal(literal) as i64),
             },
         }
     }
@@ -444,21 +444,6 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             self.store_field(object, field, *value);
         }
         object
-    }
-
-    /// A string constant, from the context's table of those made so far.
-    fn literal(&mut self, literal: bifrost_ir::Literal) -> Value {
-        let literals = self.load_cx(offset::LITERALS);
-        let known = self.load(types::I64, literals, literal.as_u32() as i32 * 8);
-        let (make, done) = (self.cold_block(), self.b.create_block());
-        let word = self.b.append_block_param(done, types::I64);
-        self.b.ins().brif(known, done, &[BlockArg::Value(known)], make, &[]);
-        self.start(make);
-        let number = self.int(i64::from(literal.as_u32()));
-        let made = self.call_helper(Helper::Literal, &[number]);
-        self.b.ins().jump(done, &[BlockArg::Value(made)]);
-        self.start(done);
-        word
     }
 
     // Blocks.

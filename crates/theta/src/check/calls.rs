@@ -88,7 +88,7 @@ impl<'a> Body<'_, 'a> {
         let [(a, _), (b, _)] = given.plain.as_slice() else { return None };
         let ty = a.ty.filter(|ty| b.ty == Some(*ty) && self.cx.program.types.kind(*ty).is_basic())?;
         let Callee::Routine(id) = target.callee else { return None };
-        if self.cx.program.routines[id].native != "same_object" {
+        if self.cx.program.native_name(self.cx.program.routines[id].body) != Some("same_object") {
             return None;
         }
         let method = self.cx.program.types.find_method(ty, "equal")?;

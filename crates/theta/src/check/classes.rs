@@ -13,7 +13,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bifrost_ir::{
-    ClassId, Field, FuncId, Method, MethodId, MethodRef, RoutineId, Signature, Supertype, TypeId, TypeKind,
+    Body, ClassId, Field, FuncId, Method, MethodId, MethodRef, RoutineId, Signature, Supertype, TypeId,
+    TypeKind,
 };
 
 use super::items::{CHAIN_MAX, MEMBERS_MAX, method, renamed};
@@ -84,7 +85,7 @@ impl ClassInfo {
 /// A method of a class while the list is made.
 struct Entry {
     method: Method,
-    func: FuncId,
+    body: Body,
     /// Where to report that it does not fit; the class's name for one that was not written.
     span: Span,
 }
@@ -249,7 +250,7 @@ impl Checker<'_> {
                 self.implement(at, &mut entries, MethodRef { ty: up.ty, method });
             }
         }
-        self.program.classes[id].bodies = entries.iter().map(|entry| entry.func).collect();
+        self.program.classes[id].bodies = entries.iter().map(|entry| entry.body).collect();
         self.program.types.def_mut(ty).methods = entries.into_iter().map(|entry| entry.method).collect();
     }
 
@@ -274,7 +275,7 @@ impl Checker<'_> {
             }
             let mut method = method(&heading.name.name, signature, vec![], &heading.doc);
             method.public = false;
-            entries.push(Entry { method, func, span: heading.span });
+            entries.push(Entry { method, body: Body::Func(func), span: heading.span });
         }
         entries
     }
@@ -293,7 +294,7 @@ impl Checker<'_> {
             self.check_old_name(above.ty, &rename.old);
         }
         let bodies = self.program.classes[above.id].bodies.clone();
-        for ((method, inherited), func) in
+        for ((method, inherited), body) in
             self.program.types.def(above.ty).methods.clone().into_iter().zip(bodies)
         {
             let from = MethodRef { ty: above.ty, method };
@@ -320,7 +321,7 @@ impl Checker<'_> {
                 }
                 None => {
                     let method = Method { name, stands_for: vec![from], public: false, ..inherited };
-                    entries.push(Entry { method, func, span: ast.name.span });
+                    entries.push(Entry { method, body, span: ast.name.span });
                 }
             }
         }
@@ -343,7 +344,7 @@ impl Checker<'_> {
         let ast = self.names.classes[at].ast;
         if let Some((func, signature)) = self.abbreviated(at, &required) {
             let method = Method { name: required.name, signature, stands_for: vec![wanted], ..required };
-            return entries.push(Entry { method, func, span: ast.name.span });
+            return entries.push(Entry { method, body: Body::Func(func), span: ast.name.span });
         }
         let heading = self.program.types.heading(&required.name, &required.signature);
         let owner = self.type_name(wanted.ty);
@@ -438,7 +439,7 @@ impl Checker<'_> {
         let Some(info) = self.classes[at].clone() else { return MethodId::from_u32(0) };
         let mut hidden = method(name, signature.clone(), vec![], "");
         hidden.public = false;
-        self.program.classes[info.id].bodies.push(func);
+        self.program.classes[info.id].bodies.push(Body::Func(func));
         let id = self.program.types.def_mut(info.ty).methods.push(hidden);
         let mut reached: Vec<(usize, MethodRef)> = vec![(at, MethodRef { ty: info.ty, method: id })];
         while let Some((above, from)) = reached.pop() {
@@ -452,7 +453,7 @@ impl Checker<'_> {
                 }
                 let mut inherited = method(name, signature.clone(), vec![from], "");
                 inherited.public = false;
-                self.program.classes[id].bodies.push(func);
+                self.program.classes[id].bodies.push(Body::Func(func));
                 let method = self.program.types.def_mut(ty).methods.push(inherited);
                 reached.push((below, MethodRef { ty, method }));
             }

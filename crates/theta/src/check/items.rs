@@ -305,7 +305,6 @@ impl Checker<'_> {
                 name,
                 signature,
                 body: Body::Func(func),
-                native: String::new(),
                 type_args: vec![],
                 public,
                 doc,

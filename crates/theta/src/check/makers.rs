@@ -82,7 +82,6 @@ impl<'a> Checker<'a> {
             name: name.clone(),
             signature: values_signature,
             body: bifrost_ir::Body::Func(func),
-            native: String::new(),
             type_args: vec![],
             public: false,
             doc: heading.doc.clone(),
