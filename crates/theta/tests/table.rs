@@ -425,3 +425,69 @@ fn a_maker_makes_on_every_path() {
         )],
     );
 }
+
+/// What a call raises that was not understood is not known, so handlers for it are no second mistake.
+#[test]
+fn handlers_of_a_wrong_call_are_no_mistake() {
+    check(
+        "f (s: string) returns (string) signals (bounds)\n  return (s.substr(2)) resignal bounds\nend f\n",
+        &[(
+            "E0203",
+            "`substr` takes 2 arguments, 1 given",
+            "(2)",
+            "`substr (at: int, count: int) returns (string) signals (bounds)`",
+        )],
+    );
+    check(
+        &format!("{DATA_BASE}f (d: DataBase)\n  d.fetsh(\"a\") except when not_found: end\nend f\n"),
+        &[(
+            "E0201",
+            "type `DataBase` has no method `fetsh`",
+            "fetsh",
+            "a method with a similar name exists: `fetch`",
+        )],
+    );
+}
+
+#[test]
+fn several_mistakes_in_one_run() {
+    check(
+        "n = type x () returns (int) end n
+f (a: int) returns (int)
+  total: int
+  if a > 1 then total := \"b\" end
+  b: bool := a
+  for i: int in a.to(9, 1) do a := a + i end
+  return (total.lenght() + c)
+end f
+g () returns (nothing)
+  return (f(1, 2))
+end g
+",
+        &[
+            (
+                "E0202",
+                "expected `int`, found `string`",
+                "\"b\"",
+                "`string` has `to_int () signals (bad_format, overflow)`",
+            ),
+            ("E0202", "expected `bool`, found `int`", "a", ""),
+            ("E0203", "`to` takes 1 argument, 2 given", "(9, 1)", "`to (limit: int) yields (int)`"),
+            (
+                "E0301",
+                "`total` may be used before it has a value",
+                "total",
+                "assign it on every path, for example at its declaration",
+            ),
+            (
+                "E0201",
+                "type `int` has no method `lenght`",
+                "lenght",
+                "`int` has `add`, `sub`, `mul`, `div`, `mod`, `power`, `negate`, `abs`",
+            ),
+            ("E0208", "unknown name `c`", "c", ""),
+            ("E0208", "there is no type `nothing`", "nothing", "define it, or import the file that does"),
+            ("E0203", "`f` takes 1 argument, 2 given", "(1, 2)", "`f (a: int) returns (int)`"),
+        ],
+    );
+}

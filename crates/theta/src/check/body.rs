@@ -50,6 +50,13 @@ pub(crate) struct Loop {
     pub breaks: Flow,
 }
 
+/// What the statement inside a frame can raise.
+pub(crate) struct Raised {
+    pub signals: Vec<(SignalId, Vec<TypeId>)>,
+    /// Whether every call in it was understood; others could have raised more.
+    pub complete: bool,
+}
+
 /// A statement with handlers around the current one.
 pub(crate) struct Frame {
     /// The exceptions its arms name.
@@ -268,11 +275,8 @@ impl<'c, 'a> Body<'c, 'a> {
     }
 
     /// Runs `inner` inside the handlers of `handler`; gives what it raised that matters to the handler.
-    pub fn framed(
-        &mut self,
-        handler: &Handler,
-        inner: impl FnOnce(&mut Self),
-    ) -> Vec<(SignalId, Vec<TypeId>)> {
+    pub fn framed(&mut self, handler: &Handler, inner: impl FnOnce(&mut Self)) -> Raised {
+        let mistakes = self.cx.diagnostics.len();
         let (names, others) = match handler {
             Handler::Except { arms, others } => {
                 let names = arms.iter().flat_map(|arm| {
@@ -284,7 +288,8 @@ impl<'c, 'a> Body<'c, 'a> {
         };
         self.frames.push(Frame { names, others, raised: vec![] });
         inner(self);
-        let Some(frame) = self.frames.pop() else { return vec![] };
+        let complete = self.cx.diagnostics.len() == mistakes;
+        let Some(frame) = self.frames.pop() else { return Raised { signals: vec![], complete } };
         if let Some(outer) = self.frames.last_mut()
             && !frame.others
         {
@@ -297,7 +302,7 @@ impl<'c, 'a> Body<'c, 'a> {
                 }
             }
         }
-        frame.raised
+        Raised { signals: frame.raised, complete }
     }
 
     /// The value as one of type `wanted`; reports at `span` if it is none.

@@ -7,7 +7,7 @@
 use bifrost_ir::{Arm, ArmMatch, Operand, SignalId, Stmt as IrStmt, TypeId, Types, Var};
 use smallvec::SmallVec;
 
-use super::body::{Body, Value};
+use super::body::{Body, Raised, Value};
 use super::flow::Flow;
 use crate::ast::{self, Expr, Handler, Ident, Stmt};
 use crate::diagnostic::{Code, Diagnostic};
@@ -57,7 +57,7 @@ impl<'a> Body<'_, 'a> {
         let mut arms = vec![];
         for name in names {
             let signal = self.cx.signal(&name.name);
-            if strict || raised.iter().any(|(raised, _)| *raised == signal) {
+            if strict || raised.signals.iter().any(|(raised, _)| *raised == signal) {
                 arms.extend(self.resignal(name, &raised));
             }
         }
@@ -65,11 +65,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// What the exception `name` carries at the places where it is raised; reports if it cannot be.
-    fn raised(
-        &mut self,
-        name: &Ident,
-        raised: &[(SignalId, Vec<TypeId>)],
-    ) -> Option<(SignalId, Vec<Vec<TypeId>>)> {
+    fn raised(&mut self, name: &Ident, raised: &Raised) -> Option<(SignalId, Vec<Vec<TypeId>>)> {
         if name.name.is_empty() {
             return None;
         }
@@ -77,14 +73,21 @@ impl<'a> Body<'_, 'a> {
         if signal == SignalId::FAILURE {
             return Some((signal, vec![vec![Types::STRING]]));
         }
-        let values: Vec<Vec<TypeId>> =
-            raised.iter().filter(|(raised, _)| *raised == signal).map(|(_, types)| types.clone()).collect();
+        let values: Vec<Vec<TypeId>> = raised
+            .signals
+            .iter()
+            .filter(|(raised, _)| *raised == signal)
+            .map(|(_, types)| types.clone())
+            .collect();
         if !values.is_empty() {
             return Some((signal, values));
         }
+        if !raised.complete {
+            return None;
+        }
         let message = format!("nothing in this statement can raise `{name}`");
         let mut possible: Vec<String> =
-            raised.iter().map(|(signal, _)| self.cx.signal_name(*signal)).collect();
+            raised.signals.iter().map(|(signal, _)| self.cx.signal_name(*signal)).collect();
         possible.dedup();
         let close = similar(&name.name, possible.iter().map(String::as_str)).map(str::to_owned);
         let help = match (close, possible.is_empty()) {
@@ -99,7 +102,7 @@ impl<'a> Body<'_, 'a> {
         None
     }
 
-    fn when_arm(&mut self, when: &'a ast::WhenArm, raised: &[(SignalId, Vec<TypeId>)]) -> Option<Arm> {
+    fn when_arm(&mut self, when: &'a ast::WhenArm, raised: &Raised) -> Option<Arm> {
         let mut takes: SmallVec<[SignalId; 1]> = SmallVec::new();
         let mut carried = vec![];
         for name in &when.names {
@@ -173,7 +176,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// The arm that passes the exception `name` on.
-    fn resignal(&mut self, name: &'a Ident, raised: &[(SignalId, Vec<TypeId>)]) -> Option<Arm> {
+    fn resignal(&mut self, name: &'a Ident, raised: &Raised) -> Option<Arm> {
         let (signal, carried) = self.raised(name, raised)?;
         let listed = self.listed(name, signal, &carried[0])?;
         for types in carried {
