@@ -23,7 +23,8 @@ pub struct Args {
     /// The files; what they import is found by itself
     #[arg(required = true, value_name = "FILE.theta")]
     files: Vec<PathBuf>,
-    /// Write mistakes to the standard output, one JSON object a line
+    /// Write mistakes to the standard output, one JSON object a line: code, severity, message, file, line, column,
+    /// end_line, end_column, and help if there is one; lines and columns count from 1, columns in characters
     #[arg(long)]
     json: bool,
     /// Write what the sources compile to, if there are no errors

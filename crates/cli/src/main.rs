@@ -8,6 +8,7 @@ mod check;
 mod client;
 mod demo;
 mod failure;
+mod fmt;
 mod log;
 mod run;
 mod serve;
@@ -49,6 +50,7 @@ enum Command {
     Serve(serve::Args),
     Shell(shell::Args),
     Check(check::Args),
+    Fmt(fmt::Args),
     Run(run::Args),
     Veneer(veneer::Args),
     Demo(demo::Args),
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Shell(args) => shell::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Fmt(args) => fmt::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Veneer(args) => veneer::run(&args),
         Command::Demo(args) => demo::run(&args),

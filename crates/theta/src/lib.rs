@@ -66,7 +66,7 @@ fn compile_here(sources: &Sources, options: &Options) -> Compilation {
 }
 
 /// Runs `work` on a stack that its recursion cannot fill.
-fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+pub fn on_deep_stack<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
         match thread.expect("a thread can be started").join() {

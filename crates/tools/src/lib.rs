@@ -1,0 +1,6 @@
+//! Tools for people who write Theta.
+//!
+//! Pure: texts in, texts out. No files, no clock, no streams; the program `bifrost` has those. Read
+//! [`fmt::format`] first.
+
+pub mod fmt;
