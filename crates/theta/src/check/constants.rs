@@ -2,6 +2,7 @@
 
 use bifrost_ir::{Const, TypeId, Types};
 
+use super::constant_calls;
 use super::types::as_type;
 use super::{Checker, Env, Equate};
 use crate::ast::{Binary, Expr, ExprKind, Unary};
@@ -140,6 +141,13 @@ impl Checker<'_> {
                 let right = self.constant(env, right);
                 combine(*op, left?, right?).or_else(|| self.not_constant(expr))
             }
+            ExprKind::Call { callee, args } if args.rest.is_none() => {
+                let ExprKind::Select { object, name } = &callee.kind else { return self.not_constant(expr) };
+                let receiver = self.constant(env, object)?;
+                let args: Option<Vec<Constant>> =
+                    args.plain.iter().map(|arg| self.constant(env, arg)).collect();
+                constant_calls::call(receiver, &name.name, &args?).or_else(|| self.not_constant(expr))
+            }
             ExprKind::Error => None,
             _ => self.not_constant(expr),
         }
@@ -159,7 +167,7 @@ impl Checker<'_> {
 }
 
 /// The result of an operator; `None` where it would signal or does not exist.
-fn combine(op: Binary, left: Constant, right: Constant) -> Option<Constant> {
+pub(super) fn combine(op: Binary, left: Constant, right: Constant) -> Option<Constant> {
     use Constant::{Bool, Char, Int, Real, Str};
     let ordering = match (&left, &right) {
         (Int(a), Int(b)) => Some(a.cmp(b)),

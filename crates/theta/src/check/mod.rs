@@ -14,6 +14,7 @@
 mod body;
 mod calls;
 mod classes;
+mod constant_calls;
 mod constants;
 mod exprs;
 mod flow;
