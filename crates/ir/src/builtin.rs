@@ -6,8 +6,51 @@
 //! engines carry out themselves; the others are functions of the runtime, registered under
 //! [`Builtin::key`].
 
+mod heading;
+
 use crate::program::{Body, Program, Routine, RoutineId};
-use crate::types::{Method, Param, SignalSig, Signature, TypeId, TypeKind, Types};
+use crate::types::{Method, MethodRef, Param, Signature, TypeId, TypeKind, Types};
+use heading::Heading;
+
+/// A generic built-in type: what its instantiations have in common.
+#[derive(Debug)]
+pub struct Family {
+    /// Its name: `map`.
+    pub name: &'static str,
+    /// Its type parameters.
+    pub parms: &'static [&'static str],
+    /// Methods that type arguments must have: positions of parameters and names of [`element_method`].
+    pub needs: &'static [(usize, &'static str)],
+    /// Whether objects never change.
+    pub immutable: bool,
+    /// The kind of the instantiation with these arguments, as many as there are parameters.
+    pub kind: fn(&[TypeId]) -> TypeKind,
+}
+
+/// All generic built-in types.
+pub static FAMILIES: &[Family] = &[
+    family_of("array", false, |t| TypeKind::Array(t[0])),
+    family_of("sequence", true, |t| TypeKind::Sequence(t[0])),
+    family_of("vector", false, |t| TypeKind::Vector(t[0])),
+    family_of("list", true, |t| TypeKind::List(t[0])),
+    family_of("cell", false, |t| TypeKind::Cell(t[0])),
+    Family {
+        name: "map",
+        parms: &["K", "V"],
+        needs: &[(0, "equal"), (0, "hash")],
+        immutable: false,
+        kind: |t| TypeKind::Map(t[0], t[1]),
+    },
+];
+
+const fn family_of(name: &'static str, immutable: bool, kind: fn(&[TypeId]) -> TypeKind) -> Family {
+    Family { name, parms: &["T"], needs: &[], immutable, kind }
+}
+
+/// The generic built-in type of that name.
+pub fn find_family(name: &str) -> Option<&'static Family> {
+    FAMILIES.iter().find(|f| f.name == name)
+}
 
 /// An operation on basic words. Operands and result have the types of its row in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -67,11 +110,12 @@ pub enum Op {
 pub struct Builtin {
     /// The type, or the family of instantiations.
     pub family: &'static str,
-    /// The heading; `T` is the element type, `Self` the type itself.
+    /// The heading; type parameters stand for the type arguments, `Self` for the type itself.
     pub heading: &'static str,
     /// The operation, if the engines carry it out themselves.
     pub op: Option<Op>,
-    /// The method that the element type must have for this one to exist.
+    /// The method that every type argument must have for this one to exist, with the heading of
+    /// [`element_method`].
     pub needs: Option<&'static str>,
 }
 
@@ -211,13 +255,27 @@ pub static METHODS: &[Builtin] = &[
     native("string", "split (separator: string) yields (string)"),
     native("string", "to_int () returns (int) signals (bad_format, overflow)"),
     native("string", "to_real () returns (real) signals (bad_format)"),
+    native("string", "to_bytes () returns (bytes)"),
     native("string", "copy () returns (string)"),
     native("string", "unparse () returns (string)"),
     native("string", "hash () returns (int)"),
+    native("bytes", "length () returns (int)"),
+    native("bytes", "fetch (i: int) returns (int) signals (bounds)"),
+    native("bytes", "concat (x: bytes) returns (bytes)"),
+    native("bytes", "slice (at: int, count: int) returns (bytes) signals (bounds)"),
+    native("bytes", "to_string () returns (string) signals (bad_format)"),
+    native("bytes", "equal (x: bytes) returns (bool)"),
+    native("bytes", "similar (x: bytes) returns (bool)"),
+    native("bytes", "copy () returns (bytes)"),
+    native("bytes", "unparse () returns (string)"),
+    native("bytes", "hash () returns (int)"),
     native("cell", "put (v: T)"),
     native("cell", "full () returns (bool)"),
     native("cell", "get () returns (T) signals (not_possible)"),
     native("cell", "equal (x: Self) returns (bool)"),
+    needs("cell", "similar (x: Self) returns (bool)", "similar"),
+    needs("cell", "copy () returns (Self)", "copy"),
+    needs("cell", "unparse () returns (string)", "unparse"),
     native("array", "length () returns (int)"),
     native("array", "empty () returns (bool)"),
     native("array", "low () returns (int)"),
@@ -234,6 +292,7 @@ pub static METHODS: &[Builtin] = &[
     native("array", "elements () yields (T)"),
     native("array", "indexes () yields (int)"),
     native("array", "to_sequence () returns (sequence[T])"),
+    needs("array", "sort ()", "lt"),
     native("array", "equal (x: Self) returns (bool)"),
     needs("array", "similar (x: Self) returns (bool)", "similar"),
     needs("array", "copy () returns (Self)", "copy"),
@@ -252,7 +311,19 @@ pub static METHODS: &[Builtin] = &[
     native("sequence", "to_array () returns (array[T])"),
     needs("sequence", "equal (x: Self) returns (bool)", "equal"),
     needs("sequence", "similar (x: Self) returns (bool)", "similar"),
+    needs("sequence", "copy () returns (Self)", "copy"),
     needs("sequence", "unparse () returns (string)", "unparse"),
+    needs("sequence", "hash () returns (int)", "hash"),
+    native("vector", "length () returns (int)"),
+    native("vector", "fetch (i: int) returns (T) signals (bounds)"),
+    native("vector", "store (i: int, v: T) signals (bounds)"),
+    native("vector", "elements () yields (T)"),
+    native("vector", "indexes () yields (int)"),
+    native("vector", "to_sequence () returns (sequence[T])"),
+    native("vector", "equal (x: Self) returns (bool)"),
+    needs("vector", "similar (x: Self) returns (bool)", "similar"),
+    needs("vector", "copy () returns (Self)", "copy"),
+    needs("vector", "unparse () returns (string)", "unparse"),
     native("list", "first () returns (T) signals (empty)"),
     native("list", "next () returns (Self) signals (empty)"),
     native("list", "empty () returns (bool)"),
@@ -264,7 +335,22 @@ pub static METHODS: &[Builtin] = &[
     native("list", "elements () yields (T)"),
     needs("list", "equal (x: Self) returns (bool)", "equal"),
     needs("list", "similar (x: Self) returns (bool)", "similar"),
+    needs("list", "copy () returns (Self)", "copy"),
     needs("list", "unparse () returns (string)", "unparse"),
+    needs("list", "hash () returns (int)", "hash"),
+    native("map", "length () returns (int)"),
+    native("map", "contains (k: K) returns (bool)"),
+    native("map", "clear ()"),
+    native("map", "fetch (k: K) returns (V) signals (not_found)"),
+    native("map", "store (k: K, v: V)"),
+    native("map", "remove (k: K) signals (not_found)"),
+    native("map", "keys () yields (K)"),
+    native("map", "values () yields (V)"),
+    native("map", "pairs () yields (K, V)"),
+    native("map", "equal (x: Self) returns (bool)"),
+    needs("map", "similar (x: Self) returns (bool)", "similar"),
+    needs("map", "copy () returns (Self)", "copy"),
+    needs("map", "unparse () returns (string)", "unparse"),
     native("directory", "lookup (name: string) returns (any) signals (not_found)"),
     native("directory", "insert (name: string, v: any)"),
     native("directory", "remove (name: string) signals (not_found)"),
@@ -280,34 +366,45 @@ pub const CELL_NEW: &str = "cell_new";
 pub struct BuiltinRoutine {
     /// Its name, also that of its native function.
     pub name: &'static str,
-    /// Whether it has the type parameter `T`.
-    pub generic: bool,
+    /// Its type parameters.
+    pub parms: &'static [&'static str],
+    /// Methods that type arguments must have, as in [`Family::needs`].
+    pub needs: &'static [(usize, &'static str)],
     /// Its heading.
     pub heading: &'static str,
 }
 
-const fn routine(name: &'static str, generic: bool, heading: &'static str) -> BuiltinRoutine {
-    BuiltinRoutine { name, generic, heading }
+const fn routine(name: &'static str, heading: &'static str) -> BuiltinRoutine {
+    BuiltinRoutine { name, parms: &[], needs: &[], heading }
+}
+
+const fn generic(name: &'static str, heading: &'static str) -> BuiltinRoutine {
+    BuiltinRoutine { name, parms: &["T"], needs: &[], heading }
 }
 
 /// All built-in routines.
 pub static ROUTINES: &[BuiltinRoutine] = &[
-    routine("array_new", true, "array_new () returns (array[T])"),
-    routine("array_create", true, "array_create (low: int, elems: sequence[T]) returns (array[T])"),
-    routine(
-        "array_fill",
-        true,
-        "array_fill (low: int, count: int, v: T) returns (array[T]) signals (bounds)",
-    ),
-    routine("sequence_of", true, "sequence_of (elems: sequence[T]) returns (sequence[T])"),
-    routine("list_empty", true, "list_empty () returns (list[T])"),
-    routine("list_of", true, "list_of (elems: sequence[T]) returns (list[T])"),
-    routine(CELL_NEW, true, "cell_new () returns (cell[T])"),
-    routine("same_object", false, "same_object (a: any, b: any) returns (bool)"),
-    routine("random", false, "random (n: int) returns (int) signals (bounds)"),
-    routine("now_ms", false, "now_ms () returns (int)"),
-    routine("print", false, "print (s: string)"),
-    routine("root", false, "root () returns (directory)"),
+    generic("array_new", "array_new () returns (array[T])"),
+    generic("array_create", "array_create (low: int, elems: sequence[T]) returns (array[T])"),
+    generic("array_fill", "array_fill (low: int, count: int, v: T) returns (array[T]) signals (bounds)"),
+    generic("vector_new", "vector_new (count: int, v: T) returns (vector[T]) signals (bounds)"),
+    generic("sequence_of", "sequence_of (elems: sequence[T]) returns (sequence[T])"),
+    generic("list_empty", "list_empty () returns (list[T])"),
+    generic("list_of", "list_of (elems: sequence[T]) returns (list[T])"),
+    BuiltinRoutine {
+        name: "map_new",
+        parms: &["K", "V"],
+        needs: &[(0, "equal"), (0, "hash")],
+        heading: "map_new () returns (map[K, V])",
+    },
+    generic(CELL_NEW, "cell_new () returns (cell[T])"),
+    routine("same_object", "same_object (a: any, b: any) returns (bool)"),
+    routine("node", "node () returns (int)"),
+    routine("nodes", "nodes () returns (int)"),
+    routine("random", "random (n: int) returns (int) signals (bounds)"),
+    routine("now_ms", "now_ms () returns (int)"),
+    routine("print", "print (s: string)"),
+    routine("root", "root () returns (directory)"),
 ];
 
 /// The family that a kind's rows are listed under.
@@ -319,30 +416,50 @@ pub fn family(kind: TypeKind) -> Option<&'static str> {
         TypeKind::Real => "real",
         TypeKind::Char => "char",
         TypeKind::String => "string",
+        TypeKind::Bytes => "bytes",
         TypeKind::Array(_) => "array",
         TypeKind::Sequence(_) => "sequence",
+        TypeKind::Vector(_) => "vector",
         TypeKind::List(_) => "list",
         TypeKind::Cell(_) => "cell",
+        TypeKind::Map(..) => "map",
         TypeKind::Directory => "directory",
         TypeKind::Any | TypeKind::Object | TypeKind::Class(_) => return None,
     })
 }
 
-/// Adds to a built-in type the methods that it can have by what its element type has now and that
+/// The method by which containers compare, order, copy, print or hash elements of type `ty`: `equal`, `similar`,
+/// `lt`, `copy`, `unparse` or `hash`. None if there is no such method, or one with another heading.
+pub fn element_method(types: &Types, ty: TypeId, name: &str) -> Option<MethodRef> {
+    let found = types.find_method(ty, name)?;
+    let (params, result) = match name {
+        "equal" | "similar" | "lt" => (vec![Param { name: String::new(), ty }], Types::BOOL),
+        "copy" => (vec![], ty),
+        "unparse" => (vec![], Types::STRING),
+        "hash" => (vec![], Types::INT),
+        _ => return None,
+    };
+    let wanted = Signature { params, results: vec![result], ..Signature::default() };
+    types.conforms(&types.method(found).signature, &wanted).then_some(found)
+}
+
+/// Adds to a built-in type the methods that it can have by what its type arguments have now and that
 /// it lacks. Run again by [`complete`] once all types have their methods.
 pub(crate) fn add_methods(types: &mut Types, kind: TypeKind) {
     let Some(family) = family(kind) else { return };
+    let parms = find_family(family).map_or(&[][..], |f| f.parms);
     let id = types.find_instance(kind).expect("the type was added before its methods");
     for row in METHODS.iter().filter(|row| row.family == family) {
         if types.find_method(id, row.name()).is_some() {
             continue;
         }
-        if let (Some(needed), Some(element)) = (row.needs, kind.element())
-            && types.find_method(element, needed).is_none()
+        if let Some(needed) = row.needs
+            && !kind.args().all(|arg| element_method(types, arg, needed).is_some())
         {
             continue;
         }
-        let signature = parse_heading(types, row.heading, id, kind.element());
+        let args: Vec<TypeId> = kind.args().collect();
+        let signature = Heading::read(row.heading, parms).signature(types, id, &args);
         types.def_mut(id).methods.push(Method {
             name: row.name().to_owned(),
             signature,
@@ -360,7 +477,7 @@ pub fn complete(types: &mut Types) {
     loop {
         let before: usize = types.iter().map(|(_, d)| d.methods.len()).sum::<usize>() + types.len();
         let kinds: Vec<TypeKind> =
-            types.iter().map(|(_, d)| d.kind).filter(|k| k.element().is_some()).collect();
+            types.iter().map(|(_, d)| d.kind).filter(|k| k.args().next().is_some()).collect();
         for kind in kinds {
             add_methods(types, kind);
         }
@@ -376,12 +493,13 @@ pub fn find_routine(name: &str) -> Option<&'static BuiltinRoutine> {
     ROUTINES.iter().find(|r| r.name == name)
 }
 
-/// The instantiation of a built-in routine with these type arguments, made at its first use.
-/// `type_args` has one element for generic routines and none for others.
+/// The instantiation of a built-in routine with these type arguments, made at its first use: as many as it has
+/// type parameters.
 pub fn instantiate(program: &mut Program, row: &'static BuiltinRoutine, type_args: &[TypeId]) -> RoutineId {
-    let name = match type_args {
+    let names: Vec<&str> = type_args.iter().map(|t| program.types.name(*t)).collect();
+    let name = match names.as_slice() {
         [] => row.name.to_owned(),
-        [t, ..] => format!("{}[{}]", row.name, program.types.name(*t)),
+        names => format!("{}[{}]", row.name, names.join(", ")),
     };
     if let Some(id) = program.find_routine(&name) {
         let same = &program.routines[id];
@@ -403,122 +521,13 @@ pub fn instantiate(program: &mut Program, row: &'static BuiltinRoutine, type_arg
 
 /// The heading of a built-in routine for these type arguments.
 pub fn signature_of(types: &mut Types, row: &BuiltinRoutine, type_args: &[TypeId]) -> Signature {
-    let element = type_args.first().copied();
-    parse_heading(types, row.heading, element.unwrap_or(Types::ANY), element)
+    Heading::read(row.heading, row.parms).signature(types, Types::ANY, type_args)
 }
 
-/// Reads a heading of the table. The table is ours, so a mistake in it is a bug and panics
-/// (the tests read all rows).
-fn parse_heading(types: &mut Types, heading: &str, this: TypeId, element: Option<TypeId>) -> Signature {
-    let tokens: Vec<&str> = tokenize(heading);
-    let mut reader = Reader { tokens: &tokens, at: 1, types, this, element };
-    let mut signature = Signature::default();
-    reader.expect("(");
-    while !reader.take(")") {
-        let name = reader.next().to_owned();
-        reader.expect(":");
-        let ty = reader.ty();
-        signature.params.push(Param { name, ty });
-        reader.take(",");
-    }
-    loop {
-        reader.take(",");
-        match reader.tokens.get(reader.at).copied() {
-            Some("returns") => signature.results = reader.types_in_parens(),
-            Some("yields") => signature.yields = Some(reader.types_in_parens()),
-            Some("signals") => {
-                reader.at += 1;
-                reader.expect("(");
-                while !reader.take(")") {
-                    let name = reader.next();
-                    let name = reader.types.signal(name);
-                    signature.signals.push(SignalSig { name, values: Vec::new() });
-                    reader.take(",");
-                }
-            }
-            Some(other) => panic!("`{other}` in the built-in heading `{heading}`"),
-            None => return signature,
-        }
-    }
-}
-
-fn tokenize(text: &str) -> Vec<&str> {
-    let mut tokens = Vec::new();
-    let mut start = None;
-    for (i, c) in text.char_indices() {
-        if c.is_alphanumeric() || c == '_' {
-            start.get_or_insert(i);
-            continue;
-        }
-        if let Some(s) = start.take() {
-            tokens.push(&text[s..i]);
-        }
-        if !c.is_whitespace() {
-            tokens.push(&text[i..i + c.len_utf8()]);
-        }
-    }
-    if let Some(s) = start {
-        tokens.push(&text[s..]);
-    }
-    tokens
-}
-
-struct Reader<'a, 't> {
-    tokens: &'a [&'a str],
-    at: usize,
-    types: &'t mut Types,
-    this: TypeId,
-    element: Option<TypeId>,
-}
-
-impl<'a> Reader<'a, '_> {
-    fn next(&mut self) -> &'a str {
-        self.at += 1;
-        self.tokens[self.at - 1]
-    }
-
-    fn take(&mut self, token: &str) -> bool {
-        let found = self.tokens.get(self.at) == Some(&token);
-        self.at += usize::from(found);
-        found
-    }
-
-    fn expect(&mut self, token: &str) {
-        assert!(self.take(token), "`{token}` expected in the built-in heading {:?}", self.tokens);
-    }
-
-    fn types_in_parens(&mut self) -> Vec<TypeId> {
-        self.at += 1;
-        self.expect("(");
-        let mut list = Vec::new();
-        while !self.take(")") {
-            list.push(self.ty());
-            self.take(",");
-        }
-        list
-    }
-
-    fn ty(&mut self) -> TypeId {
-        let name = self.next();
-        if self.take("[") {
-            let element = self.ty();
-            self.expect("]");
-            return self.types.instance(match name {
-                "array" => TypeKind::Array(element),
-                "sequence" => TypeKind::Sequence(element),
-                "list" => TypeKind::List(element),
-                "cell" => TypeKind::Cell(element),
-                other => panic!("unknown family `{other}` in a built-in heading"),
-            });
-        }
-        match name {
-            "T" => self.element.expect("`T` in the heading of a type without element type"),
-            "Self" => self.this,
-            _ => {
-                self.types.find(name).unwrap_or_else(|| panic!("unknown type `{name}` in a built-in heading"))
-            }
-        }
-    }
+/// The type arguments of a routine that make its formals fit these static types of arguments exactly; `None` for those
+/// that no argument shows.
+pub fn infer(types: &Types, row: &BuiltinRoutine, given: &[TypeId]) -> Vec<Option<TypeId>> {
+    Heading::read(row.heading, row.parms).infer(types, given, row.parms.len())
 }
 
 #[cfg(test)]
@@ -531,12 +540,12 @@ mod tests {
         let array = types.instance(TypeKind::Array(Types::INT));
         let list = types.instance(TypeKind::List(Types::STRING));
         let cell = types.instance(TypeKind::Cell(array));
-        for ty in [Types::INT, Types::REAL, Types::STRING, array, list, cell] {
+        for ty in [Types::INT, Types::REAL, Types::STRING, Types::BYTES, array, list, cell] {
             let def = types.def(ty).clone();
             for method in def.methods.values() {
                 let row = method.builtin.expect("methods of built-in types come from the table");
                 let printed = types.heading(&method.name, &method.signature);
-                let element = def.kind.element().map_or("", |t| types.name(t)).to_owned();
+                let element = def.kind.args().next().map_or("", |t| types.name(t)).to_owned();
                 let expected = row
                     .heading
                     .replace("Self", &def.name)
@@ -560,6 +569,56 @@ mod tests {
             program.types.heading("array_fill", sig),
             "array_fill (low: int, count: int, v: int) returns (array[int]) signals (bounds)"
         );
+    }
+
+    #[test]
+    fn several_parameters_are_told_apart() {
+        let mut types = Types::new();
+        let map = types.instance(TypeKind::Map(Types::STRING, Types::INT));
+        let heading = |name: &str| {
+            let method = types.find_method(map, name).unwrap();
+            types.heading(name, &types.method(method).signature)
+        };
+        assert_eq!(types.name(map), "map[string, int]");
+        assert_eq!(heading("store"), "store (k: string, v: int)");
+        assert_eq!(heading("pairs"), "pairs () yields (string, int)");
+        assert_eq!(heading("copy"), "copy () returns (map[string, int])");
+    }
+
+    #[test]
+    fn type_arguments_are_found_from_arguments() {
+        let mut types = Types::new();
+        let words = types.instance(TypeKind::Sequence(Types::STRING));
+        let found = |name: &str, given: &[TypeId]| infer(&types, find_routine(name).unwrap(), given);
+        assert_eq!(found("array_fill", &[Types::INT, Types::INT, Types::REAL]), [Some(Types::REAL)]);
+        assert_eq!(found("array_create", &[Types::INT, words]), [Some(Types::STRING)]);
+        assert_eq!(found("array_create", &[Types::INT, Types::INT]), [None]);
+        assert_eq!(found("map_new", &[]), [None, None]);
+    }
+
+    #[test]
+    fn a_method_with_another_heading_does_not_count() {
+        let mut types = Types::new();
+        let odd = types.add(crate::types::TypeDef {
+            name: "odd".to_owned(),
+            kind: TypeKind::Object,
+            supertypes: Vec::new(),
+            methods: Default::default(),
+            immutable: false,
+            public: true,
+            doc: String::new(),
+        });
+        let signature = Signature { results: vec![Types::INT], ..Signature::default() };
+        types.def_mut(odd).methods.push(Method {
+            name: "unparse".to_owned(),
+            signature,
+            stands_for: Vec::new(),
+            doc: String::new(),
+            builtin: None,
+            public: true,
+        });
+        let array = types.instance(TypeKind::Array(odd));
+        assert!(types.find_method(array, "unparse").is_none());
     }
 
     #[test]

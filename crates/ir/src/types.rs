@@ -57,6 +57,8 @@ pub enum TypeKind {
     Char,
     /// An immutable text; a reference.
     String,
+    /// Immutable bytes; a reference.
+    Bytes,
     /// The type above all others; a word of *any* type cannot be told apart, so only references may be
     /// converted to it.
     Any,
@@ -64,10 +66,14 @@ pub enum TypeKind {
     Array(TypeId),
     /// `sequence[T]`
     Sequence(TypeId),
+    /// `vector[T]`
+    Vector(TypeId),
     /// `list[T]`
     List(TypeId),
     /// `cell[T]`
     Cell(TypeId),
+    /// `map[K, V]`
+    Map(TypeId, TypeId),
     /// The directory of well-known objects (theta.md 9).
     Directory,
     /// A user's type.
@@ -84,12 +90,26 @@ impl TypeKind {
         matches!(self, TypeKind::Null | TypeKind::Bool | TypeKind::Int | TypeKind::Real | TypeKind::Char)
     }
 
-    /// The element type of an instantiation of a built-in generic type.
+    /// The element type of an instantiation of a built-in type with one parameter.
     pub fn element(self) -> Option<TypeId> {
         match self {
-            TypeKind::Array(t) | TypeKind::Sequence(t) | TypeKind::List(t) | TypeKind::Cell(t) => Some(t),
-            _ => None,
+            TypeKind::Map(..) => None,
+            _ => self.args().next(),
         }
+    }
+
+    /// The type arguments of an instantiation of a built-in generic type, in order.
+    pub fn args(self) -> impl Iterator<Item = TypeId> {
+        let (first, second) = match self {
+            TypeKind::Array(t)
+            | TypeKind::Sequence(t)
+            | TypeKind::Vector(t)
+            | TypeKind::List(t)
+            | TypeKind::Cell(t) => (Some(t), None),
+            TypeKind::Map(k, v) => (Some(k), Some(v)),
+            _ => (None, None),
+        };
+        first.into_iter().chain(second)
     }
 }
 
@@ -208,6 +228,8 @@ impl Types {
     pub const ANY: TypeId = TypeId(6);
     /// Directories of well-known objects.
     pub const DIRECTORY: TypeId = TypeId(7);
+    /// Rows of bytes.
+    pub const BYTES: TypeId = TypeId(8);
 
     /// The built-in types and no others.
     pub fn new() -> Types {
@@ -227,6 +249,7 @@ impl Types {
             ("string", TypeKind::String),
             ("any", TypeKind::Any),
             ("directory", TypeKind::Directory),
+            ("bytes", TypeKind::Bytes),
         ];
         // Two passes: headings of one built-in type name the others.
         for (name, kind) in kinds {
@@ -250,25 +273,21 @@ impl Types {
     /// The instantiation of a built-in generic type, made at its first use.
     ///
     /// # Panics
-    /// When `kind` is not one of `Array`, `Sequence`, `List`, `Cell`: the other types are made once.
+    /// When `kind` is no instantiation of one of [`builtin::FAMILIES`]: the other types are made once.
     pub fn instance(&mut self, kind: TypeKind) -> TypeId {
         if let Some(id) = self.instances.get(&kind) {
             return *id;
         }
-        let element = kind.element().expect("only generic built-in types are instantiated");
-        let family = match kind {
-            TypeKind::Array(_) => "array",
-            TypeKind::Sequence(_) => "sequence",
-            TypeKind::List(_) => "list",
-            _ => "cell",
-        };
+        let family = builtin::family(kind).and_then(builtin::find_family);
+        let family = family.expect("only generic built-in types are instantiated");
+        let args: Vec<&str> = kind.args().map(|arg| self.name(arg)).collect();
         let id = self.defs.push(TypeDef {
-            name: format!("{family}[{}]", self.defs[element].name),
+            name: format!("{}[{}]", family.name, args.join(", ")),
             kind,
             supertypes: Vec::new(),
             methods: PrimaryMap::new(),
-            immutable: matches!(kind, TypeKind::Sequence(_) | TypeKind::List(_)),
-            public: self.defs[element].public,
+            immutable: family.immutable,
+            public: kind.args().all(|arg| self.defs[arg].public),
             doc: String::new(),
         });
         self.instances.insert(kind, id);

@@ -55,7 +55,7 @@ pub struct ClassInfo {
     pub class: Option<ClassId>,
     /// The type that clients know the object by: the first implemented type, or the built-in type.
     pub seen_as: TypeId,
-    /// The element type of an array, sequence, list or cell.
+    /// The element type of a container that is no map.
     pub element: Option<TypeId>,
     /// A bit for each type that the object has.
     conforms: Vec<u64>,
@@ -69,6 +69,41 @@ impl ClassInfo {
     pub fn has_type(&self, ty: TypeId) -> bool {
         let i = ty.index();
         self.conforms.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1)
+    }
+}
+
+/// A method by which containers treat their elements (theta.md 8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs, reason = "the methods of those names")]
+pub enum ElementMethod {
+    Equal,
+    Similar,
+    Lt,
+    Copy,
+    Unparse,
+    Hash,
+}
+
+impl ElementMethod {
+    const ALL: [ElementMethod; 6] = [
+        ElementMethod::Equal,
+        ElementMethod::Similar,
+        ElementMethod::Lt,
+        ElementMethod::Copy,
+        ElementMethod::Unparse,
+        ElementMethod::Hash,
+    ];
+
+    /// The method's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            ElementMethod::Equal => "equal",
+            ElementMethod::Similar => "similar",
+            ElementMethod::Lt => "lt",
+            ElementMethod::Copy => "copy",
+            ElementMethod::Unparse => "unparse",
+            ElementMethod::Hash => "hash",
+        }
     }
 }
 
@@ -188,6 +223,9 @@ pub struct Image {
     /// Natives of basic types' methods, by type and method.
     basics: HashMap<MethodRef, Code>,
     storage: &'static Table,
+    data: &'static Table,
+    /// By type: the slots of the methods by which containers treat elements, for types that declare them.
+    element_slots: Vec<[Option<u32>; ElementMethod::ALL.len()]>,
     empty_string: Word,
     literals: Vec<Word>,
     signals: WellKnownSignals,
@@ -279,19 +317,11 @@ impl Image {
             })));
         }
 
-        let storage_info: &'static ClassInfo = Box::leak(Box::new(ClassInfo {
-            name: "storage".to_owned(),
-            ty: Types::ANY,
-            class: None,
-            seen_as: Types::ANY,
-            element: None,
-            conforms: Vec::new(),
-            methods: Vec::new(),
-        }));
         let strings = tables[Types::STRING.index()].expect("strings have a table");
         let empty_string = object::lasting_string(strings, "");
         let literals = program.literals.values().map(|text| object::lasting_string(strings, text)).collect();
         let codes = program.funcs.iter().map(|_| OnceLock::new()).collect();
+        let element_slots = element_slots(&program, &dispatch);
         Ok(Arc::new(Image {
             program,
             dispatch,
@@ -300,7 +330,9 @@ impl Image {
             routines,
             codes,
             basics,
-            storage: make_table(storage_info, 0),
+            storage: inner_table("storage"),
+            data: inner_table("data"),
+            element_slots,
             empty_string,
             literals,
             signals,
@@ -358,6 +390,16 @@ impl Image {
     /// The table of the storage behind arrays; has no methods.
     pub fn storage_table(&self) -> &'static Table {
         self.storage
+    }
+
+    /// The table of words that are no references, behind maps; has no methods.
+    pub fn data_table(&self) -> &'static Table {
+        self.data
+    }
+
+    /// The slot of a method by which containers treat elements of a user's type, if the type declares it.
+    pub fn element_slot(&self, ty: TypeId, method: ElementMethod) -> Option<u32> {
+        self.element_slots[ty.index()][method as usize]
     }
 
     /// The reference of the string without characters.
@@ -520,6 +562,34 @@ fn class_info(program: &Program, dispatch: &Dispatch, ty: TypeId) -> ClassInfo {
 extern "C" fn no_method(cx: *mut Cx) -> Ret {
     // SAFETY: every function is entered with the current context.
     unsafe { (*cx).failure("internal error: a method without body was called") }
+}
+
+/// The slots of [`ElementMethod`]s, by type.
+fn element_slots(program: &Program, dispatch: &Dispatch) -> Vec<[Option<u32>; ElementMethod::ALL.len()]> {
+    let declared = |kind| matches!(kind, TypeKind::Object | TypeKind::Class(_));
+    let slot = |ty, method: ElementMethod| {
+        let found = bifrost_ir::builtin::element_method(&program.types, ty, method.name())?;
+        Some(dispatch.slot(found))
+    };
+    let slots = program.types.iter().map(|(ty, def)| match declared(def.kind) {
+        true => ElementMethod::ALL.map(|method| slot(ty, method)),
+        false => Default::default(),
+    });
+    slots.collect()
+}
+
+/// The table of objects inside others, which programs do not see.
+fn inner_table(name: &str) -> &'static Table {
+    let info = ClassInfo {
+        name: name.to_owned(),
+        ty: Types::ANY,
+        class: None,
+        seen_as: Types::ANY,
+        element: None,
+        conforms: Vec::new(),
+        methods: Vec::new(),
+    };
+    make_table(Box::leak(Box::new(info)), 0)
 }
 
 fn make_table(info: &'static ClassInfo, slots: u32) -> &'static Table {

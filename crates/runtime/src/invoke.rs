@@ -1,6 +1,6 @@
 //! Calling functions from Rust: sessions, the interpreter, native functions that call back.
 
-use bifrost_ir::{Body, MethodRef, TypeId};
+use bifrost_ir::Body;
 
 use crate::abi::{Ret, Word, enter};
 use crate::cx::Cx;
@@ -45,10 +45,4 @@ pub unsafe fn routine(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Word]
         }
         enter(desc.code(), cx, args)
     }
-}
-
-/// The slot of a method by name, for natives that need a method of their elements.
-pub fn find_slot(cx: &Cx, ty: TypeId, name: &str) -> Option<(MethodRef, u32)> {
-    let m = cx.image().program().types.find_method(ty, name)?;
-    Some((m, cx.image().dispatch().slot(m)))
 }

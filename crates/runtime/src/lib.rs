@@ -16,4 +16,4 @@ pub mod object;
 
 pub use abi::{Code, Outcome, Ret};
 pub use cx::{Cx, Kill, Limits};
-pub use image::{ClassInfo, Engine, Image, Interpreter, LinkError, RoutineDesc, Table};
+pub use image::{ClassInfo, ElementMethod, Engine, Image, Interpreter, LinkError, RoutineDesc, Table};

@@ -42,6 +42,22 @@ pub mod sequence {
     pub const ELEMENTS: usize = 1;
 }
 
+/// Fields of a vector: its length, and then the elements.
+pub mod vector {
+    /// How many elements.
+    pub const LENGTH: usize = 0;
+    /// The first element.
+    pub const ELEMENTS: usize = 1;
+}
+
+/// Fields of bytes: how many, and then the bytes themselves.
+pub mod bytes {
+    /// How many.
+    pub const LENGTH: usize = 0;
+    /// The first word of the bytes.
+    pub const BYTES: usize = 1;
+}
+
 /// Fields of a list.
 pub mod list {
     /// The first element; unused in the empty list.
@@ -62,6 +78,28 @@ pub mod cell {
     pub const VALUE: usize = 1;
     /// How many fields a cell has.
     pub const FIELDS: usize = 2;
+}
+
+/// Fields of a map. `natives::map` says how they work together.
+pub mod map {
+    /// How many keys.
+    pub const LENGTH: usize = 0;
+    /// How many entries, those of removed keys included.
+    pub const USED: usize = 1;
+    /// The number of the next new key.
+    pub const NEXT_STAMP: usize = 2;
+    /// How often the entries got other places.
+    pub const EPOCH: usize = 3;
+    /// Data: 32-bit numbers of entries, found by hash; 0 before the first key.
+    pub const INDEX: usize = 4;
+    /// Data: two words for each entry.
+    pub const META: usize = 5;
+    /// A storage: the key of each entry.
+    pub const KEYS: usize = 6;
+    /// A storage: the value of each entry.
+    pub const VALUES: usize = 7;
+    /// How many fields a map has.
+    pub const FIELDS: usize = 8;
 }
 
 /// A field of an object.
@@ -115,6 +153,19 @@ pub unsafe fn text<'a>(word: Word) -> &'a str {
     unsafe {
         let start = (word as *const Word).add(OBJECT_WORDS + string::TEXT).cast::<u8>();
         std::str::from_utf8_unchecked(std::slice::from_raw_parts(start, get(word, string::BYTES) as usize))
+    }
+}
+
+/// The bytes of a `bytes` object.
+///
+/// # Safety
+/// `word` is a reference to bytes, which never change; they live as long as the object.
+#[inline]
+pub unsafe fn byte_slice<'a>(word: Word) -> &'a [u8] {
+    // SAFETY: promised by the caller; the object has its length and then that many bytes.
+    unsafe {
+        let start = (word as *const Word).add(OBJECT_WORDS + bytes::BYTES).cast::<u8>();
+        std::slice::from_raw_parts(start, get(word, bytes::LENGTH) as usize)
     }
 }
 
@@ -172,6 +223,26 @@ impl Cx {
         let object = self.alloc(table, string::TEXT + bytes.div_ceil(8))?.as_ptr();
         // SAFETY: the object was just made with room for the two lengths and `bytes` bytes.
         unsafe { write_string(object, parts) };
+        Ok(object as Word)
+    }
+
+    /// New bytes, those of the parts one after the other.
+    ///
+    /// # Errors
+    /// [`HeapFull`]
+    pub fn new_bytes(&mut self, parts: &[&[u8]]) -> Result<Word, HeapFull> {
+        let length: usize = parts.iter().map(|p| p.len()).sum();
+        let table = self.image().table_of(bifrost_ir::Types::BYTES);
+        let object = self.alloc(table, bytes::BYTES + length.div_ceil(8))?.as_ptr();
+        // SAFETY: the object was just made with room for the length and that many bytes.
+        unsafe {
+            object.add(OBJECT_WORDS + bytes::LENGTH).write(length as Word);
+            let mut to = object.add(OBJECT_WORDS + bytes::BYTES).cast::<u8>();
+            for part in parts {
+                to.copy_from_nonoverlapping(part.as_ptr(), part.len());
+                to = to.add(part.len());
+            }
+        }
         Ok(object as Word)
     }
 

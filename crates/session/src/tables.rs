@@ -212,8 +212,8 @@ fn visible_types(engine: &Engine) -> Vec<TypeId> {
         let before = seen.iter().filter(|s| **s).count();
         for (ty, def) in program.types.iter() {
             if seen[ty.index()] {
-                if let Some(element) = def.kind.element() {
-                    seen[element.index()] = true;
+                for arg in def.kind.args() {
+                    seen[arg.index()] = true;
                 }
                 for s in &def.supertypes {
                     seen[s.ty.index()] = true;
@@ -243,7 +243,12 @@ fn describe_type(engine: &Engine, def: &TypeDef, numbers: &[TypeNumber]) -> Type
             TypeKind::Sequence(_) => Kind::Sequence,
             TypeKind::List(_) => Kind::List,
             TypeKind::Cell(_) => Kind::Cell,
-            TypeKind::Directory | TypeKind::Object | TypeKind::Class(_) => Kind::Object,
+            TypeKind::Bytes
+            | TypeKind::Vector(_)
+            | TypeKind::Map(..)
+            | TypeKind::Directory
+            | TypeKind::Object
+            | TypeKind::Class(_) => Kind::Object,
         },
         element: def.kind.element().map(|t| numbers[t.index()]),
         immutable: def.immutable,

@@ -91,8 +91,7 @@ pub(crate) const BUILTIN_TYPES: &[&str] = &[
 ];
 
 /// The built-in routines that the IR does not know yet.
-pub(crate) const LATER_ROUTINES: &[&str] =
-    &["vector_new", "group_of", "map_new", "some", "none", "node", "nodes"];
+pub(crate) const LATER_ROUTINES: &[&str] = &["group_of", "some", "none"];
 
 /// Whether `name` is a built-in type.
 pub(crate) fn is_builtin_type(name: &str) -> bool {

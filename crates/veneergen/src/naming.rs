@@ -69,7 +69,8 @@ fn spelled(interface: &Interface, number: TypeNumber, depth: usize) -> String {
                 let family = ty.name.split('[').next().unwrap_or("type");
                 format!("{family} of {}", spelled(interface, element, depth + 1))
             }
-            _ => ty.name.clone(),
+            // `map of int to string`
+            _ => ty.name.replace('[', " of ").replace(", ", " to ").replace(']', ""),
         },
     }
 }

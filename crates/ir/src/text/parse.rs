@@ -292,15 +292,12 @@ impl Reader<'_> {
     fn ty(&mut self) -> Result<TypeId> {
         let name = self.word()?;
         if self.take("[") {
-            let element = self.ty()?;
-            self.expect("]")?;
-            let kind = match name.as_str() {
-                "array" => TypeKind::Array(element),
-                "sequence" => TypeKind::Sequence(element),
-                "list" => TypeKind::List(element),
-                "cell" => TypeKind::Cell(element),
-                _ => return Err(self.error(format!("`{name}` is no generic type"))),
+            let args = self.list("]", Self::ty)?;
+            let family = builtin::find_family(&name).filter(|f| f.parms.len() == args.len());
+            let Some(family) = family else {
+                return Err(self.error(format!("`{name}` is no type with {} parameters", args.len())));
             };
+            let kind = (family.kind)(&args);
             return Ok(self.program.types.instance(kind));
         }
         self.program.types.find(&name).ok_or_else(|| self.error(format!("there is no type `{name}`")))
@@ -716,7 +713,7 @@ impl Bodies<'_, '_, '_> {
             return m.map(Callee::Method).ok_or_else(|| self.reader.error(message()));
         }
         if let Some(row) = builtin::find_routine(&name) {
-            let fits = arguments.len() == usize::from(row.generic);
+            let fits = arguments.len() == row.parms.len();
             if !fits {
                 return Err(self.reader.error(format!("wrong type arguments of `{name}`")));
             }

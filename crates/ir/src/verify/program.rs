@@ -67,7 +67,7 @@ fn verify_types(program: &Program, errors: &mut Errors) {
     for (ty, def) in types.iter() {
         let of_methods = def.methods.values().flat_map(|m| heading_types(&m.signature));
         let of_supertypes = def.supertypes.iter().map(|s| s.ty);
-        let all = of_methods.chain(of_supertypes).chain(def.kind.element());
+        let all = of_methods.chain(of_supertypes).chain(def.kind.args());
         for named in all.filter(|t| !type_in_range(types, *t)) {
             errors.push(&def.name, Kind::NoSuchType(named));
         }

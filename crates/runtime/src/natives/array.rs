@@ -1,6 +1,5 @@
 //! Methods of `array[T]`: bounds that move, growth at both ends.
 
-use super::generic::{self, Same};
 use super::{heap, natives, step};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
@@ -26,10 +25,6 @@ natives! {
     "array.elements" => each_element / 2,
     "array.indexes" => each_index / 2,
     "array.to_sequence" => to_sequence / 1,
-    "array.equal" => equal / 2,
-    "array.similar" => similar / 2,
-    "array.copy" => copy / 1,
-    "array.unparse" => unparse / 1,
 }
 
 /// A field of the receiver.
@@ -233,34 +228,4 @@ extern "C" fn to_sequence(cx: &mut Cx, this: Word) -> Ret {
 fn element_type(this: Word) -> Option<TypeId> {
     // SAFETY: the receiver is an array.
     unsafe { Table::of(this) }.info().element
-}
-
-fn own_type(this: Word) -> TypeId {
-    // SAFETY: the receiver is an array.
-    unsafe { Table::of(this) }.info().ty
-}
-
-extern "C" fn equal(_cx: &mut Cx, this: Word, x: Word) -> Ret {
-    Ret::bool(this == x)
-}
-
-extern "C" fn similar(cx: &mut Cx, this: Word, x: Word) -> Ret {
-    match generic::same(cx, own_type(this), this, x, Same::Similar) {
-        Ok(same) => Ret::bool(same),
-        Err(ret) => ret,
-    }
-}
-
-extern "C" fn copy(cx: &mut Cx, this: Word) -> Ret {
-    match generic::copy(cx, own_type(this), this) {
-        Ok(word) => Ret::of(word),
-        Err(ret) => ret,
-    }
-}
-
-extern "C" fn unparse(cx: &mut Cx, this: Word) -> Ret {
-    match generic::unparse(cx, own_type(this), this, false) {
-        Ok(text) => Ret::of(heap!(cx, cx.new_string(&text))),
-        Err(ret) => ret,
-    }
 }

@@ -1,24 +1,23 @@
 //! Methods of `null`, `bool`, `int`, `real` and `char` that are no operations of the IR.
 
-use super::{heap, natives, step};
+use super::{hash, heap, natives, step, unparse};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
-use crate::natives::generic;
 use bifrost_ir::Types;
 
 natives! {
     "null.copy" => same / 1,
     "null.unparse" => null_unparse / 1,
-    "null.hash" => hash / 1,
+    "null.hash" => hash_word / 1,
     "bool.copy" => same / 1,
     "bool.unparse" => bool_unparse / 1,
-    "bool.hash" => hash / 1,
+    "bool.hash" => hash_word / 1,
     "int.power" => int_power / 2,
     "int.to" => int_to / 3,
     "int.to_by" => int_to_by / 4,
     "int.copy" => same / 1,
     "int.unparse" => int_unparse / 1,
-    "int.hash" => hash / 1,
+    "int.hash" => hash_word / 1,
     "real.power" => real_power / 2,
     "real.min" => real_min / 2,
     "real.max" => real_max / 2,
@@ -43,47 +42,47 @@ natives! {
     "char.is_space" => char_is_space / 1,
     "char.copy" => same / 1,
     "char.unparse" => char_to_string / 1,
-    "char.hash" => hash / 1,
+    "char.hash" => hash_word / 1,
 }
 
 extern "C" fn same(_cx: &mut Cx, word: Word) -> Ret {
     Ret::of(word)
 }
 
-extern "C" fn hash(_cx: &mut Cx, word: Word) -> Ret {
-    Ret::int(generic::mix(word))
+extern "C" fn hash_word(_cx: &mut Cx, word: Word) -> Ret {
+    Ret::of(hash::mix(word))
 }
 
 extern "C" fn real_hash(_cx: &mut Cx, word: Word) -> Ret {
     // Equal reals hash alike: -0.0 = 0.0.
-    Ret::int(generic::mix(if f64::from_bits(word) == 0.0 { 0 } else { word }))
+    Ret::of(hash::mix(if f64::from_bits(word) == 0.0 { 0 } else { word }))
 }
 
-fn unparse(cx: &mut Cx, ty: bifrost_ir::TypeId, word: Word) -> Ret {
-    match generic::unparse(cx, ty, word, false) {
+fn text_of(cx: &mut Cx, ty: bifrost_ir::TypeId, word: Word) -> Ret {
+    match unparse::unparse(cx, ty, word, false) {
         Ok(text) => Ret::of(heap!(cx, cx.new_string(&text))),
         Err(ret) => ret,
     }
 }
 
 extern "C" fn null_unparse(cx: &mut Cx, word: Word) -> Ret {
-    unparse(cx, Types::NULL, word)
+    text_of(cx, Types::NULL, word)
 }
 
 extern "C" fn bool_unparse(cx: &mut Cx, word: Word) -> Ret {
-    unparse(cx, Types::BOOL, word)
+    text_of(cx, Types::BOOL, word)
 }
 
 extern "C" fn int_unparse(cx: &mut Cx, word: Word) -> Ret {
-    unparse(cx, Types::INT, word)
+    text_of(cx, Types::INT, word)
 }
 
 extern "C" fn real_unparse(cx: &mut Cx, word: Word) -> Ret {
-    unparse(cx, Types::REAL, word)
+    text_of(cx, Types::REAL, word)
 }
 
 extern "C" fn char_to_string(cx: &mut Cx, word: Word) -> Ret {
-    unparse(cx, Types::CHAR, word)
+    text_of(cx, Types::CHAR, word)
 }
 
 extern "C" fn int_power(cx: &mut Cx, base: Word, exponent: Word) -> Ret {

@@ -1,54 +1,109 @@
-//! Equality, copying and printing of values by their static type, for containers.
+//! What containers do with their elements, by static type: comparing, ordering, copying. (`hash` and `unparse` have files
+//! of their own.)
+//!
+//! Elements of users' types are asked through their own methods, which may do anything, even change the container that
+//! is being looked at; so nothing here keeps a view of a container across such a call. Whatever recurs or goes
+//! round polls, which bounds both the stack and the time.
 
 use bifrost_ir::{TypeId, TypeKind};
 
+use super::map;
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
-use crate::object::{self, array, list, text};
-use crate::{invoke, natives};
+use crate::image::ElementMethod;
+use crate::invoke;
+use crate::object::{self, array, cell, list, sequence, text};
 
-/// A hash of a word (the finaliser of SplitMix64).
-pub fn mix(word: Word) -> i64 {
-    let mut z = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    (z ^ (z >> 31)) as i64
-}
+/// A step of a native: its value, or the outcome that the native ends with.
+pub type Step<T> = Result<T, Ret>;
 
-/// The elements of an array, sequence or list, as they are now.
-pub fn elements(kind: TypeKind, word: Word) -> Vec<Word> {
-    // SAFETY: the word has the type of that kind, as the callers' static types say.
-    unsafe {
-        match kind {
-            TypeKind::Array(_) => natives::array::elements(word).to_vec(),
-            TypeKind::Sequence(_) => natives::sequence::elements(word).to_vec(),
-            TypeKind::List(_) => {
-                let mut all = Vec::new();
-                let mut at = word;
-                while object::get(at, list::LENGTH) > 0 {
-                    all.push(object::get(at, list::FIRST));
-                    at = object::get(at, list::NEXT);
-                }
-                all
-            }
-            _ => Vec::new(),
-        }
-    }
-}
-
-/// Calls a method without side conditions of a user's type.
-fn call(cx: &mut Cx, ty: TypeId, name: &str, args: &[Word]) -> Result<Word, Ret> {
+/// Polls.
+///
+/// # Errors
+/// The outcome to end with: the stack is used up, or the run was ended.
+pub fn attend(cx: &mut Cx) -> Step<()> {
     if cx.must_attend() {
         let attended = cx.attend();
         if !attended.returned() {
             return Err(attended);
         }
     }
-    let Some((_, slot)) = invoke::find_slot(cx, ty, name) else {
-        return Err(cx.failure(&format!("internal error: no method {name}")));
+    Ok(())
+}
+
+/// A walk over the elements of an array, sequence, vector or list: where it is, not what it sees. It looks at the object
+/// again at each step.
+#[derive(Debug)]
+pub struct Walk {
+    kind: TypeKind,
+    object: Word,
+    at: usize,
+}
+
+impl Walk {
+    /// A walk from the first element on.
+    pub fn new(kind: TypeKind, object: Word) -> Walk {
+        Walk { kind, object, at: 0 }
+    }
+
+    /// The next element.
+    pub fn next(&mut self) -> Option<Word> {
+        let object = self.object;
+        // SAFETY: the object has the type of that kind, as the callers' static types say; sequences and vectors are laid
+        // out alike.
+        unsafe {
+            match self.kind {
+                TypeKind::Array(_) => {
+                    if self.at >= object::get(object, array::LENGTH) as usize {
+                        return None;
+                    }
+                    let position = object::get(object, array::HEAD) as usize + self.at;
+                    self.at += 1;
+                    Some(object::get(object::get(object, array::STORAGE), position))
+                }
+                TypeKind::Sequence(_) | TypeKind::Vector(_) => {
+                    if self.at >= object::get(object, sequence::LENGTH) as usize {
+                        return None;
+                    }
+                    self.at += 1;
+                    Some(object::get(object, sequence::ELEMENTS + self.at - 1))
+                }
+                TypeKind::List(_) => {
+                    if object::get(object, list::LENGTH) == 0 {
+                        return None;
+                    }
+                    self.object = object::get(object, list::NEXT);
+                    Some(object::get(object, list::FIRST))
+                }
+                _ => None,
+            }
+        }
+    }
+}
+
+/// How many elements an array, sequence, vector or list has.
+fn length(kind: TypeKind, object: Word) -> Word {
+    let field = match kind {
+        TypeKind::Array(_) => array::LENGTH,
+        TypeKind::List(_) => list::LENGTH,
+        _ => sequence::LENGTH,
     };
-    // SAFETY: the words have the static types that the method's heading asks for: the built-in method that calls exists
-    // only if the element type has the other.
+    // SAFETY: the object has the type of that kind, as the callers' static types say.
+    unsafe { object::get(object, field) }
+}
+
+/// Calls a method of an element of a user's type.
+///
+/// # Errors
+/// The outcome of a method that did not return: an exception becomes `failure`, since the methods that are
+/// asked for declare none.
+pub fn call(cx: &mut Cx, ty: TypeId, method: ElementMethod, args: &[Word]) -> Step<Word> {
+    attend(cx)?;
+    let Some(slot) = cx.image().element_slot(ty, method) else {
+        return Err(cx.failure(&format!("internal error: no method {}", method.name())));
+    };
+    // SAFETY: the words have the static types that the method's heading asks for: `element_slot` knows only methods with
+    // those headings.
     let ret = unsafe { invoke::method(cx, slot, args) };
     match ret.outcome {
         0 => Ok(ret.value),
@@ -70,119 +125,175 @@ pub enum Same {
 ///
 /// # Errors
 /// The outcome of a user's method that did not return.
-pub fn same(cx: &mut Cx, ty: TypeId, a: Word, b: Word, how: Same) -> Result<bool, Ret> {
+pub fn same(cx: &mut Cx, ty: TypeId, a: Word, b: Word, how: Same) -> Step<bool> {
     let kind = cx.image().program().types.kind(ty);
     match kind {
         TypeKind::Real => Ok(f64::from_bits(a) == f64::from_bits(b)),
         k if k.is_basic() => Ok(a == b),
         // SAFETY: both words are strings by their static type.
         TypeKind::String => Ok(unsafe { text(a) == text(b) }),
-        TypeKind::Array(_) if how == Same::Equal => Ok(a == b),
-        TypeKind::Array(element) | TypeKind::Sequence(element) | TypeKind::List(element) => {
-            if matches!(kind, TypeKind::Array(_))
-                // SAFETY: both words are arrays by their static type.
-                && unsafe { object::get(a, array::LOW) != object::get(b, array::LOW) }
-            {
-                return Ok(false);
-            }
-            let (xs, ys) = (elements(kind, a), elements(kind, b));
-            if xs.len() != ys.len() {
-                return Ok(false);
-            }
-            for (x, y) in xs.into_iter().zip(ys) {
-                if !same(cx, element, x, y, how)? {
-                    return Ok(false);
-                }
-            }
-            Ok(true)
+        // SAFETY: both words are bytes by their static type.
+        TypeKind::Bytes => Ok(unsafe { object::byte_slice(a) == object::byte_slice(b) }),
+        TypeKind::Sequence(element) | TypeKind::List(element) => same_elements(cx, kind, element, a, b, how),
+        TypeKind::Object | TypeKind::Class(_) => {
+            let method = if how == Same::Equal { ElementMethod::Equal } else { ElementMethod::Similar };
+            call(cx, ty, method, &[a, b]).map(|w| w != 0)
         }
-        TypeKind::Cell(_) | TypeKind::Directory | TypeKind::Any => Ok(a == b),
-        _ => {
-            let name = if how == Same::Equal { "equal" } else { "similar" };
-            call(cx, ty, name, &[a, b]).map(|w| w != 0)
+        _ if how == Same::Equal => Ok(a == b),
+        TypeKind::Array(element) => {
+            // SAFETY: both words are arrays by their static type.
+            let bounds = unsafe { object::get(a, array::LOW) == object::get(b, array::LOW) };
+            Ok(bounds && same_elements(cx, kind, element, a, b, how)?)
+        }
+        TypeKind::Vector(element) => same_elements(cx, kind, element, a, b, how),
+        TypeKind::Cell(element) => {
+            attend(cx)?;
+            // SAFETY: both words are cells by their static type.
+            let [full_a, full_b, a, b] = unsafe {
+                [cell::FULL, cell::VALUE].map(|field| [object::get(a, field), object::get(b, field)])
+            }
+            .concat()[..] else {
+                return Ok(false);
+            };
+            Ok(full_a == full_b && (full_a == 0 || same(cx, element, a, b, how)?))
+        }
+        TypeKind::Map(_, value) => map::similar(cx, value, a, b),
+        _ => Ok(a == b),
+    }
+}
+
+fn same_elements(cx: &mut Cx, kind: TypeKind, element: TypeId, a: Word, b: Word, how: Same) -> Step<bool> {
+    if length(kind, a) != length(kind, b) {
+        return Ok(false);
+    }
+    let (mut a, mut b) = (Walk::new(kind, a), Walk::new(kind, b));
+    loop {
+        attend(cx)?;
+        match (a.next(), b.next()) {
+            (None, None) => return Ok(true),
+            (Some(a), Some(b)) if same(cx, element, a, b, how)? => {}
+            _ => return Ok(false),
         }
     }
+}
+
+/// Whether `a` comes before `b`.
+///
+/// # Errors
+/// The outcome of a user's method that did not return.
+pub fn less(cx: &mut Cx, ty: TypeId, a: Word, b: Word) -> Step<bool> {
+    Ok(match cx.image().program().types.kind(ty) {
+        TypeKind::Int => (a as i64) < b as i64,
+        TypeKind::Real => f64::from_bits(a) < f64::from_bits(b),
+        TypeKind::Char => a < b,
+        // SAFETY: both words are strings by their static type.
+        TypeKind::String => unsafe { text(a) < text(b) },
+        _ => call(cx, ty, ElementMethod::Lt, &[a, b])? != 0,
+    })
 }
 
 /// Copies a value with its type's `copy`.
 ///
 /// # Errors
 /// The outcome of a user's method that did not return, or that memory is used up.
-pub fn copy(cx: &mut Cx, ty: TypeId, word: Word) -> Result<Word, Ret> {
-    let def = cx.image().program().types.def(ty);
-    match def.kind {
-        TypeKind::Array(element) => {
-            let mut copies = elements(def.kind, word);
-            for w in &mut copies {
-                *w = copy(cx, element, *w)?;
-            }
-            // SAFETY: the word is an array by its static type.
-            let low = unsafe { object::get(word, array::LOW) } as i64;
-            let table = cx.image().table_of(ty);
-            cx.new_array(table, low, &copies).map_err(|full| cx.out_of_memory(full))
-        }
-        TypeKind::Object | TypeKind::Class(_) if !def.immutable => call(cx, ty, "copy", &[word]),
+pub fn copy(cx: &mut Cx, ty: TypeId, word: Word) -> Step<Word> {
+    let kind = cx.image().program().types.kind(ty);
+    match kind {
+        TypeKind::Object | TypeKind::Class(_) => call(cx, ty, ElementMethod::Copy, &[word]),
+        TypeKind::Array(element) => copy_array(cx, ty, element, word),
+        TypeKind::Sequence(element) | TypeKind::List(element) if is_value(cx, element) => Ok(word),
+        TypeKind::Sequence(element) | TypeKind::Vector(element) => copy_elements(cx, ty, element, word),
+        TypeKind::List(element) => copy_list(cx, ty, element, word),
+        TypeKind::Cell(element) => copy_cell(cx, ty, element, word),
+        TypeKind::Map(key, value) => map::copy(cx, ty, key, value, word),
         _ => Ok(word),
     }
 }
 
-/// The text of a value (theta.md 16, `unparse`). Characters and strings are quoted when they are inside others.
-///
-/// # Errors
-/// The outcome of a user's method that did not return.
-pub fn unparse(cx: &mut Cx, ty: TypeId, word: Word, inside: bool) -> Result<String, Ret> {
-    let kind = cx.image().program().types.kind(ty);
-    Ok(match kind {
-        TypeKind::Null => "nil".to_owned(),
-        TypeKind::Bool => (word != 0).to_string(),
-        TypeKind::Int => (word as i64).to_string(),
-        TypeKind::Real => unparse_real(f64::from_bits(word)),
-        TypeKind::Char => {
-            let c = char::from_u32(word as u32).unwrap_or(char::REPLACEMENT_CHARACTER);
-            if inside { format!("'{}'", escape(c.encode_utf8(&mut [0; 4]), '\'')) } else { c.to_string() }
-        }
-        TypeKind::String => {
-            // SAFETY: the word is a string by its static type.
-            let t = unsafe { text(word) };
-            if inside { format!("\"{}\"", escape(t, '"')) } else { t.to_owned() }
-        }
-        TypeKind::Array(element) | TypeKind::Sequence(element) | TypeKind::List(element) => {
-            let mut parts = Vec::new();
-            for w in elements(kind, word) {
-                parts.push(unparse(cx, element, w, true)?);
-            }
-            format!("[{}]", parts.join(", "))
-        }
-        _ => {
-            let word = call(cx, ty, "unparse", &[word])?;
-            // SAFETY: `unparse` returns a string by its heading.
-            unsafe { text(word) }.to_owned()
-        }
-    })
+/// Whether values of the type are their own copies.
+fn is_value(cx: &Cx, ty: TypeId) -> bool {
+    match cx.image().program().types.kind(ty) {
+        TypeKind::Sequence(element) | TypeKind::List(element) => is_value(cx, element),
+        kind => kind.is_basic() || matches!(kind, TypeKind::String | TypeKind::Bytes),
+    }
 }
 
-/// A real in the shortest form that reads back, with `.0` if it is whole.
-pub fn unparse_real(value: f64) -> String {
-    if value.is_nan() { "nan".to_owned() } else { format!("{value:?}") }
+fn new_object(cx: &mut Cx, ty: TypeId, fields: &[Word]) -> Step<Word> {
+    let table = cx.image().table_of(ty);
+    cx.new_object(table, fields).map_err(|full| cx.out_of_memory(full))
 }
 
-/// A text with the escapes of theta.md 2.
-fn escape(t: &str, quote: char) -> String {
-    let mut out = String::with_capacity(t.len());
-    for c in t.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            '\0' => out.push_str("\\0"),
-            '\\' => out.push_str("\\\\"),
-            c if c == quote => {
-                out.push('\\');
-                out.push(c);
-            }
-            c if c.is_control() => out.push_str(&format!("\\u{{{:X}}}", u32::from(c))),
-            c => out.push(c),
+/// The copy of an array. If the array shrinks meanwhile, the copy is as short.
+fn copy_array(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word> {
+    let kind = TypeKind::Array(element);
+    // SAFETY: the word is an array by its static type.
+    let (low, room) = unsafe { (object::get(word, array::LOW), object::get(word, array::LENGTH) as usize) };
+    let copied = new_object(cx, ty, &[low, 0, 0, 0])?;
+    if room == 0 {
+        return Ok(copied);
+    }
+    let storage = cx.image().storage_table();
+    let storage = cx.alloc(storage, room).map_err(|full| cx.out_of_memory(full))?.as_ptr() as Word;
+    // SAFETY: the copy was made above, and its storage has `room` fields.
+    unsafe { object::set(copied, array::STORAGE, storage) };
+    let mut walk = Walk::new(kind, word);
+    for at in 0..room {
+        attend(cx)?;
+        let Some(value) = walk.next() else { break };
+        let value = copy(cx, element, value)?;
+        // SAFETY: as above.
+        unsafe {
+            object::set(storage, at, value);
+            object::set(copied, array::LENGTH, at as Word + 1);
         }
     }
-    out
+    Ok(copied)
+}
+
+/// The copy of a sequence or vector, whose length never changes.
+fn copy_elements(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word> {
+    let kind = cx.image().program().types.kind(ty);
+    let count = length(kind, word) as usize;
+    let table = cx.image().table_of(ty);
+    let copied = cx.alloc(table, sequence::ELEMENTS + count).map_err(|full| cx.out_of_memory(full))?;
+    let copied = copied.as_ptr() as Word;
+    let mut walk = Walk::new(kind, word);
+    // SAFETY: the copy was just made with room for the length and `count` elements.
+    unsafe { object::set(copied, sequence::LENGTH, count as Word) };
+    for at in 0..count {
+        attend(cx)?;
+        let Some(value) = walk.next() else { break };
+        let value = copy(cx, element, value)?;
+        // SAFETY: as above.
+        unsafe { object::set(copied, sequence::ELEMENTS + at, value) };
+    }
+    Ok(copied)
+}
+
+/// The copy of a list, from its front: a node is filled when the next is there. Nobody sees it before it is whole.
+fn copy_list(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word> {
+    let first = new_object(cx, ty, &[0; list::FIELDS])?;
+    let mut walk = Walk::new(TypeKind::List(element), word);
+    let (mut at, mut left) = (first, length(TypeKind::List(element), word));
+    while let Some(value) = walk.next() {
+        attend(cx)?;
+        let value = copy(cx, element, value)?;
+        let next = new_object(cx, ty, &[0; list::FIELDS])?;
+        // SAFETY: the nodes were just made.
+        unsafe {
+            object::set(at, list::FIRST, value);
+            object::set(at, list::NEXT, next);
+            object::set(at, list::LENGTH, left);
+        }
+        (at, left) = (next, left - 1);
+    }
+    Ok(first)
+}
+
+fn copy_cell(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word> {
+    attend(cx)?;
+    // SAFETY: the word is a cell by its static type.
+    let (full, value) = unsafe { (object::get(word, cell::FULL), object::get(word, cell::VALUE)) };
+    let value = if full == 0 { 0 } else { copy(cx, element, value)? };
+    new_object(cx, ty, &[full, value])
 }

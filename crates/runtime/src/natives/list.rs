@@ -1,6 +1,5 @@
 //! Methods of `list[T]`: immutable chains that know their length.
 
-use super::generic::{self, Same};
 use super::{heap, natives, step};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
@@ -17,9 +16,6 @@ natives! {
     "list.cons" => cons / 2,
     "list.reverse" => reverse / 1,
     "list.elements" => each_element / 2,
-    "list.equal" => equal / 2,
-    "list.similar" => similar / 2,
-    "list.unparse" => unparse / 1,
 }
 
 fn get(this: Word, field: usize) -> Word {
@@ -91,26 +87,4 @@ extern "C" fn each_element(cx: &mut Cx, this: Word, closure: Word) -> Ret {
         at = get(at, NEXT);
     }
     Ret::NOTHING
-}
-
-fn compare(cx: &mut Cx, this: Word, x: Word, how: Same) -> Ret {
-    match generic::same(cx, table(this).info().ty, this, x, how) {
-        Ok(same) => Ret::bool(same),
-        Err(ret) => ret,
-    }
-}
-
-extern "C" fn equal(cx: &mut Cx, this: Word, x: Word) -> Ret {
-    compare(cx, this, x, Same::Equal)
-}
-
-extern "C" fn similar(cx: &mut Cx, this: Word, x: Word) -> Ret {
-    compare(cx, this, x, Same::Similar)
-}
-
-extern "C" fn unparse(cx: &mut Cx, this: Word) -> Ret {
-    match generic::unparse(cx, table(this).info().ty, this, false) {
-        Ok(text) => Ret::of(heap!(cx, cx.new_string(&text))),
-        Err(ret) => ret,
-    }
 }

@@ -5,12 +5,19 @@
 
 mod array;
 mod basic;
+mod bytes;
+mod common;
 mod generic;
+mod hash;
 mod list;
+mod map;
 mod routines;
 mod sequence;
 mod small;
+mod sort;
 mod string;
+mod unparse;
+mod vector;
 
 use std::collections::HashMap;
 
@@ -22,7 +29,7 @@ use crate::cx::Cx;
 /// # Errors
 /// The outcome of a user's `unparse` that did not return.
 pub fn unparse(cx: &mut Cx, ty: bifrost_ir::TypeId, word: Word) -> Result<String, Ret> {
-    generic::unparse(cx, ty, word, true)
+    unparse::unparse(cx, ty, word, true)
 }
 
 /// The registered functions by key: `string.concat`, `array_new`.
@@ -31,10 +38,15 @@ pub fn registry() -> HashMap<&'static str, Code> {
     for list in [
         basic::NATIVES,
         string::NATIVES,
+        bytes::NATIVES,
         small::NATIVES,
         array::NATIVES,
+        sort::NATIVES,
         sequence::NATIVES,
+        vector::NATIVES,
         list::NATIVES,
+        map::NATIVES,
+        common::NATIVES,
         routines::NATIVES,
     ] {
         all.extend(list.iter().map(|n| (n.key, n.code)));

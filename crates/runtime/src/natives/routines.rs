@@ -4,16 +4,20 @@ use super::{heap, natives, sequence};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
 use crate::image::{RoutineDesc, Table};
-use crate::object::{array, cell, list, text};
+use crate::object::{array, cell, list, map, text, vector};
 
 natives! {
     "array_new" => array_new / 1,
     "array_create" => array_create / 3,
     "array_fill" => array_fill / 4,
+    "vector_new" => vector_new / 3,
     "sequence_of" => sequence_of / 2,
     "list_empty" => list_empty / 1,
     "list_of" => list_of / 2,
     "cell_new" => cell_new / 1,
+    "map_new" => map_new / 1,
+    "node" => node / 1,
+    "nodes" => nodes / 1,
     "same_object" => same_object / 3,
     "random" => random / 2,
     "now_ms" => now_ms / 1,
@@ -57,6 +61,33 @@ extern "C" fn array_fill(cx: &mut Cx, desc: Word, low: Word, count: Word, v: Wor
         storage as Word
     };
     Ret::of(heap!(cx, cx.new_object(table, &[low, count, 0, storage])))
+}
+
+extern "C" fn vector_new(cx: &mut Cx, desc: Word, count: Word, v: Word) -> Ret {
+    if (count as i64) < 0 {
+        return cx.signal(cx.image().signals().bounds);
+    }
+    let made = heap!(cx, cx.alloc(table(cx, desc), vector::ELEMENTS + count as usize)).as_ptr();
+    // SAFETY: the vector was just made with room for its length and that many elements.
+    unsafe {
+        let fields = made.add(bifrost_heap::OBJECT_WORDS);
+        fields.add(vector::LENGTH).write(count);
+        std::slice::from_raw_parts_mut(fields.add(vector::ELEMENTS), count as usize).fill(v);
+    }
+    Ret::of(made as Word)
+}
+
+extern "C" fn map_new(cx: &mut Cx, desc: Word) -> Ret {
+    let table = table(cx, desc);
+    Ret::of(heap!(cx, cx.new_object(table, &[0; map::FIELDS])))
+}
+
+extern "C" fn node(_cx: &mut Cx, _desc: Word) -> Ret {
+    Ret::int(0)
+}
+
+extern "C" fn nodes(_cx: &mut Cx, _desc: Word) -> Ret {
+    Ret::int(1)
 }
 
 extern "C" fn sequence_of(_cx: &mut Cx, _desc: Word, elements: Word) -> Ret {

@@ -1,12 +1,11 @@
 //! Methods of `sequence[T]`, which counts from 1 and never changes.
 
-use super::generic::{self, Same};
 use super::{heap, natives, step};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
 use crate::image::Table;
 use crate::object::{self, sequence::*};
-use bifrost_ir::{TypeId, TypeKind};
+use bifrost_ir::TypeKind;
 
 natives! {
     "sequence.length" => length / 1,
@@ -21,9 +20,6 @@ natives! {
     "sequence.elements" => each_element / 2,
     "sequence.indexes" => each_index / 2,
     "sequence.to_array" => to_array / 1,
-    "sequence.equal" => equal / 2,
-    "sequence.similar" => similar / 2,
-    "sequence.unparse" => unparse / 1,
 }
 
 /// The elements.
@@ -43,10 +39,6 @@ fn all<'a>(this: Word) -> &'a [Word] {
 fn table(this: Word) -> &'static Table {
     // SAFETY: as in `all`.
     unsafe { Table::of(this) }
-}
-
-fn own_type(this: Word) -> TypeId {
-    table(this).info().ty
 }
 
 fn index(this: Word, i: Word) -> Option<usize> {
@@ -131,26 +123,4 @@ extern "C" fn to_array(cx: &mut Cx, this: Word) -> Ret {
     };
     let table = cx.image().table_of(ty);
     Ret::of(heap!(cx, cx.new_array(table, 1, all(this))))
-}
-
-fn compare(cx: &mut Cx, this: Word, x: Word, how: Same) -> Ret {
-    match generic::same(cx, own_type(this), this, x, how) {
-        Ok(same) => Ret::bool(same),
-        Err(ret) => ret,
-    }
-}
-
-extern "C" fn equal(cx: &mut Cx, this: Word, x: Word) -> Ret {
-    compare(cx, this, x, Same::Equal)
-}
-
-extern "C" fn similar(cx: &mut Cx, this: Word, x: Word) -> Ret {
-    compare(cx, this, x, Same::Similar)
-}
-
-extern "C" fn unparse(cx: &mut Cx, this: Word) -> Ret {
-    match generic::unparse(cx, own_type(this), this, false) {
-        Ok(text) => Ret::of(heap!(cx, cx.new_string(&text))),
-        Err(ret) => ret,
-    }
 }

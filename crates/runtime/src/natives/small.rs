@@ -9,16 +9,10 @@ natives! {
     "cell.put" => cell_put / 2,
     "cell.full" => cell_full / 1,
     "cell.get" => cell_get / 1,
-    "cell.equal" => identical / 2,
     "directory.lookup" => lookup / 2,
     "directory.insert" => insert / 3,
     "directory.remove" => remove / 2,
     "directory.names" => names / 2,
-    "directory.equal" => identical / 2,
-}
-
-extern "C" fn identical(_cx: &mut Cx, a: Word, b: Word) -> Ret {
-    Ret::bool(a == b)
 }
 
 extern "C" fn cell_put(_cx: &mut Cx, this: Word, value: Word) -> Ret {

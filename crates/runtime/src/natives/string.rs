@@ -1,9 +1,10 @@
 //! Methods of `string`. Positions count characters from 1.
 
-use super::{heap, natives, step};
+use super::{hash, heap, natives, step};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
 use crate::object::{self, string};
+use bifrost_ir::Types;
 
 natives! {
     "string.length" => length / 1,
@@ -29,7 +30,7 @@ natives! {
     "string.to_real" => to_real / 1,
     "string.copy" => same / 1,
     "string.unparse" => same / 1,
-    "string.hash" => hash / 1,
+    "string.hash" => hash_text / 1,
 }
 
 /// The text of an operand.
@@ -177,9 +178,9 @@ extern "C" fn to_real(cx: &mut Cx, this: Word) -> Ret {
     }
 }
 
-extern "C" fn hash(_cx: &mut Cx, this: Word) -> Ret {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    text(this).hash(&mut hasher);
-    Ret::int(hasher.finish() as i64)
+extern "C" fn hash_text(cx: &mut Cx, this: Word) -> Ret {
+    match hash::visible(cx, Types::STRING, this) {
+        Ok(hash) => Ret::int(hash),
+        Err(ret) => ret,
+    }
 }

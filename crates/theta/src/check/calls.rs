@@ -1,9 +1,9 @@
 //! Calls: what is called, with what, and what comes back.
 
-use bifrost_ir::{Callee, MethodRef, Operand, Signature, Stmt, TypeId, TypeKind, Types, builtin};
+use bifrost_ir::{Callee, MethodRef, Operand, Signature, Stmt, TypeId, TypeKind, builtin};
 
 use super::body::{Body, Role, Value};
-use super::types::as_type;
+use super::types::{Needed, as_type};
 use crate::ast::{Args, Expr, ExprKind, Ident};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::nothing;
@@ -21,7 +21,7 @@ pub(crate) struct Target {
 /// What a callee turned out to be.
 enum Found {
     Target(Target),
-    /// A generic built-in whose type argument must be found from the arguments.
+    /// A generic built-in whose type arguments must be found from the arguments.
     Generic(&'static builtin::BuiltinRoutine, Span),
     Wrong,
 }
@@ -237,7 +237,7 @@ impl<'a> Body<'_, 'a> {
 
     fn builtin_callee(&mut self, name: &Ident) -> Found {
         if let Some(row) = builtin::find_routine(&name.name) {
-            if row.generic {
+            if !row.parms.is_empty() {
                 return Found::Generic(row, name.span);
             }
             return Found::Target(self.instantiate(row, &[]));
@@ -289,53 +289,49 @@ impl<'a> Body<'_, 'a> {
             }
             return Found::Wrong;
         };
-        let wanted = usize::from(row.generic);
+        let wanted = row.parms.len();
         if args.len() != wanted {
             let plural = if wanted == 1 { "" } else { "s" };
             let message = format!("`{name}` takes {wanted} type argument{plural}, {} given", args.len());
-            let help =
-                if row.generic { format!("write `{name}[T](…)`") } else { format!("write `{name}(…)`") };
+            let help = match row.parms {
+                [] => format!("write `{name}(…)`"),
+                parms => format!("write `{name}[{}](…)`", parms.join(", ")),
+            };
             self.report(Diagnostic::error(Code::E0203, callee.span, message).help(help));
             return Found::Wrong;
         }
-        let Some(written) = as_type(&args[0]) else {
-            self.report(Diagnostic::error(Code::E0208, args[0].span, "this is not a type"));
-            return Found::Wrong;
-        };
         let env = self.env.clone();
-        match self.cx.resolve_type(&env, &written) {
-            Some(ty) => Found::Target(self.instantiate(row, &[ty])),
-            None => Found::Wrong,
+        let mut types = vec![];
+        for arg in args {
+            let Some(written) = as_type(arg) else {
+                self.report(Diagnostic::error(Code::E0208, arg.span, "this is not a type"));
+                return Found::Wrong;
+            };
+            let Some(ty) = self.cx.resolve_type(&env, &written) else { return Found::Wrong };
+            types.push(ty);
         }
+        for (at, method) in row.needs {
+            let (ty, of, span) = (types[*at], row.parms[*at], args[*at].span);
+            self.cx.needed.push(Needed { ty, method, of, by: row.name, span });
+        }
+        Found::Target(self.instantiate(row, &types))
     }
 
     /// The instantiation of a generic built-in that fits the static types of the arguments exactly.
     fn infer(&mut self, row: &'static builtin::BuiltinRoutine, span: Span, given: &Given) -> Option<Target> {
-        // Where `T` stands in the heading shows in what changes between two instantiations.
-        let a = builtin::signature_of(&mut self.cx.program.types, row, &[Types::INT]);
-        let b = builtin::signature_of(&mut self.cx.program.types, row, &[Types::STRING]);
-        for (index, (x, y)) in a.params.iter().zip(&b.params).enumerate() {
-            if x.ty == y.ty {
-                continue;
-            }
-            let bare = x.ty == Types::INT;
-            let last = index + 1 == a.params.len();
-            if let Some((value, _)) = given.plain.get(index) {
-                let ty = value.ty?;
-                let kind = self.cx.program.types.kind(ty);
-                let wanted = self.cx.program.types.kind(x.ty);
-                let same_family = std::mem::discriminant(&kind) == std::mem::discriminant(&wanted);
-                if bare {
-                    return Some(self.instantiate(row, &[ty]));
-                } else if same_family && let Some(element) = kind.element() {
-                    return Some(self.instantiate(row, &[element]));
-                }
-            } else if last && let Some((value, _)) = given.rest.as_ref().and_then(|rest| rest.first()) {
-                return Some(self.instantiate(row, &[value.ty?]));
-            }
+        let mut types = given.plain.iter().map(|(value, _)| value.ty).collect::<Option<Vec<TypeId>>>()?;
+        if let Some((first, _)) = given.rest.as_ref().and_then(|rest| rest.first()) {
+            types.push(self.cx.program.types.instance(TypeKind::Sequence(first.ty?)));
         }
-        let message = format!("`{}` needs its type argument here", row.name);
-        let help = format!("write `{}[T](…)` with the type for `T`", row.name);
+        let found = builtin::infer(&self.cx.program.types, row, &types);
+        if let Some(types) = found.into_iter().collect::<Option<Vec<TypeId>>>() {
+            return Some(self.instantiate(row, &types));
+        }
+        let (plural, parms) = (if row.parms.len() == 1 { "" } else { "s" }, row.parms.join(", "));
+        let message = format!("`{}` needs its type argument{plural} here", row.name);
+        let types = if row.parms.len() == 1 { "type" } else { "types" };
+        let help =
+            format!("write `{}[{parms}](…)` with the {types} for `{}`", row.name, row.parms.join("` and `"));
         self.report(Diagnostic::error(Code::E0203, span, message).help(help));
         None
     }

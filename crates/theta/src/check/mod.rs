@@ -91,6 +91,8 @@ pub(crate) struct Checker<'a> {
     pub subclasses: Vec<Vec<usize>>,
     /// Methods of all types and classes so far; see [`METHODS_MAX`].
     pub method_count: usize,
+    /// Methods that type arguments must have.
+    pub needed: Vec<types::Needed>,
     /// Equates that are open, to bound the recursion over them.
     pub equate_depth: u32,
 }
@@ -114,6 +116,7 @@ pub(crate) fn check(sources: &Sources, mut names: Names<'_>) -> (Program, Vec<Di
         class_at: HashMap::new(),
         subclasses: vec![],
         method_count: 0,
+        needed: vec![],
         equate_depth: 0,
     };
     checker.declare();
@@ -125,6 +128,7 @@ pub(crate) fn check(sources: &Sources, mut names: Names<'_>) -> (Program, Vec<Di
     if !checker.is_full() {
         checker.check_bodies();
     }
+    checker.check_needed();
     bifrost_ir::builtin::complete(&mut checker.program.types);
     (checker.program, checker.diagnostics)
 }

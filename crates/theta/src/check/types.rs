@@ -1,14 +1,28 @@
 //! Types as written, and the types they mean.
 
-use bifrost_ir::{Param, SignalId, SignalSig, Signature, TypeId, TypeKind, Types, verify};
+use bifrost_ir::{Param, SignalId, SignalSig, Signature, TypeId, Types, builtin, verify};
 
 use super::{Checker, Env, Equate};
 use crate::ast::{Expr, ExprKind, Formal, Heading, Ident, Signal, TypeExpr, TypeExprKind};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::resolve::{Def, is_builtin_type, similar};
+use crate::source::Span;
 
 /// How deep instantiations may nest (section 5 of the definition).
 const INSTANCE_DEPTH_MAX: u32 = 64;
+/// How long the names of type arguments may be together: arguments that are used twice double them.
+const NAME_BYTES_MAX: usize = 10_000;
+
+/// A method that a type argument must have, to be looked at when all types are complete.
+pub(crate) struct Needed {
+    pub ty: TypeId,
+    pub method: &'static str,
+    /// The type parameter.
+    pub of: &'static str,
+    /// What has the parameter.
+    pub by: &'static str,
+    pub span: Span,
+}
 
 impl Checker<'_> {
     /// The type that `written` means; reports and gives `None` if there is none.
@@ -132,14 +146,15 @@ impl Checker<'_> {
             "real" => Some(Types::REAL),
             "char" => Some(Types::CHAR),
             "string" => Some(Types::STRING),
+            "bytes" => Some(Types::BYTES),
             "any" => Some(Types::ANY),
-            "directory" => self.program.types.find("directory"),
+            "directory" => Some(Types::DIRECTORY),
             _ => None,
         };
+        let family = builtin::find_family(&name.name);
         let wanted = match &*name.name {
-            "map" => 2,
-            "array" | "sequence" | "list" | "cell" | "vector" | "maybe" | "group" | "replier" => 1,
-            _ => 0,
+            "maybe" | "group" | "replier" => 1,
+            _ => family.map_or(0, |f| f.parms.len()),
         };
         if wanted != args.len() {
             let plural = if wanted == 1 { "" } else { "s" };
@@ -154,30 +169,59 @@ impl Checker<'_> {
         if simple.is_some() {
             return simple;
         }
-        let args: Vec<Option<TypeId>> = args.iter().map(|arg| self.resolve_type(env, arg)).collect();
-        if !matches!(&*name.name, "array" | "sequence" | "list" | "cell") {
+        let found: Vec<Option<TypeId>> = args.iter().map(|arg| self.resolve_type(env, arg)).collect();
+        let Some(family) = family else {
             self.unsupported(written.span, &name.name);
             return None;
-        }
-        let element = args[0]?;
+        };
+        let found = found.into_iter().collect::<Option<Vec<TypeId>>>()?;
         if !self.may_add_type(written.span) {
             return None;
         }
-        if self.depth(element) >= INSTANCE_DEPTH_MAX {
+        // Names first: they bound the work of looking at the depth.
+        let long = found.iter().map(|arg| self.program.types.name(*arg).len()).sum::<usize>() > NAME_BYTES_MAX;
+        if long || found.iter().any(|arg| self.depth(*arg) >= INSTANCE_DEPTH_MAX) {
             let message = format!("type arguments are nested deeper than {INSTANCE_DEPTH_MAX} levels");
             self.report(Diagnostic::error(Code::E0109, written.span, message));
             return None;
         }
-        Some(self.program.types.instance(match &*name.name {
-            "array" => TypeKind::Array(element),
-            "sequence" => TypeKind::Sequence(element),
-            "list" => TypeKind::List(element),
-            _ => TypeKind::Cell(element),
-        }))
+        for (at, method) in family.needs {
+            self.needed.push(Needed {
+                ty: found[*at],
+                method,
+                of: family.parms[*at],
+                by: family.name,
+                span: args[*at].span,
+            });
+        }
+        Some(self.program.types.instance((family.kind)(&found)))
+    }
+
+    /// E0206 for type arguments without a method that what they are given to needs of them.
+    pub(crate) fn check_needed(&mut self) {
+        for Needed { ty, method, of, by, span } in std::mem::take(&mut self.needed) {
+            let types = &self.program.types;
+            if self.known(ty).is_none() || builtin::element_method(types, ty, method).is_some() {
+                continue;
+            }
+            let name = types.name(ty);
+            let heading = match method {
+                "equal" | "similar" | "lt" => format!("{method} (x: {name}) returns (bool)"),
+                "hash" => "hash () returns (int)".to_owned(),
+                _ => format!("{method} ()"),
+            };
+            let message = format!("`{name}` has no `{heading}`, which `{by}` needs of `{of}`");
+            let help = if self.type_at.contains_key(&ty) || self.class_at.contains_key(&ty) {
+                format!("declare it in `{name}`, or use another key type")
+            } else {
+                "use another key type".to_owned()
+            };
+            self.report(Diagnostic::error(Code::E0206, span, message).help(help));
+        }
     }
 
     fn depth(&self, ty: TypeId) -> u32 {
-        self.program.types.kind(ty).element().map_or(0, |element| 1 + self.depth(element))
+        self.program.types.kind(ty).args().map(|arg| 1 + self.depth(arg)).max().unwrap_or(0)
     }
 
     /// Whether `expr` names a type, whatever is wrong with it; reports nothing.

@@ -1,0 +1,92 @@
+//! Hashes: those that programs see, and those by which maps find keys.
+//!
+//! What programs see (`hash ()`) depends on the value alone, in every run. Maps use a key that is drawn anew for each
+//! process, so that nobody who chooses keys can choose where they go; nothing that a program sees depends on it.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::LazyLock;
+
+use bifrost_ir::{TypeId, TypeKind};
+
+use super::generic::{self, Step, Walk, attend};
+use crate::abi::Word;
+use crate::cx::Cx;
+use crate::image::ElementMethod;
+use crate::object;
+
+/// A hash of a word (the finaliser of SplitMix64).
+pub fn mix(word: Word) -> Word {
+    let mut z = word.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// The hash that programs see, word by word.
+#[derive(Default)]
+struct Visible(Word);
+
+impl Hasher for Visible {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.write_u64(Word::from_le_bytes(word));
+        }
+        self.write_u64(bytes.len() as Word);
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = mix(self.0.rotate_left(5) ^ word);
+    }
+}
+
+/// The value that `hash ()` returns.
+///
+/// # Errors
+/// The outcome of a user's `hash` that did not return.
+pub fn visible(cx: &mut Cx, ty: TypeId, word: Word) -> Step<i64> {
+    let mut hasher = Visible::default();
+    feed(cx, ty, word, &mut hasher)?;
+    Ok(hasher.finish() as i64)
+}
+
+/// The hash of a key of a map.
+///
+/// # Errors
+/// As [`visible`].
+pub fn keyed(cx: &mut Cx, ty: TypeId, word: Word) -> Step<Word> {
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    let mut hasher = KEY.build_hasher();
+    feed(cx, ty, word, &mut hasher)?;
+    Ok(hasher.finish())
+}
+
+fn feed(cx: &mut Cx, ty: TypeId, word: Word, to: &mut impl Hasher) -> Step<()> {
+    let kind = cx.image().program().types.kind(ty);
+    match kind {
+        // Equal reals hash alike: -0.0 = 0.0.
+        TypeKind::Real if f64::from_bits(word) == 0.0 => to.write_u64(0),
+        k if k.is_basic() => to.write_u64(word),
+        // SAFETY: the word is a string by its static type.
+        TypeKind::String => to.write(unsafe { object::text(word) }.as_bytes()),
+        // SAFETY: the word is bytes by its static type.
+        TypeKind::Bytes => to.write(unsafe { object::byte_slice(word) }),
+        TypeKind::Sequence(element) | TypeKind::List(element) => {
+            let mut walk = Walk::new(kind, word);
+            let mut count = 0;
+            while let Some(value) = walk.next() {
+                attend(cx)?;
+                feed(cx, element, value, to)?;
+                count += 1;
+            }
+            to.write_u64(count);
+        }
+        _ => to.write_u64(generic::call(cx, ty, ElementMethod::Hash, &[word])?),
+    }
+    Ok(())
+}
