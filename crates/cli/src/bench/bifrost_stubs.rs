@@ -5,15 +5,15 @@ use bifrost_veneer as bf;
 /// What the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [206, 150, 227, 8, 142, 112, 10, 114, 234, 59, 50, 100, 189, 183, 175, 69, 199, 183, 81, 215, 254, 132, 228, 9, 68, 233, 44, 119, 109, 82, 132, 219],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"Probe","kind":"object","methods":[{"name":"nothing","doc":"Does nothing: what a call of it costs is the cost of a call."},{"name":"same","results":[8],"doc":"Itself."},{"name":"one","results":[2],"doc":"1"},{"name":"a","doc":"As `nothing`; with `b` to `d` it makes control structures that were never seen before."},{"name":"b","doc":"As `nothing`."},{"name":"c","doc":"As `nothing`."},{"name":"d","doc":"As `nothing`."},{"name":"nothing_loop","params":[{"name":"n","type":2}],"doc":"Calls `nothing` n times."}]},{"name":"Record","kind":"object","methods":[{"name":"user","results":[5],"doc":"Whose record it is."}]},{"name":"Records","kind":"object","methods":[{"name":"fetch","params":[{"name":"user","type":5}],"results":[9],"signals":[{"name":"not_found"}],"doc":"The record of user, found by looking at one after the other."},{"name":"loop_fetch","params":[{"name":"user","type":5},{"name":"n","type":2}],"signals":[{"name":"not_found"}],"doc":"Adds and fetches three times, n times over (Zondervan 1995, 7.1.5)."}]},{"name":"array[Record]","kind":"array","element":9,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":9}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}]},{"name":"append_low","params":[{"name":"v","type":9}]},{"name":"remove","results":[9],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[9],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[12]},{"name":"equal","params":[{"name":"x","type":11}],"results":[1]}]},{"name":"sequence[Record]","kind":"sequence","element":9,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}],"results":[12]},{"name":"concat","params":[{"name":"x","type":12}],"results":[12]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":9}],"results":[12],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[12],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[11]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":13}],"results":[1]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":15}],"results":[1]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]}]},{"name":"cell[Probe]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]}]},{"name":"cell[Record]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]}]},{"name":"cell[Records]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"cell[array[Record]]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]}]},{"name":"cell[sequence[Record]]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]}]}],"routines":[{"name":"new_probe","results":[8]},{"name":"new_records","params":[{"name":"n","type":2}],"results":[10]},{"name":"setup"}]}"#,
+    digest: [41, 140, 95, 120, 27, 30, 152, 147, 62, 126, 18, 255, 130, 143, 65, 152, 145, 100, 218, 214, 104, 17, 32, 112, 202, 33, 46, 249, 219, 137, 8, 189],
+    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Probe","kind":"object","methods":[{"name":"nothing","doc":"Does nothing: what a call of it costs is the cost of a call."},{"name":"same","results":[9],"doc":"Itself."},{"name":"one","results":[2],"doc":"1"},{"name":"a","doc":"As `nothing`; with `b` to `d` it makes control structures that were never seen before."},{"name":"b","doc":"As `nothing`."},{"name":"c","doc":"As `nothing`."},{"name":"d","doc":"As `nothing`."},{"name":"nothing_loop","params":[{"name":"n","type":2}],"doc":"Calls `nothing` n times."}]},{"name":"Record","kind":"object","methods":[{"name":"user","results":[5],"doc":"Whose record it is."}]},{"name":"Records","kind":"object","methods":[{"name":"fetch","params":[{"name":"user","type":5}],"results":[10],"signals":[{"name":"not_found"}],"doc":"The record of user, found by looking at one after the other."},{"name":"loop_fetch","params":[{"name":"user","type":5},{"name":"n","type":2}],"signals":[{"name":"not_found"}],"doc":"Adds and fetches three times, n times over (Zondervan 1995, 7.1.5)."}]},{"name":"array[Record]","kind":"array","element":10,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[10],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":10}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[10],"signals":[{"name":"bounds"}]},{"name":"top","results":[10],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":10}]},{"name":"append_low","params":[{"name":"v","type":10}]},{"name":"remove","results":[10],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[10],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[10]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[13]},{"name":"equal","params":[{"name":"x","type":12}],"results":[1]}]},{"name":"sequence[Record]","kind":"sequence","element":10,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[10],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[10],"signals":[{"name":"bounds"}]},{"name":"top","results":[10],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":10}],"results":[13]},{"name":"concat","params":[{"name":"x","type":13}],"results":[13]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":10}],"results":[13],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[13],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[10]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[12]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]},{"name":"similar","params":[{"name":"x","type":14}],"results":[1]},{"name":"copy","results":[14]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":15}],"results":[1]},{"name":"similar","params":[{"name":"x","type":15}],"results":[1]},{"name":"copy","results":[15]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]},{"name":"similar","params":[{"name":"x","type":16}],"results":[1]},{"name":"copy","results":[16]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]},{"name":"similar","params":[{"name":"x","type":17}],"results":[1]},{"name":"copy","results":[17]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]},{"name":"similar","params":[{"name":"x","type":18}],"results":[1]},{"name":"copy","results":[18]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]},{"name":"similar","params":[{"name":"x","type":19}],"results":[1]},{"name":"copy","results":[19]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]},{"name":"similar","params":[{"name":"x","type":22}],"results":[1]},{"name":"copy","results":[22]},{"name":"unparse","results":[5]}]},{"name":"cell[Probe]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"cell[Record]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]}]},{"name":"cell[Records]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]}]},{"name":"cell[array[Record]]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]}]},{"name":"cell[sequence[Record]]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]}]}],"routines":[{"name":"new_probe","results":[9]},{"name":"new_records","params":[{"name":"n","type":2}],"results":[11]},{"name":"setup"}]}"#,
     basic: [
-        (0, bf::CellNumbers { ty: 13, put: 158, full: 159, get: 160 }),
-        (1, bf::CellNumbers { ty: 14, put: 162, full: 163, get: 164 }),
-        (2, bf::CellNumbers { ty: 15, put: 166, full: 167, get: 168 }),
-        (3, bf::CellNumbers { ty: 16, put: 170, full: 171, get: 172 }),
-        (4, bf::CellNumbers { ty: 17, put: 174, full: 175, get: 176 }),
-        (5, bf::CellNumbers { ty: 18, put: 178, full: 179, get: 180 }),
+        (0, bf::CellNumbers { ty: 14, put: 169, full: 170, get: 171 }),
+        (1, bf::CellNumbers { ty: 15, put: 176, full: 177, get: 178 }),
+        (2, bf::CellNumbers { ty: 16, put: 183, full: 184, get: 185 }),
+        (3, bf::CellNumbers { ty: 17, put: 190, full: 191, get: 192 }),
+        (4, bf::CellNumbers { ty: 18, put: 197, full: 198, get: 199 }),
+        (5, bf::CellNumbers { ty: 19, put: 204, full: 205, get: 206 }),
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -32,7 +32,7 @@ pub struct Any(bf::Stub);
 
 bf::object! {
     Any, INTERFACE, type 6,
-    cell (19, 182, 183, 184),
+    cell (20, 211, 212, 213),
     below []
 }
 
@@ -42,7 +42,7 @@ pub struct Directory(bf::Stub);
 
 bf::object! {
     Directory, INTERFACE, type 7,
-    cell (20, 186, 187, 188),
+    cell (21, 215, 216, 217),
     below [Any]
 }
 
@@ -50,7 +50,7 @@ impl Directory {
     /// Theta: `lookup (name: string) returns (any) signals (not_found)`
     #[track_caller]
     pub fn lookup(&self, name: impl bf::IntoArg<String>) -> Any {
-        bf::call! { self.0, 113, name }
+        bf::call! { self.0, 114, name }
     }
 
     /// Theta: `insert (name: string, v: any)`
@@ -60,25 +60,97 @@ impl Directory {
         name: impl bf::IntoArg<String>,
         v: impl bf::IntoArg<Any>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 114, name, v }
+        bf::call! { self.0, 115, name, v }
     }
 
     /// Theta: `remove (name: string) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 115, name }
+        bf::call! { self.0, 116, name }
     }
 
     /// Theta: `names () yields (string)`
     #[track_caller]
     pub fn names(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 116)
+        bf::Iter::of_method(&self.0, 117)
     }
 
     /// Theta: `equal (x: directory) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<Directory>) -> bf::Promise<bool> {
-        bf::call! { self.0, 117, x }
+        bf::call! { self.0, 118, x }
+    }
+}
+
+/// Theta: `bytes`
+#[derive(Clone, Debug)]
+pub struct Bytes(bf::Stub);
+
+bf::object! {
+    Bytes, INTERFACE, type 8,
+    cell (22, 219, 220, 221),
+    below [Any]
+}
+
+impl Bytes {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 119 }
+    }
+
+    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
+        bf::call! { self.0, 120, i }
+    }
+
+    /// Theta: `concat (x: bytes) returns (bytes)`
+    #[track_caller]
+    pub fn concat(&self, x: impl bf::IntoArg<Bytes>) -> Bytes {
+        bf::call! { self.0, 121, x }
+    }
+
+    /// Theta: `slice (at: int, count: int) returns (bytes) signals (bounds)`
+    #[track_caller]
+    pub fn slice(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> Bytes {
+        bf::call! { self.0, 122, at, count }
+    }
+
+    /// Theta: `to_string () returns (string) signals (bad_format)`
+    #[track_caller]
+    pub fn to_string(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 123 }
+    }
+
+    /// Theta: `equal (x: bytes) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
+        bf::call! { self.0, 124, x }
+    }
+
+    /// Theta: `similar (x: bytes) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
+        bf::call! { self.0, 125, x }
+    }
+
+    /// Theta: `copy () returns (bytes)`
+    #[track_caller]
+    pub fn copy(&self) -> Bytes {
+        bf::call! { self.0, 126 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 127 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 128 }
     }
 }
 
@@ -87,8 +159,8 @@ impl Directory {
 pub struct Probe(bf::Stub);
 
 bf::object! {
-    Probe, INTERFACE, type 8,
-    cell (21, 190, 191, 192),
+    Probe, INTERFACE, type 9,
+    cell (23, 226, 227, 228),
     below [Any]
 }
 
@@ -98,7 +170,7 @@ impl Probe {
     /// Theta: `nothing ()`
     #[track_caller]
     pub fn nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 118 }
+        bf::call! { self.0, 129 }
     }
 
     /// Itself.
@@ -106,7 +178,7 @@ impl Probe {
     /// Theta: `same () returns (Probe)`
     #[track_caller]
     pub fn same(&self) -> Probe {
-        bf::call! { self.0, 119 }
+        bf::call! { self.0, 130 }
     }
 
     /// 1
@@ -114,7 +186,7 @@ impl Probe {
     /// Theta: `one () returns (int)`
     #[track_caller]
     pub fn one(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 120 }
+        bf::call! { self.0, 131 }
     }
 
     /// As `nothing`; with `b` to `d` it makes control structures that were never seen before.
@@ -122,7 +194,7 @@ impl Probe {
     /// Theta: `a ()`
     #[track_caller]
     pub fn a(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 121 }
+        bf::call! { self.0, 132 }
     }
 
     /// As `nothing`.
@@ -130,7 +202,7 @@ impl Probe {
     /// Theta: `b ()`
     #[track_caller]
     pub fn b(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 122 }
+        bf::call! { self.0, 133 }
     }
 
     /// As `nothing`.
@@ -138,7 +210,7 @@ impl Probe {
     /// Theta: `c ()`
     #[track_caller]
     pub fn c(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 123 }
+        bf::call! { self.0, 134 }
     }
 
     /// As `nothing`.
@@ -146,7 +218,7 @@ impl Probe {
     /// Theta: `d ()`
     #[track_caller]
     pub fn d(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 124 }
+        bf::call! { self.0, 135 }
     }
 
     /// Calls `nothing` n times.
@@ -154,7 +226,7 @@ impl Probe {
     /// Theta: `nothing_loop (n: int)`
     #[track_caller]
     pub fn nothing_loop(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 125, n }
+        bf::call! { self.0, 136, n }
     }
 }
 
@@ -163,8 +235,8 @@ impl Probe {
 pub struct Record(bf::Stub);
 
 bf::object! {
-    Record, INTERFACE, type 9,
-    cell (22, 194, 195, 196),
+    Record, INTERFACE, type 10,
+    cell (24, 230, 231, 232),
     below [Any]
 }
 
@@ -174,7 +246,7 @@ impl Record {
     /// Theta: `user () returns (string)`
     #[track_caller]
     pub fn user(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 126 }
+        bf::call! { self.0, 137 }
     }
 }
 
@@ -183,8 +255,8 @@ impl Record {
 pub struct Records(bf::Stub);
 
 bf::object! {
-    Records, INTERFACE, type 10,
-    cell (23, 198, 199, 200),
+    Records, INTERFACE, type 11,
+    cell (25, 234, 235, 236),
     below [Any]
 }
 
@@ -194,7 +266,7 @@ impl Records {
     /// Theta: `fetch (user: string) returns (Record) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, user: impl bf::IntoArg<String>) -> Record {
-        bf::call! { self.0, 127, user }
+        bf::call! { self.0, 138, user }
     }
 
     /// Adds and fetches three times, n times over (Zondervan 1995, 7.1.5).
@@ -206,7 +278,7 @@ impl Records {
         user: impl bf::IntoArg<String>,
         n: impl bf::IntoArg<i64>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 128, user, n }
+        bf::call! { self.0, 139, user, n }
     }
 }
 
@@ -215,8 +287,8 @@ impl Records {
 pub struct ArrayOfRecord(bf::Stub);
 
 bf::object! {
-    ArrayOfRecord, INTERFACE, type 11,
-    cell (24, 202, 203, 204),
+    ArrayOfRecord, INTERFACE, type 12,
+    cell (26, 238, 239, 240),
     below [Any]
 }
 
@@ -224,103 +296,103 @@ impl ArrayOfRecord {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 129 }
+        bf::call! { self.0, 140 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 141 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 131 }
+        bf::call! { self.0, 142 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 132 }
+        bf::call! { self.0, 143 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 133 }
+        bf::call! { self.0, 144 }
     }
 
     /// Theta: `fetch (i: int) returns (Record) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Record {
-        bf::call! { self.0, 134, i }
+        bf::call! { self.0, 145, i }
     }
 
     /// Theta: `store (i: int, v: Record) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 135, i, v }
+        bf::call! { self.0, 146, i, v }
     }
 
     /// Theta: `bottom () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Record {
-        bf::call! { self.0, 136 }
+        bf::call! { self.0, 147 }
     }
 
     /// Theta: `top () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Record {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 148 }
     }
 
     /// Theta: `append (v: Record)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 138, v }
+        bf::call! { self.0, 149, v }
     }
 
     /// Theta: `append_low (v: Record)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 139, v }
+        bf::call! { self.0, 150, v }
     }
 
     /// Theta: `remove () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Record {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 151 }
     }
 
     /// Theta: `remove_low () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Record {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 152 }
     }
 
     /// Theta: `elements () yields (Record)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Record,)> {
-        bf::Iter::of_method(&self.0, 142)
+        bf::Iter::of_method(&self.0, 153)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 143)
+        bf::Iter::of_method(&self.0, 154)
     }
 
     /// Theta: `to_sequence () returns (sequence[Record])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfRecord {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `equal (x: array[Record]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfRecord>) -> bf::Promise<bool> {
-        bf::call! { self.0, 145, x }
+        bf::call! { self.0, 156, x }
     }
 }
 
@@ -329,8 +401,8 @@ impl ArrayOfRecord {
 pub struct SequenceOfRecord(bf::Stub);
 
 bf::object! {
-    SequenceOfRecord, INTERFACE, type 12,
-    cell (25, 206, 207, 208),
+    SequenceOfRecord, INTERFACE, type 13,
+    cell (27, 242, 243, 244),
     below [Any]
 }
 
@@ -338,43 +410,43 @@ impl SequenceOfRecord {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 146 }
+        bf::call! { self.0, 157 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 158 }
     }
 
     /// Theta: `fetch (i: int) returns (Record) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Record {
-        bf::call! { self.0, 148, i }
+        bf::call! { self.0, 159, i }
     }
 
     /// Theta: `bottom () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Record {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 160 }
     }
 
     /// Theta: `top () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Record {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 161 }
     }
 
     /// Theta: `append (v: Record) returns (sequence[Record])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Record>) -> SequenceOfRecord {
-        bf::call! { self.0, 151, v }
+        bf::call! { self.0, 162, v }
     }
 
     /// Theta: `concat (x: sequence[Record]) returns (sequence[Record])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfRecord>) -> SequenceOfRecord {
-        bf::call! { self.0, 152, x }
+        bf::call! { self.0, 163, x }
     }
 
     /// Theta: `replace (i: int, v: Record) returns (sequence[Record]) signals (bounds)`
@@ -384,7 +456,7 @@ impl SequenceOfRecord {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Record>,
     ) -> SequenceOfRecord {
-        bf::call! { self.0, 153, i, v }
+        bf::call! { self.0, 164, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Record]) signals (bounds)`
@@ -394,25 +466,25 @@ impl SequenceOfRecord {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfRecord {
-        bf::call! { self.0, 154, at, count }
+        bf::call! { self.0, 165, at, count }
     }
 
     /// Theta: `elements () yields (Record)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Record,)> {
-        bf::Iter::of_method(&self.0, 155)
+        bf::Iter::of_method(&self.0, 166)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 156)
+        bf::Iter::of_method(&self.0, 167)
     }
 
     /// Theta: `to_array () returns (array[Record])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfRecord {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 168 }
     }
 }
 

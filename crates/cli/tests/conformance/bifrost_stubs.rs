@@ -5,15 +5,15 @@ use bifrost_veneer as bf;
 /// What the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [79, 31, 56, 100, 150, 22, 225, 17, 234, 5, 44, 168, 8, 161, 51, 25, 60, 194, 40, 109, 56, 214, 93, 3, 28, 165, 231, 144, 171, 175, 19, 131],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"Item","kind":"object","methods":[{"name":"name","results":[5]},{"name":"rename","params":[{"name":"name","type":5}]}]},{"name":"Counter","kind":"object","supertypes":[8],"methods":[{"name":"value","results":[2]},{"name":"add","params":[{"name":"by","type":2}],"results":[2],"doc":"The new value."},{"name":"name","results":[5]},{"name":"rename","params":[{"name":"name","type":5}]}]},{"name":"Probe","kind":"object","methods":[{"name":"same_int","params":[{"name":"x","type":2}],"results":[2]},{"name":"same_real","params":[{"name":"x","type":3}],"results":[3]},{"name":"same_bool","params":[{"name":"x","type":1}],"results":[1]},{"name":"same_char","params":[{"name":"x","type":4}],"results":[4]},{"name":"same_string","params":[{"name":"x","type":5}],"results":[5]},{"name":"same_null","params":[{"name":"x","type":0}],"results":[0]},{"name":"nothing"},{"name":"divide","params":[{"name":"x","type":2},{"name":"y","type":2}],"results":[2,2],"signals":[{"name":"zero"}],"doc":"Quotient and remainder."},{"name":"item_and_length","params":[{"name":"name","type":5}],"results":[8,2]},{"name":"all","params":[{"name":"b","type":1},{"name":"i","type":2},{"name":"r","type":3},{"name":"c","type":4},{"name":"s","type":5},{"name":"item","type":8}],"results":[5]},{"name":"itself","results":[10]},{"name":"item","params":[{"name":"name","type":5}],"results":[8],"signals":[{"name":"not_found","values":[5,2]}],"doc":"The item called name; not_found with the name and how many items there are."},{"name":"add_item","params":[{"name":"item","type":8}]},{"name":"counter","results":[9],"doc":"Always the same."},{"name":"fresh","results":[8],"doc":"Another one each time."},{"name":"name_of","params":[{"name":"item","type":8}],"results":[5]},{"name":"numbers","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"pairs","params":[{"name":"limit","type":2}],"yields":[2,5]},{"name":"items","yields":[8]},{"name":"choose","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"odd","values":[2]},{"name":"third"},{"name":"everything","values":[1,2,3,4,5]}],"doc":"6 signals everything, other multiples of three third, odd numbers odd; others are returned."},{"name":"depth","params":[{"name":"n","type":2}],"results":[2],"doc":"n, after as many nested calls."},{"name":"endless","doc":"Says so on the server's standard output, and does not end by itself."}]},{"name":"array[Item]","kind":"array","element":8,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":8}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[8],"signals":[{"name":"bounds"}]},{"name":"top","results":[8],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":8}]},{"name":"append_low","params":[{"name":"v","type":8}]},{"name":"remove","results":[8],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[8],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[8]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[12]},{"name":"equal","params":[{"name":"x","type":11}],"results":[1]}]},{"name":"sequence[Item]","kind":"sequence","element":8,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[8],"signals":[{"name":"bounds"}]},{"name":"top","results":[8],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":8}],"results":[12]},{"name":"concat","params":[{"name":"x","type":12}],"results":[12]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":8}],"results":[12],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[12],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[8]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[11]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":13}],"results":[1]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":15}],"results":[1]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]}]},{"name":"cell[Item]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]}]},{"name":"cell[Counter]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]}]},{"name":"cell[Probe]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"cell[array[Item]]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]}]},{"name":"cell[sequence[Item]]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]}]}],"routines":[{"name":"new_item","params":[{"name":"name","type":5}],"results":[8]},{"name":"new_probe","results":[10]},{"name":"squares","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"setup"}]}"#,
+    digest: [122, 153, 34, 241, 5, 162, 116, 21, 73, 252, 127, 85, 229, 132, 192, 169, 171, 194, 10, 100, 155, 89, 178, 121, 105, 25, 75, 207, 254, 225, 36, 230],
+    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Item","kind":"object","methods":[{"name":"name","results":[5]},{"name":"rename","params":[{"name":"name","type":5}]}]},{"name":"Counter","kind":"object","supertypes":[9],"methods":[{"name":"value","results":[2]},{"name":"add","params":[{"name":"by","type":2}],"results":[2],"doc":"The new value."},{"name":"name","results":[5]},{"name":"rename","params":[{"name":"name","type":5}]}]},{"name":"Probe","kind":"object","methods":[{"name":"same_int","params":[{"name":"x","type":2}],"results":[2]},{"name":"same_real","params":[{"name":"x","type":3}],"results":[3]},{"name":"same_bool","params":[{"name":"x","type":1}],"results":[1]},{"name":"same_char","params":[{"name":"x","type":4}],"results":[4]},{"name":"same_string","params":[{"name":"x","type":5}],"results":[5]},{"name":"same_null","params":[{"name":"x","type":0}],"results":[0]},{"name":"nothing"},{"name":"divide","params":[{"name":"x","type":2},{"name":"y","type":2}],"results":[2,2],"signals":[{"name":"zero"}],"doc":"Quotient and remainder."},{"name":"item_and_length","params":[{"name":"name","type":5}],"results":[9,2]},{"name":"all","params":[{"name":"b","type":1},{"name":"i","type":2},{"name":"r","type":3},{"name":"c","type":4},{"name":"s","type":5},{"name":"item","type":9}],"results":[5]},{"name":"itself","results":[11]},{"name":"item","params":[{"name":"name","type":5}],"results":[9],"signals":[{"name":"not_found","values":[5,2]}],"doc":"The item called name; not_found with the name and how many items there are."},{"name":"add_item","params":[{"name":"item","type":9}]},{"name":"counter","results":[10],"doc":"Always the same."},{"name":"fresh","results":[9],"doc":"Another one each time."},{"name":"name_of","params":[{"name":"item","type":9}],"results":[5]},{"name":"numbers","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"pairs","params":[{"name":"limit","type":2}],"yields":[2,5]},{"name":"items","yields":[9]},{"name":"choose","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"odd","values":[2]},{"name":"third"},{"name":"everything","values":[1,2,3,4,5]}],"doc":"6 signals everything, other multiples of three third, odd numbers odd; others are returned."},{"name":"depth","params":[{"name":"n","type":2}],"results":[2],"doc":"n, after as many nested calls."},{"name":"endless","doc":"Says so on the server's standard output, and does not end by itself."}]},{"name":"array[Item]","kind":"array","element":9,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":9}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}]},{"name":"append_low","params":[{"name":"v","type":9}]},{"name":"remove","results":[9],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[9],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[13]},{"name":"equal","params":[{"name":"x","type":12}],"results":[1]}]},{"name":"sequence[Item]","kind":"sequence","element":9,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}],"results":[13]},{"name":"concat","params":[{"name":"x","type":13}],"results":[13]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":9}],"results":[13],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[13],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[12]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]},{"name":"similar","params":[{"name":"x","type":14}],"results":[1]},{"name":"copy","results":[14]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":15}],"results":[1]},{"name":"similar","params":[{"name":"x","type":15}],"results":[1]},{"name":"copy","results":[15]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]},{"name":"similar","params":[{"name":"x","type":16}],"results":[1]},{"name":"copy","results":[16]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]},{"name":"similar","params":[{"name":"x","type":17}],"results":[1]},{"name":"copy","results":[17]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]},{"name":"similar","params":[{"name":"x","type":18}],"results":[1]},{"name":"copy","results":[18]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]},{"name":"similar","params":[{"name":"x","type":19}],"results":[1]},{"name":"copy","results":[19]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]},{"name":"similar","params":[{"name":"x","type":22}],"results":[1]},{"name":"copy","results":[22]},{"name":"unparse","results":[5]}]},{"name":"cell[Item]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"cell[Counter]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]}]},{"name":"cell[Probe]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]}]},{"name":"cell[array[Item]]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]}]},{"name":"cell[sequence[Item]]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]}]}],"routines":[{"name":"new_item","params":[{"name":"name","type":5}],"results":[9]},{"name":"new_probe","results":[11]},{"name":"squares","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"setup"}]}"#,
     basic: [
-        (0, bf::CellNumbers { ty: 13, put: 175, full: 176, get: 177 }),
-        (1, bf::CellNumbers { ty: 14, put: 179, full: 180, get: 181 }),
-        (2, bf::CellNumbers { ty: 15, put: 183, full: 184, get: 185 }),
-        (3, bf::CellNumbers { ty: 16, put: 187, full: 188, get: 189 }),
-        (4, bf::CellNumbers { ty: 17, put: 191, full: 192, get: 193 }),
-        (5, bf::CellNumbers { ty: 18, put: 195, full: 196, get: 197 }),
+        (0, bf::CellNumbers { ty: 14, put: 186, full: 187, get: 188 }),
+        (1, bf::CellNumbers { ty: 15, put: 193, full: 194, get: 195 }),
+        (2, bf::CellNumbers { ty: 16, put: 200, full: 201, get: 202 }),
+        (3, bf::CellNumbers { ty: 17, put: 207, full: 208, get: 209 }),
+        (4, bf::CellNumbers { ty: 18, put: 214, full: 215, get: 216 }),
+        (5, bf::CellNumbers { ty: 19, put: 221, full: 222, get: 223 }),
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -32,7 +32,7 @@ pub struct Any(bf::Stub);
 
 bf::object! {
     Any, INTERFACE, type 6,
-    cell (19, 199, 200, 201),
+    cell (20, 228, 229, 230),
     below []
 }
 
@@ -42,7 +42,7 @@ pub struct Directory(bf::Stub);
 
 bf::object! {
     Directory, INTERFACE, type 7,
-    cell (20, 203, 204, 205),
+    cell (21, 232, 233, 234),
     below [Any]
 }
 
@@ -50,7 +50,7 @@ impl Directory {
     /// Theta: `lookup (name: string) returns (any) signals (not_found)`
     #[track_caller]
     pub fn lookup(&self, name: impl bf::IntoArg<String>) -> Any {
-        bf::call! { self.0, 113, name }
+        bf::call! { self.0, 114, name }
     }
 
     /// Theta: `insert (name: string, v: any)`
@@ -60,25 +60,97 @@ impl Directory {
         name: impl bf::IntoArg<String>,
         v: impl bf::IntoArg<Any>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 114, name, v }
+        bf::call! { self.0, 115, name, v }
     }
 
     /// Theta: `remove (name: string) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 115, name }
+        bf::call! { self.0, 116, name }
     }
 
     /// Theta: `names () yields (string)`
     #[track_caller]
     pub fn names(&self) -> bf::Iter<(String,)> {
-        bf::Iter::of_method(&self.0, 116)
+        bf::Iter::of_method(&self.0, 117)
     }
 
     /// Theta: `equal (x: directory) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<Directory>) -> bf::Promise<bool> {
-        bf::call! { self.0, 117, x }
+        bf::call! { self.0, 118, x }
+    }
+}
+
+/// Theta: `bytes`
+#[derive(Clone, Debug)]
+pub struct Bytes(bf::Stub);
+
+bf::object! {
+    Bytes, INTERFACE, type 8,
+    cell (22, 236, 237, 238),
+    below [Any]
+}
+
+impl Bytes {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 119 }
+    }
+
+    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
+        bf::call! { self.0, 120, i }
+    }
+
+    /// Theta: `concat (x: bytes) returns (bytes)`
+    #[track_caller]
+    pub fn concat(&self, x: impl bf::IntoArg<Bytes>) -> Bytes {
+        bf::call! { self.0, 121, x }
+    }
+
+    /// Theta: `slice (at: int, count: int) returns (bytes) signals (bounds)`
+    #[track_caller]
+    pub fn slice(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> Bytes {
+        bf::call! { self.0, 122, at, count }
+    }
+
+    /// Theta: `to_string () returns (string) signals (bad_format)`
+    #[track_caller]
+    pub fn to_string(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 123 }
+    }
+
+    /// Theta: `equal (x: bytes) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
+        bf::call! { self.0, 124, x }
+    }
+
+    /// Theta: `similar (x: bytes) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<Bytes>) -> bf::Promise<bool> {
+        bf::call! { self.0, 125, x }
+    }
+
+    /// Theta: `copy () returns (bytes)`
+    #[track_caller]
+    pub fn copy(&self) -> Bytes {
+        bf::call! { self.0, 126 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 127 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 128 }
     }
 }
 
@@ -87,8 +159,8 @@ impl Directory {
 pub struct Item(bf::Stub);
 
 bf::object! {
-    Item, INTERFACE, type 8,
-    cell (21, 207, 208, 209),
+    Item, INTERFACE, type 9,
+    cell (23, 243, 244, 245),
     below [Any]
 }
 
@@ -96,13 +168,13 @@ impl Item {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 118 }
+        bf::call! { self.0, 129 }
     }
 
     /// Theta: `rename (name: string)`
     #[track_caller]
     pub fn rename(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 119, name }
+        bf::call! { self.0, 130, name }
     }
 }
 
@@ -111,8 +183,8 @@ impl Item {
 pub struct Counter(bf::Stub);
 
 bf::object! {
-    Counter, INTERFACE, type 9,
-    cell (22, 211, 212, 213),
+    Counter, INTERFACE, type 10,
+    cell (24, 247, 248, 249),
     below [Item, Any]
 }
 
@@ -120,7 +192,7 @@ impl Counter {
     /// Theta: `value () returns (int)`
     #[track_caller]
     pub fn value(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 120 }
+        bf::call! { self.0, 131 }
     }
 
     /// The new value.
@@ -128,19 +200,19 @@ impl Counter {
     /// Theta: `add (by: int) returns (int)`
     #[track_caller]
     pub fn add(&self, by: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 121, by }
+        bf::call! { self.0, 132, by }
     }
 
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 122 }
+        bf::call! { self.0, 133 }
     }
 
     /// Theta: `rename (name: string)`
     #[track_caller]
     pub fn rename(&self, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 123, name }
+        bf::call! { self.0, 134, name }
     }
 }
 
@@ -149,8 +221,8 @@ impl Counter {
 pub struct Probe(bf::Stub);
 
 bf::object! {
-    Probe, INTERFACE, type 10,
-    cell (23, 215, 216, 217),
+    Probe, INTERFACE, type 11,
+    cell (25, 251, 252, 253),
     below [Any]
 }
 
@@ -158,43 +230,43 @@ impl Probe {
     /// Theta: `same_int (x: int) returns (int)`
     #[track_caller]
     pub fn same_int(&self, x: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 124, x }
+        bf::call! { self.0, 135, x }
     }
 
     /// Theta: `same_real (x: real) returns (real)`
     #[track_caller]
     pub fn same_real(&self, x: impl bf::IntoArg<f64>) -> bf::Promise<f64> {
-        bf::call! { self.0, 125, x }
+        bf::call! { self.0, 136, x }
     }
 
     /// Theta: `same_bool (x: bool) returns (bool)`
     #[track_caller]
     pub fn same_bool(&self, x: impl bf::IntoArg<bool>) -> bf::Promise<bool> {
-        bf::call! { self.0, 126, x }
+        bf::call! { self.0, 137, x }
     }
 
     /// Theta: `same_char (x: char) returns (char)`
     #[track_caller]
     pub fn same_char(&self, x: impl bf::IntoArg<char>) -> bf::Promise<char> {
-        bf::call! { self.0, 127, x }
+        bf::call! { self.0, 138, x }
     }
 
     /// Theta: `same_string (x: string) returns (string)`
     #[track_caller]
     pub fn same_string(&self, x: impl bf::IntoArg<String>) -> bf::Promise<String> {
-        bf::call! { self.0, 128, x }
+        bf::call! { self.0, 139, x }
     }
 
     /// Theta: `same_null (x: null) returns (null)`
     #[track_caller]
     pub fn same_null(&self, x: impl bf::IntoArg<()>) -> bf::Promise<()> {
-        bf::call! { self.0, 129, x }
+        bf::call! { self.0, 140, x }
     }
 
     /// Theta: `nothing ()`
     #[track_caller]
     pub fn nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 130 }
+        bf::call! { self.0, 141 }
     }
 
     /// Quotient and remainder.
@@ -206,13 +278,13 @@ impl Probe {
         x: impl bf::IntoArg<i64>,
         y: impl bf::IntoArg<i64>,
     ) -> (bf::Promise<i64>, bf::Promise<i64>) {
-        bf::call! { self.0, 131, x, y }
+        bf::call! { self.0, 142, x, y }
     }
 
     /// Theta: `item_and_length (name: string) returns (Item, int)`
     #[track_caller]
     pub fn item_and_length(&self, name: impl bf::IntoArg<String>) -> (Item, bf::Promise<i64>) {
-        bf::call! { self.0, 132, name }
+        bf::call! { self.0, 143, name }
     }
 
     /// Theta: `all (b: bool, i: int, r: real, c: char, s: string, item: Item) returns (string)`
@@ -226,13 +298,13 @@ impl Probe {
         s: impl bf::IntoArg<String>,
         item: impl bf::IntoArg<Item>,
     ) -> bf::Promise<String> {
-        bf::call! { self.0, 133, b, i, r, c, s, item }
+        bf::call! { self.0, 144, b, i, r, c, s, item }
     }
 
     /// Theta: `itself () returns (Probe)`
     #[track_caller]
     pub fn itself(&self) -> Probe {
-        bf::call! { self.0, 134 }
+        bf::call! { self.0, 145 }
     }
 
     /// The item called name; not_found with the name and how many items there are.
@@ -240,13 +312,13 @@ impl Probe {
     /// Theta: `item (name: string) returns (Item) signals (not_found (string, int))`
     #[track_caller]
     pub fn item(&self, name: impl bf::IntoArg<String>) -> Item {
-        bf::call! { self.0, 135, name }
+        bf::call! { self.0, 146, name }
     }
 
     /// Theta: `add_item (item: Item)`
     #[track_caller]
     pub fn add_item(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 136, item }
+        bf::call! { self.0, 147, item }
     }
 
     /// Always the same.
@@ -254,7 +326,7 @@ impl Probe {
     /// Theta: `counter () returns (Counter)`
     #[track_caller]
     pub fn counter(&self) -> Counter {
-        bf::call! { self.0, 137 }
+        bf::call! { self.0, 148 }
     }
 
     /// Another one each time.
@@ -262,33 +334,33 @@ impl Probe {
     /// Theta: `fresh () returns (Item)`
     #[track_caller]
     pub fn fresh(&self) -> Item {
-        bf::call! { self.0, 138 }
+        bf::call! { self.0, 149 }
     }
 
     /// Theta: `name_of (item: Item) returns (string)`
     #[track_caller]
     pub fn name_of(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<String> {
-        bf::call! { self.0, 139, item }
+        bf::call! { self.0, 150, item }
     }
 
     /// Theta: `numbers (limit: int) yields (int)`
     #[track_caller]
     pub fn numbers(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64,)> {
-        let iter = bf::Iter::of_method(&self.0, 140);
+        let iter = bf::Iter::of_method(&self.0, 151);
         iter.arg(limit)
     }
 
     /// Theta: `pairs (limit: int) yields (int, string)`
     #[track_caller]
     pub fn pairs(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64, String)> {
-        let iter = bf::Iter::of_method(&self.0, 141);
+        let iter = bf::Iter::of_method(&self.0, 152);
         iter.arg(limit)
     }
 
     /// Theta: `items () yields (Item)`
     #[track_caller]
     pub fn items(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 142)
+        bf::Iter::of_method(&self.0, 153)
     }
 
     /// 6 signals everything, other multiples of three third, odd numbers odd; others are returned.
@@ -296,7 +368,7 @@ impl Probe {
     /// Theta: `choose (n: int) returns (int) signals (odd (int), third, everything (bool, int, real, char, string))`
     #[track_caller]
     pub fn choose(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 143, n }
+        bf::call! { self.0, 154, n }
     }
 
     /// n, after as many nested calls.
@@ -304,7 +376,7 @@ impl Probe {
     /// Theta: `depth (n: int) returns (int)`
     #[track_caller]
     pub fn depth(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 144, n }
+        bf::call! { self.0, 155, n }
     }
 
     /// Says so on the server's standard output, and does not end by itself.
@@ -312,7 +384,7 @@ impl Probe {
     /// Theta: `endless ()`
     #[track_caller]
     pub fn endless(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 145 }
+        bf::call! { self.0, 156 }
     }
 }
 
@@ -321,8 +393,8 @@ impl Probe {
 pub struct ArrayOfItem(bf::Stub);
 
 bf::object! {
-    ArrayOfItem, INTERFACE, type 11,
-    cell (24, 219, 220, 221),
+    ArrayOfItem, INTERFACE, type 12,
+    cell (26, 255, 256, 257),
     below [Any]
 }
 
@@ -330,103 +402,103 @@ impl ArrayOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 146 }
+        bf::call! { self.0, 157 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 158 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 159 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 160 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 161 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 151, i }
+        bf::call! { self.0, 162, i }
     }
 
     /// Theta: `store (i: int, v: Item) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 152, i, v }
+        bf::call! { self.0, 163, i, v }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 153 }
+        bf::call! { self.0, 164 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 165 }
     }
 
     /// Theta: `append (v: Item)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 155, v }
+        bf::call! { self.0, 166, v }
     }
 
     /// Theta: `append_low (v: Item)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 156, v }
+        bf::call! { self.0, 167, v }
     }
 
     /// Theta: `remove () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Item {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 168 }
     }
 
     /// Theta: `remove_low () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Item {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 169 }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 159)
+        bf::Iter::of_method(&self.0, 170)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 160)
+        bf::Iter::of_method(&self.0, 171)
     }
 
     /// Theta: `to_sequence () returns (sequence[Item])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfItem {
-        bf::call! { self.0, 161 }
+        bf::call! { self.0, 172 }
     }
 
     /// Theta: `equal (x: array[Item]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfItem>) -> bf::Promise<bool> {
-        bf::call! { self.0, 162, x }
+        bf::call! { self.0, 173, x }
     }
 }
 
@@ -435,8 +507,8 @@ impl ArrayOfItem {
 pub struct SequenceOfItem(bf::Stub);
 
 bf::object! {
-    SequenceOfItem, INTERFACE, type 12,
-    cell (25, 223, 224, 225),
+    SequenceOfItem, INTERFACE, type 13,
+    cell (27, 259, 260, 261),
     below [Any]
 }
 
@@ -444,49 +516,49 @@ impl SequenceOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 163 }
+        bf::call! { self.0, 174 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 164 }
+        bf::call! { self.0, 175 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 165, i }
+        bf::call! { self.0, 176, i }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 166 }
+        bf::call! { self.0, 177 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 167 }
+        bf::call! { self.0, 178 }
     }
 
     /// Theta: `append (v: Item) returns (sequence[Item])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 168, v }
+        bf::call! { self.0, 179, v }
     }
 
     /// Theta: `concat (x: sequence[Item]) returns (sequence[Item])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfItem>) -> SequenceOfItem {
-        bf::call! { self.0, 169, x }
+        bf::call! { self.0, 180, x }
     }
 
     /// Theta: `replace (i: int, v: Item) returns (sequence[Item]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 170, i, v }
+        bf::call! { self.0, 181, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Item]) signals (bounds)`
@@ -496,25 +568,25 @@ impl SequenceOfItem {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfItem {
-        bf::call! { self.0, 171, at, count }
+        bf::call! { self.0, 182, at, count }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 172)
+        bf::Iter::of_method(&self.0, 183)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 173)
+        bf::Iter::of_method(&self.0, 184)
     }
 
     /// Theta: `to_array () returns (array[Item])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfItem {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 185 }
     }
 }
 
