@@ -214,6 +214,28 @@ fn e0205_restated_method() {
 }
 
 #[test]
+fn e0206_type_argument_without_method() {
+    let point = "Point = type\n  x () returns (int)\n  equal (p: Point) returns (bool)\nend Point\n";
+    let expected = (
+        "E0206",
+        "`Point` has no `hash () returns (int)`, which `map` needs of `K`",
+        "Point",
+        "declare it in `Point`, or use another key type",
+    );
+    check(&format!("{point}f (m: map[Point, int]) end f\n"), &[expected]);
+    let made = "which `map_new` needs of `K`";
+    check(
+        "f ()\n  map_new[directory, int]()\nend f\n",
+        &[(
+            "E0206",
+            &format!("`directory` has no `hash () returns (int)`, {made}"),
+            "directory",
+            "use another key type",
+        )],
+    );
+}
+
+#[test]
 fn e0207_iterator_outside_for() {
     check(
         &routine("  b := 1.to(9)"),

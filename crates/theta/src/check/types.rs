@@ -179,7 +179,8 @@ impl Checker<'_> {
             return None;
         }
         // Names first: they bound the work of looking at the depth.
-        let long = found.iter().map(|arg| self.program.types.name(*arg).len()).sum::<usize>() > NAME_BYTES_MAX;
+        let long =
+            found.iter().map(|arg| self.program.types.name(*arg).len()).sum::<usize>() > NAME_BYTES_MAX;
         if long || found.iter().any(|arg| self.depth(*arg) >= INSTANCE_DEPTH_MAX) {
             let message = format!("type arguments are nested deeper than {INSTANCE_DEPTH_MAX} levels");
             self.report(Diagnostic::error(Code::E0109, written.span, message));
