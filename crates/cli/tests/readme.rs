@@ -20,6 +20,9 @@ const COVERED: &[(&str, &str)] = &[
     ),
     ("export BIFROST_URL=shm:///tmp/bifrost-tour/db", "the test has a folder of its own"),
     ("cargo run --release -p database-client", "examples/database/rust/tests/output.rs"),
+    ("bifrost bench theta", "tests/bench.rs runs it with a small n"),
+    ("bifrost bench theta fib shapes --peers c --samples 9", "tests/bench.rs runs it with a small n"),
+    ("bifrost run bench/theta/fib.theta 35", "tests/bench.rs runs the program with a small n"),
 ];
 
 /// A fenced block: what follows the fence, and its lines.
@@ -178,4 +181,9 @@ fn the_readme_is_true() {
 #[test]
 fn the_tutorial_is_true() {
     play("docs/book/ten-minutes.md");
+}
+
+#[test]
+fn the_chapter_on_performance_is_true() {
+    play("docs/book/performance.md");
 }

@@ -7,6 +7,7 @@ mod report;
 #[path = "bifrost_stubs.rs"]
 #[allow(dead_code, clippy::all, reason = "generated")]
 mod stubs;
+mod theta;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -34,6 +35,8 @@ pub struct Args {
 enum What {
     /// What calls cost: crossings, batches, control structures, the five ways to batch a loop
     Calls(Calls),
+    /// What Theta programs cost: beside the same programs in C, Lua and Go; compiling
+    Theta(theta::Args),
     #[command(hide = true)]
     Server { folder: PathBuf, core: usize },
     #[command(hide = true)]
@@ -69,6 +72,7 @@ type Failed = Box<dyn std::error::Error>;
 pub fn run(args: Args) -> Outcome {
     match &args.what {
         What::Calls(calls) => bench_calls(calls),
+        What::Theta(args) => theta::run(args),
         What::Server { folder, core } => serve(folder, *core),
         What::Echo { file, core } => echo(file, *core),
     }
@@ -118,10 +122,14 @@ impl Drop for Helper {
     }
 }
 
-fn bench_calls(args: &Calls) -> Result<(), Failed> {
+fn note_debug_build() {
     if cfg!(debug_assertions) {
         anstream::eprintln!("note: this is a debug build; its figures say nothing about a release build");
     }
+}
+
+fn bench_calls(args: &Calls) -> Result<(), Failed> {
+    note_debug_build();
     let (client, server) = (args.cores[0], args.cores[1]);
     let folder = std::env::temp_dir().join(format!("bifrost-bench-{}", std::process::id()));
     std::fs::create_dir(&folder)?;

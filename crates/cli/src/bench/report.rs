@@ -8,7 +8,7 @@ use serde::Serialize;
 /// One measured case. `value` is the median.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
-    /// Which benchmark: `calls`.
+    /// Which benchmark: `calls`, `theta`.
     pub bench: &'static str,
     /// What was measured.
     pub case: String,
@@ -24,6 +24,9 @@ pub struct Case {
     pub max: f64,
     /// The unit of the three.
     pub unit: &'static str,
+    /// What the work gave, where it gives something.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<i64>,
     /// Pairs of crossings in one sample.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crossings: Option<u64>,
@@ -58,6 +61,7 @@ impl Case {
             min,
             max,
             unit,
+            result: None,
             crossings: None,
             calls: None,
             batching_factor: None,
@@ -67,6 +71,18 @@ impl Case {
     /// The same of a baseline.
     pub fn of(mut self, peer: &'static str) -> Case {
         self.peer = peer;
+        self
+    }
+
+    /// The same as a part of another benchmark.
+    pub fn part_of(mut self, bench: &'static str) -> Case {
+        self.bench = bench;
+        self
+    }
+
+    /// With what the work gave.
+    pub fn gives(mut self, result: i64) -> Case {
+        self.result = Some(result);
         self
     }
 

@@ -1,0 +1,214 @@
+//! Who takes part: the programs in C, Lua and Go as processes, those in Theta in this one ([`super::ours`]).
+//!
+//! A process gets a line with n for each run and answers with its time and its result, so that runs of all can
+//! alternate. Everybody measures the processor time of the process: what else the machine does matters
+//! less, and the threads of a collector count.
+
+use std::fmt::Display;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use rustix::time::{ClockId, clock_gettime};
+
+use super::super::Failed;
+use super::cases::{C_HEADERS, Case, GO_MAIN, LUA_MAIN};
+use super::ours::Theta;
+
+/// One run.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Processor time in milliseconds.
+    pub ms: f64,
+    /// What the program gave.
+    pub result: i64,
+}
+
+/// Languages beside Theta.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Language {
+    /// C with Theta's checks, and without
+    C,
+    /// Lua 5.4
+    Lua,
+    /// LuaJIT
+    Luajit,
+    /// Go
+    Go,
+}
+
+/// A language that is installed.
+pub struct Tool {
+    language: Language,
+    program: &'static str,
+    /// What it says of itself.
+    pub version: String,
+}
+
+impl Language {
+    /// How it is called and asked for its version.
+    const fn command(self) -> (&'static str, &'static str) {
+        match self {
+            Language::C => ("gcc", "--version"),
+            Language::Lua => ("lua5.4", "-v"),
+            Language::Luajit => ("luajit", "-v"),
+            Language::Go => ("go", "version"),
+        }
+    }
+
+    /// The program to install.
+    pub fn program(self) -> &'static str {
+        self.command().0
+    }
+
+    /// The language if its program is on the PATH.
+    pub fn find(self) -> Option<Tool> {
+        let (program, flag) = self.command();
+        let output = Command::new(program).arg(flag).stdin(Stdio::null()).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let version = text.lines().next().unwrap_or(program).trim().to_owned();
+        output.status.success().then_some(Tool { language: self, program, version })
+    }
+}
+
+/// Anyone who can run the kernel of a case.
+pub enum Peer {
+    /// Theta, in this process.
+    Theta(Theta),
+    /// A process.
+    Other(Process),
+}
+
+impl Peer {
+    /// Its name in tables and files.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Peer::Theta(_) => "bifrost",
+            Peer::Other(process) => process.name,
+        }
+    }
+
+    /// Runs the kernel once.
+    ///
+    /// # Errors
+    /// What the program says.
+    pub fn sample(&mut self, n: i64) -> Result<Sample, Failed> {
+        match self {
+            Peer::Theta(theta) => theta.sample(n),
+            Peer::Other(process) => process.sample(n),
+        }
+    }
+}
+
+/// The processor time of this process.
+pub fn processor_ms() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
+}
+
+/// A program in another language, which waits for numbers.
+pub struct Process {
+    name: &'static str,
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Process {
+    fn start(name: &'static str, command: &mut Command) -> Result<Process, Failed> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().ok_or("no output to read")?);
+        Ok(Process { name, child, input, output })
+    }
+
+    fn sample(&mut self, n: i64) -> Result<Sample, Failed> {
+        let input = self.input.as_mut().ok_or("no input to write to")?;
+        writeln!(input, "{n}")?;
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        let answer = line.trim().split_once(' ').and_then(|(time, result)| {
+            Some(Sample { ms: time.parse::<f64>().ok()? / 1e6, result: result.parse().ok()? })
+        });
+        answer.ok_or_else(|| format!("the program of {} answers `{}`", self.name, line.trim()).into())
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It ends when its input does; whether it ends well matters no more.
+        drop(self.input.take());
+        let _ = self.child.wait();
+    }
+}
+
+impl Tool {
+    /// Compiles the program of a case, if the language asks for that, and starts it.
+    ///
+    /// # Errors
+    /// What the compiler says; when something cannot be started.
+    pub fn start(&self, case: &Case, folder: &Path) -> Result<Vec<Peer>, Failed> {
+        let processes = match self.language {
+            Language::C => {
+                let checked = self.compile_c(case, folder, "C checked", "-DCHECKED")?;
+                vec![checked, self.compile_c(case, folder, "C", "-fwrapv")?]
+            }
+            Language::Lua => vec![self.start_lua(case, folder, "Lua")?],
+            Language::Luajit => vec![self.start_lua(case, folder, "LuaJIT")?],
+            Language::Go => vec![self.compile_go(case, folder)?],
+        };
+        Ok(processes.into_iter().map(Peer::Other).collect())
+    }
+
+    fn compile_c(
+        &self,
+        case: &Case,
+        folder: &Path,
+        name: &'static str,
+        flag: &str,
+    ) -> Result<Process, Failed> {
+        for (file, text) in C_HEADERS {
+            std::fs::write(folder.join(file), text)?;
+        }
+        let source = folder.join("program.c");
+        let program = folder.join(format!("program{flag}"));
+        std::fs::write(&source, case.c)?;
+        let mut gcc = Command::new(self.program);
+        // Results are compared to the last bit: no multiplication is fused with an addition.
+        gcc.args(["-std=gnu11", "-O2", "-ffp-contract=off", flag]).args(case.c_flags);
+        succeed(gcc.arg("-o").arg(&program).arg(&source).arg("-lm"), case.name)?;
+        Process::start(name, &mut Command::new(program))
+    }
+
+    fn start_lua(&self, case: &Case, folder: &Path, name: &'static str) -> Result<Process, Failed> {
+        // Each has a file of its own: one may still be reading when the next is written.
+        let source = folder.join(format!("{}.lua", self.program));
+        std::fs::write(&source, format!("{}\n{LUA_MAIN}", case.lua))?;
+        Process::start(name, Command::new(self.program).arg(source))
+    }
+
+    fn compile_go(&self, case: &Case, folder: &Path) -> Result<Process, Failed> {
+        let (source, main) = (folder.join("program.go"), folder.join("main.go"));
+        let program = folder.join("program-go");
+        std::fs::write(&source, case.go)?;
+        std::fs::write(&main, GO_MAIN)?;
+        let mut go = Command::new(self.program);
+        // The Go that is there; it fetches no other.
+        go.env("GOTOOLCHAIN", "local").arg("build").arg("-o").arg(&program).arg(source).arg(main);
+        succeed(&mut go, case.name)?;
+        Process::start("Go", &mut Command::new(program))
+    }
+}
+
+/// Runs a compiler.
+fn succeed(command: &mut Command, of: impl Display) -> Result<(), Failed> {
+    let output = command.stdin(Stdio::null()).output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let program = command.get_program().to_string_lossy();
+            Err(format!("{program} does not compile `{of}`:\n{}", said.trim_end()).into())
+        }
+    }
+}
