@@ -63,7 +63,7 @@ macro_rules! case {
 const AS_MANY_CALLS: &[&str] = &["-DCALLS", "-fno-optimize-sibling-calls"];
 
 /// All of them, in the order of the table.
-pub static CASES: [Case; 10] = [
+pub static CASES: [Case; 11] = [
     case!("fib", "fib", 35, 15, CALLS, &[], "Fibonacci numbers by recursion"),
     case!("fib-calls", "fib", 35, 15, CALLS, AS_MANY_CALLS, "the same, with as many calls in C"),
     case!("nbody", "nbody", 1_000_000, 100, NUMERIC, &[], "planets: reals in objects"),
@@ -71,6 +71,7 @@ pub static CASES: [Case; 10] = [
     case!("fannkuch", "fannkuch", 10, 6, NUMERIC, &[], "permutations: arrays of ints"),
     case!("mandelbrot", "mandelbrot", 1000, 20, NUMERIC, &[], "n * n points, 50 rounds: reals"),
     case!("trees", "trees", 16, 6, ALLOCATION, &[], "binary trees of depth n: small objects"),
+    case!("map", "map", 1_000_000, 1000, ALLOCATION, &[], "a map of n ints: store, fetch, remove"),
     case!("strings", "strings", 300_000, 300, ALLOCATION, &[], "n lines of text, put together"),
     case!("shapes", "shapes", 10_000, 10, CALLS, &[], "three methods of a thousand objects of five classes"),
     case!(
