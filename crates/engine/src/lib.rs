@@ -100,7 +100,7 @@ impl Engine {
     ///
     /// Cost: links tables that live as long as the process.
     pub fn new(mut program: Program, mode: Mode) -> Result<Arc<Engine>, LoadError> {
-        builtin::complete(&mut program.types);
+        builtin::complete(&mut program.types, 0);
         program.add_cells();
         verify_program(&program).map_err(LoadError::Verify)?;
         let compiler = match mode {

@@ -432,6 +432,12 @@ pub fn family(kind: TypeKind) -> Option<&'static str> {
 /// `lt`, `copy`, `unparse` or `hash`. None if there is no such method, or one with another heading.
 pub fn element_method(types: &Types, ty: TypeId, name: &str) -> Option<MethodRef> {
     let found = types.find_method(ty, name)?;
+    let wanted = element_signature(ty, name)?;
+    types.conforms(&types.method(found).signature, &wanted).then_some(found)
+}
+
+/// The heading that [`element_method`] wants.
+pub fn element_signature(ty: TypeId, name: &str) -> Option<Signature> {
     let (params, result) = match name {
         "equal" | "similar" | "lt" => (vec![Param { name: String::new(), ty }], Types::BOOL),
         "copy" => (vec![], ty),
@@ -439,8 +445,7 @@ pub fn element_method(types: &Types, ty: TypeId, name: &str) -> Option<MethodRef
         "hash" => (vec![], Types::INT),
         _ => return None,
     };
-    let wanted = Signature { params, results: vec![result], ..Signature::default() };
-    types.conforms(&types.method(found).signature, &wanted).then_some(found)
+    Some(Signature { params, results: vec![result], ..Signature::default() })
 }
 
 /// Adds to a built-in type the methods that it can have by what its type arguments have now and that
@@ -472,17 +477,19 @@ pub(crate) fn add_methods(types: &mut Types, kind: TypeKind) {
 }
 
 /// Gives instantiations of built-in types the methods that exist only if the element type has some method,
-/// for element types that were completed after the instantiation was made. Existing ids stay.
-pub fn complete(types: &mut Types) {
+/// for element types that were completed after the instantiation was made. Existing ids stay. Looks at the types
+/// from the position `first` on.
+pub fn complete(types: &mut Types, first: usize) {
     loop {
-        let before: usize = types.iter().map(|(_, d)| d.methods.len()).sum::<usize>() + types.len();
+        let ids = (first..types.len()).map(|index| TypeId::from_u32(index as u32));
         let kinds: Vec<TypeKind> =
-            types.iter().map(|(_, d)| d.kind).filter(|k| k.args().next().is_some()).collect();
+            ids.clone().map(|id| types.kind(id)).filter(|kind| kind.args().next().is_some()).collect();
+        let count = |types: &Types| ids.clone().map(|id| types.def(id).methods.len()).sum::<usize>();
+        let before = (types.len(), count(types));
         for kind in kinds {
             add_methods(types, kind);
         }
-        let after: usize = types.iter().map(|(_, d)| d.methods.len()).sum::<usize>() + types.len();
-        if before == after {
+        if before == (types.len(), count(types)) {
             return;
         }
     }

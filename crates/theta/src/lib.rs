@@ -53,8 +53,9 @@ fn compile_here(sources: &Sources, options: &Options) -> Compilation {
         diagnostics.extend(found);
         files.push(tree);
     }
-    let names = resolve::collect(sources, &options.root, &files);
-    let (program, found) = check::check(sources, names);
+    let mut names = resolve::collect(sources, &options.root, &files);
+    let found = std::mem::take(&mut names.diagnostics);
+    let (program, found) = check::check(sources, &names, found);
     // A text that could not be read makes the checker see things that are not there. The other mistakes
     // of syntax have one clear repair, which the parser has made.
     if !diagnostics.iter().any(|d| matches!(d.code, Code::E0109 | Code::E0110)) {

@@ -53,6 +53,8 @@ pub(crate) struct Placed<'a, T> {
     pub public: bool,
     /// The name of the module around it.
     pub module: Option<Arc<str>>,
+    /// For an equate the type parameters of the type or class around it.
+    pub parms: &'a [ast::Ident],
 }
 
 /// All definitions of all files.
@@ -135,6 +137,15 @@ impl<'a> Names<'a> {
         id
     }
 
+    /// Whether any definition has type parameters.
+    pub fn have_parameters(&self) -> bool {
+        self.types.iter().any(|it| !it.ast.parms.is_empty())
+            || self.routines.iter().any(|it| !it.ast.heading.parms.is_empty())
+            || self.classes.iter().any(|it| {
+                !it.ast.parms.is_empty() || it.ast.makers.iter().any(|it| !it.heading.parms.is_empty())
+            })
+    }
+
     /// The meaning of `name` seen from `scope`.
     pub fn lookup(&self, scope: ScopeId, name: &str) -> Option<Entry> {
         let scope = &self.scopes[scope.0 as usize];
@@ -198,30 +209,30 @@ impl<'a> Names<'a> {
         let def = match item {
             ast::Item::Module(it) => return self.module(sources, it, home, public),
             ast::Item::Equate(it) => {
-                self.equates.push(Placed { ast: it, home, inner: home, public, module });
+                self.equates.push(Placed { ast: it, home, inner: home, public, module, parms: &[] });
                 Def::Equate(self.equates.len() - 1)
             }
             ast::Item::Type(it) => {
-                let inner = self.inner_scope(sources, home, &it.equates);
-                self.types.push(Placed { ast: it, home, inner, public, module });
+                let inner = self.inner_scope(sources, home, &it.equates, &it.parms);
+                self.types.push(Placed { ast: it, home, inner, public, module, parms: &[] });
                 Def::Type(self.types.len() - 1)
             }
             ast::Item::Class(it) => {
-                let inner = self.inner_scope(sources, home, &it.equates);
-                self.classes.push(Placed { ast: it, home, inner, public, module });
+                let inner = self.inner_scope(sources, home, &it.equates, &it.parms);
+                self.classes.push(Placed { ast: it, home, inner, public, module, parms: &[] });
                 Def::Class(self.classes.len() - 1)
             }
             ast::Item::Actor(it) => {
-                let inner = self.inner_scope(sources, home, &it.equates);
-                self.actors.push(Placed { ast: it, home, inner, public, module });
+                let inner = self.inner_scope(sources, home, &it.equates, &it.parms);
+                self.actors.push(Placed { ast: it, home, inner, public, module, parms: &[] });
                 Def::Actor(self.actors.len() - 1)
             }
             ast::Item::Routine(it) => {
-                self.routines.push(Placed { ast: it, home, inner: home, public, module });
+                self.routines.push(Placed { ast: it, home, inner: home, public, module, parms: &[] });
                 Def::Routine(self.routines.len() - 1)
             }
             ast::Item::NativeRoutine(it) => {
-                self.natives.push(Placed { ast: it, home, inner: home, public, module });
+                self.natives.push(Placed { ast: it, home, inner: home, public, module, parms: &[] });
                 Def::Native(self.natives.len() - 1)
             }
         };
@@ -229,13 +240,26 @@ impl<'a> Names<'a> {
     }
 
     /// The scope of a type or class with equates.
-    fn inner_scope(&mut self, sources: &Sources, home: ScopeId, equates: &'a [ast::Equate]) -> ScopeId {
+    fn inner_scope(
+        &mut self,
+        sources: &Sources,
+        home: ScopeId,
+        equates: &'a [ast::Equate],
+        parms: &'a [ast::Ident],
+    ) -> ScopeId {
         if equates.is_empty() {
             return home;
         }
         let scope = self.add_scope(Some(home));
         for equate in equates {
-            self.equates.push(Placed { ast: equate, home: scope, inner: scope, public: false, module: None });
+            self.equates.push(Placed {
+                ast: equate,
+                home: scope,
+                inner: scope,
+                public: false,
+                module: None,
+                parms,
+            });
             self.define(sources, scope, &equate.name, Def::Equate(self.equates.len() - 1));
         }
         scope

@@ -68,7 +68,7 @@ pub fn parse(text: &str) -> Result<File> {
             other => return Err(reader.error(format!("`{other}` starts no declaration"))),
         }
     }
-    builtin::complete(&mut reader.program.types);
+    builtin::complete(&mut reader.program.types, 0);
     for body in pending {
         reader.at = body.at;
         let func = reader.body(body.func)?;

@@ -332,6 +332,9 @@ impl<'c, 'a> Body<'c, 'a> {
                 let heading = Signature { results: vec![], ..m.signature.clone() };
                 Some(format!("`{found_name}` has `{}`", types.heading(&m.name, &heading)))
             }
+            None if self.cx.opaque.contains(&found) && wanted == bifrost_ir::Types::ANY => {
+                Some(format!("`{found_name}` may stand for a basic type, which is not below `any`"))
+            }
             None if wanted == bifrost_ir::Types::ANY => Some(
                 "basic values carry no type with them; put it into a `cell` or another object".to_owned(),
             ),

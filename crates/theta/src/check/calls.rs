@@ -2,9 +2,11 @@
 
 use bifrost_ir::{Callee, MethodRef, Operand, Signature, Stmt, TypeId, TypeKind, builtin};
 
+use super::Env;
 use super::body::{Body, Role, Value};
-use super::types::{Needed, as_type};
-use crate::ast::{Args, Expr, ExprKind, Ident};
+use super::types::as_type;
+use super::wheres::Needs;
+use crate::ast::{Args, Expr, ExprKind, Ident, TypeExpr};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::nothing;
 use crate::resolve::{Def, LATER_ROUTINES, similar};
@@ -23,13 +25,15 @@ enum Found {
     Target(Target),
     /// A generic built-in whose type arguments must be found from the arguments.
     Generic(&'static builtin::BuiltinRoutine, Span),
+    /// A generic routine of the program, likewise; a position in `Names::routines`.
+    Routine(usize, Span),
     Wrong,
 }
 
 /// Arguments that were computed.
 pub(crate) struct Given {
-    plain: Vec<(Value, Span)>,
-    rest: Option<Vec<(Value, Span)>>,
+    pub plain: Vec<(Value, Span)>,
+    pub rest: Option<Vec<(Value, Span)>>,
 }
 
 impl<'a> Body<'_, 'a> {
@@ -73,6 +77,12 @@ impl<'a> Body<'_, 'a> {
         let target = match found {
             Found::Target(target) => target,
             Found::Generic(row, span) => self.infer(row, span, &given)?,
+            Found::Routine(def, span) => {
+                let placed = &self.cx.names.routines[def];
+                let env = Env::new(placed.inner);
+                let types = self.infer_arguments(&env, &placed.ast.heading, &given, span)?;
+                self.routine_target(def, types, vec![span], span)?
+            }
             Found::Wrong => return None,
         };
         if let Some(compared) = self.same_values(&target, &given) {
@@ -211,14 +221,10 @@ impl<'a> Body<'_, 'a> {
             return Found::Wrong;
         }
         match self.cx.names.lookup(self.env.scope, &name.name).map(|entry| entry.def) {
-            Some(Def::Routine(at)) => match self.cx.routines[at] {
-                Some(id) => {
-                    let signature = self.cx.program.routines[id].signature.clone();
-                    let name = name.name.to_string();
-                    Found::Target(Target { callee: Callee::Routine(id), receiver: None, signature, name })
-                }
-                None => Found::Wrong,
-            },
+            Some(Def::Routine(def)) if self.cx.names.routines[def].ast.heading.parms.is_empty() => {
+                self.routine_target(def, vec![], vec![], name.span).map_or(Found::Wrong, Found::Target)
+            }
+            Some(Def::Routine(def)) => Found::Routine(def, name.span),
             Some(Def::Native(_) | Def::Actor(_)) => Found::Wrong,
             Some(Def::Class(_)) => {
                 let message = format!("`{name}` is a class; an object is made with braces");
@@ -233,6 +239,22 @@ impl<'a> Body<'_, 'a> {
             }
             None => self.builtin_callee(name),
         }
+    }
+
+    /// An instantiation of a routine; `spans` are those of its type arguments.
+    fn routine_target(
+        &mut self,
+        def: usize,
+        args: Vec<TypeId>,
+        spans: Vec<Span>,
+        span: Span,
+    ) -> Option<Target> {
+        let at = self.cx.routine_instance(def, args, span)?;
+        let (id, demands) = (self.cx.routines[at].id, self.cx.routines[at].demands);
+        self.cx.ask(Needs::Other(demands), spans);
+        let signature = self.cx.program.routines[id].signature.clone();
+        let name = self.cx.names.routines[def].ast.heading.name.to_string();
+        Some(Target { callee: Callee::Routine(id), receiver: None, signature, name })
     }
 
     fn builtin_callee(&mut self, name: &Ident) -> Found {
@@ -278,6 +300,10 @@ impl<'a> Body<'_, 'a> {
     }
 
     fn instantiated_callee(&mut self, callee: &'a Expr, name: &Ident, args: &'a [Expr]) -> Found {
+        let entry = self.cx.names.lookup(self.env.scope, &name.name);
+        if let Some(Def::Routine(def)) = entry.map(|entry| entry.def) {
+            return self.instantiated_routine(callee, name, def, args).map_or(Found::Wrong, Found::Target);
+        }
         let Some(row) = builtin::find_routine(&name.name) else {
             if LATER_ROUTINES.contains(&&*name.name) {
                 self.cx.unsupported(name.span, &name.name);
@@ -301,20 +327,41 @@ impl<'a> Body<'_, 'a> {
             return Found::Wrong;
         }
         let env = self.env.clone();
+        let Some(written) = self.written_types(args) else { return Found::Wrong };
+        let types: Vec<_> = written.iter().map(|arg| self.cx.resolve_type(&env, arg)).collect();
+        let Some(types) = types.into_iter().collect::<Option<Vec<TypeId>>>() else { return Found::Wrong };
+        let spans = args.iter().map(|arg| arg.span).collect();
+        self.cx.ask_builtin(row.name, row.parms, row.needs, &types, spans);
+        Found::Target(self.instantiate(row, &types))
+    }
+
+    /// `f[T, …]` of a routine of the program.
+    fn instantiated_routine(
+        &mut self,
+        callee: &'a Expr,
+        name: &Ident,
+        def: usize,
+        args: &'a [Expr],
+    ) -> Option<Target> {
+        let written = self.written_types(args)?;
+        let parms = &self.cx.names.routines[def].ast.heading.parms;
+        let env = self.env.clone();
+        let types = self.cx.type_arguments(&env, name, parms, &written, callee.span)?;
+        let spans = args.iter().map(|arg| arg.span).collect();
+        self.routine_target(def, types, spans, callee.span)
+    }
+
+    /// Type arguments, which look like expressions.
+    pub fn written_types(&mut self, args: &'a [Expr]) -> Option<Vec<TypeExpr>> {
         let mut types = vec![];
         for arg in args {
-            let Some(written) = as_type(arg) else {
+            let Some(ty) = as_type(arg) else {
                 self.report(Diagnostic::error(Code::E0208, arg.span, "this is not a type"));
-                return Found::Wrong;
+                return None;
             };
-            let Some(ty) = self.cx.resolve_type(&env, &written) else { return Found::Wrong };
             types.push(ty);
         }
-        for (at, method) in row.needs {
-            let (ty, of, span) = (types[*at], row.parms[*at], args[*at].span);
-            self.cx.needed.push(Needed { ty, method, of, by: row.name, span });
-        }
-        Found::Target(self.instantiate(row, &types))
+        Some(types)
     }
 
     /// The instantiation of a generic built-in that fits the static types of the arguments exactly.
@@ -325,6 +372,7 @@ impl<'a> Body<'_, 'a> {
         }
         let found = builtin::infer(&self.cx.program.types, row, &types);
         if let Some(types) = found.into_iter().collect::<Option<Vec<TypeId>>>() {
+            self.cx.ask_builtin(row.name, row.parms, row.needs, &types, vec![span]);
             return Some(self.instantiate(row, &types));
         }
         let (plural, parms) = (if row.parms.len() == 1 { "" } else { "s" }, row.parms.join(", "));
@@ -368,6 +416,9 @@ impl<'a> Body<'_, 'a> {
         let mut diagnostic =
             Diagnostic::error(Code::E0201, span, format!("type `{type_name}` has no method `{name}`"));
         diagnostic.help = self.cx.similar_method(ty, name).or_else(|| {
+            if self.cx.opaque.contains(&ty) {
+                return Some(format!("add `where {type_name} has {name} (…) …` to the heading"));
+            }
             let methods = self.cx.program.types.def(ty).methods.values();
             let names: Vec<String> =
                 methods.filter(|m| !m.name.contains('.')).take(8).map(|m| format!("`{}`", m.name)).collect();

@@ -10,20 +10,26 @@
 //! object itself is made in one step by the constructor of the subclass.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bifrost_ir::{
     Body, ClassId, Field, FuncId, Method, MethodId, MethodRef, RoutineId, Signature, Supertype, TypeId,
-    TypeKind,
 };
 
+use super::instances::Use;
 use super::items::{CHAIN_MAX, MEMBERS_MAX, method, renamed};
-use super::{Checker, Env};
+use super::routines::text_of;
+use super::wheres::Demand;
+use super::{Checker, Env, Voice, Walk};
 use crate::ast::{self, Ident};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::{getter, setter};
 use crate::resolve::Def;
 use crate::source::Span;
+
+/// How often makers may need others that are not looked at yet.
+const NESTED_MAX: u32 = 64;
 
 /// An instance variable.
 #[derive(Clone, Debug)]
@@ -36,18 +42,45 @@ pub(crate) struct Ivar {
 /// What is known about a class.
 #[derive(Clone)]
 pub(crate) struct ClassInfo {
+    /// Position in [`crate::resolve::Names::classes`].
+    pub def: usize,
     pub id: ClassId,
     pub ty: TypeId,
+    pub env: Env,
+    pub purpose: Use,
+    /// Position in [`Checker::demands`].
+    pub demands: usize,
     /// Position of the superclass in the list of classes.
     pub superclass: Option<usize>,
+    /// How many classes are above each other here; 0 until that is known.
+    height: u32,
+    subclasses: Vec<usize>,
     /// Own instance variables.
     pub ivars: Vec<Ivar>,
     /// Position of the first own variable in the layout.
     pub first_field: u32,
     pub immutable: bool,
-    pub makers: HashMap<Arc<str>, MakerInfo>,
-    /// Own methods with their code.
-    methods: Vec<(usize, FuncId, Signature)>,
+    pub makers: HashMap<(Arc<str>, Vec<TypeId>), MakerInfo>,
+    methods: Arc<[OwnMethod]>,
+    /// Whether the makers have been looked at.
+    pub made: Made,
+}
+
+/// How far the makers of a class have been looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Made {
+    Untouched,
+    Open,
+    Done,
+}
+
+/// A method with its code.
+struct OwnMethod {
+    /// Position in the text of the class.
+    index: usize,
+    func: FuncId,
+    signature: Signature,
+    demands: Vec<Demand>,
 }
 
 /// A maker that has been checked.
@@ -62,16 +95,23 @@ pub(crate) struct MakerInfo {
 }
 
 impl ClassInfo {
-    pub fn new(id: ClassId, ty: TypeId) -> ClassInfo {
+    pub fn new(def: usize, id: ClassId, ty: TypeId, env: Env, purpose: Use, demands: usize) -> ClassInfo {
         ClassInfo {
+            def,
             id,
             ty,
+            env,
+            purpose,
+            demands,
             superclass: None,
+            height: 0,
+            subclasses: vec![],
             ivars: vec![],
             first_field: 0,
             immutable: false,
             makers: HashMap::new(),
-            methods: vec![],
+            methods: Arc::new([]),
+            made: Made::Untouched,
         }
     }
 
@@ -90,30 +130,64 @@ struct Entry {
     span: Span,
 }
 
-impl Checker<'_> {
-    pub(crate) fn complete_classes(&mut self) {
-        for at in 0..self.classes.len() {
-            self.link_class(at);
-        }
-        let order = self.classes_in_order();
-        self.link_subclasses(&order);
-        for at in &order {
-            self.complete_variables(*at);
-        }
-        for at in order {
-            self.complete_class(at);
-        }
+impl<'a> Checker<'a> {
+    /// The text of the class at a position.
+    pub(crate) fn class_ast(&self, at: usize) -> &'a ast::ClassDef {
+        let def = self.classes[at].as_ref().map_or(0, |info| info.def);
+        self.names.classes[def].ast
     }
 
-    /// Superclass and implemented types.
-    fn link_class(&mut self, at: usize) {
+    /// Where the class at a position is defined.
+    pub(crate) fn class_home(&self, at: usize) -> crate::resolve::ScopeId {
+        let def = self.classes[at].as_ref().map_or(0, |info| info.def);
+        self.names.classes[def].home
+    }
+
+    /// Makes the class of a definition, and one more for each member that is checked with a where clause of its own;
+    /// whether there was room.
+    pub(crate) fn declare_class(&mut self, def: usize) -> bool {
+        let ast = self.names.classes[def].ast;
+        let Some((args, purpose)) = self.standing(&ast.name, &ast.parms) else { return true };
+        if self.add_class(def, args, purpose, ast.name.span).is_none() {
+            return false;
+        }
+        if purpose != Use::Stands {
+            return true;
+        }
+        let conditional = |heading: &ast::Heading| {
+            let own = |clause: &ast::Where| heading.parms.iter().any(|parm| parm.name == clause.parm.name);
+            heading.wheres.iter().any(|clause| !own(clause))
+        };
+        let methods = ast.methods.iter().enumerate().filter(|(_, it)| conditional(&it.heading));
+        let methods = methods.map(|(index, _)| Use::Method(index));
+        let makers = ast.makers.iter().enumerate().filter(|(_, it)| conditional(&it.heading));
+        let makers = makers.map(|(index, _)| Use::Maker(index));
+        methods.chain(makers).all(|purpose| {
+            let args = self.with_voice(Voice::Limits, |cx| cx.opaque_types(&ast.parms));
+            self.add_class(def, args, purpose, ast.name.span).is_some()
+        })
+    }
+
+    fn in_class<R>(&mut self, at: usize, work: impl FnOnce(&mut Self) -> R) -> R {
+        let voice = self.classes[at].as_ref().map_or(Voice::Limits, |info| self.voice_of(info.purpose));
+        self.with_voice(voice, work)
+    }
+
+    /// The superclass and the implemented types of a new class.
+    pub(crate) fn link_class(&mut self, at: usize) {
+        self.in_class(at, |cx| cx.resolve_above(at));
+    }
+
+    fn resolve_above(&mut self, at: usize) {
         let Some(info) = &self.classes[at] else { return };
-        let ty = info.ty;
-        let env = Env::new(self.names.classes[at].inner);
-        let ast = self.names.classes[at].ast;
+        let (ty, env) = (info.ty, info.env.clone());
+        let ast = self.class_ast(at);
+        if ast.implements.len() > MEMBERS_MAX {
+            return self.too_many(&ast.name);
+        }
         for written in &ast.implements {
             let Some(up) = self.resolve_type(&env, written) else { continue };
-            if self.program.types.kind(up) != TypeKind::Object {
+            if !self.is_specification(up) {
                 let message = format!("`{}` cannot be implemented", self.type_name(up));
                 self.report(
                     Diagnostic::error(Code::E0208, written.span, message)
@@ -121,19 +195,37 @@ impl Checker<'_> {
                 );
                 continue;
             }
-            let supertype = Supertype { ty: up, renames: vec![] };
-            self.program.types.def_mut(ty).supertypes.push(supertype);
+            let supertypes = &mut self.program.types.def_mut(ty).supertypes;
+            if supertypes.iter().any(|known| known.ty == up) {
+                let message = format!("`{}` is named already", self.type_name(up));
+                self.report(
+                    Diagnostic::error(Code::E0209, written.span, message).help("leave one of them out"),
+                );
+                continue;
+            }
+            supertypes.push(Supertype { ty: up, renames: vec![] });
         }
         let Some((written, _)) = &ast.inherits else { return };
-        let ast::TypeExprKind::Name { name, .. } = &written.kind else { return };
-        match self.names.lookup(env.scope, &name.name).map(|entry| entry.def) {
-            Some(Def::Class(up)) => {
-                if self.classes[up].is_some()
-                    && let Some(info) = &mut self.classes[at]
-                {
+        let ast::TypeExprKind::Name { name, args } = &written.kind else {
+            let text = self.sources.slice(written.span);
+            let message = format!("`{text}` is no class");
+            self.report(
+                Diagnostic::error(Code::E0208, written.span, message).help("only classes can be inherited"),
+            );
+            return;
+        };
+        let known = env.parm(&name.name).is_none();
+        match self.names.lookup(env.scope, &name.name).map(|entry| entry.def).filter(|_| known) {
+            Some(Def::Class(def)) => {
+                let parms = &self.names.classes[def].ast.parms;
+                let Some(types) = self.type_arguments(&env, name, parms, args, written.span) else { return };
+                let Some(up) = self.class_instance(def, types, written.span) else { return };
+                self.ask(super::wheres::Needs::Class(up), args.iter().map(|arg| arg.span).collect());
+                if let Some(info) = &mut self.classes[at] {
                     info.superclass = Some(up);
                 }
             }
+            _ if name.name.is_empty() => {}
             _ => {
                 let message = format!("there is no class `{name}`");
                 self.report(
@@ -143,70 +235,138 @@ impl Checker<'_> {
         }
     }
 
-    /// The usable classes, each after its superclass; cycles are reported and cut.
-    pub(crate) fn classes_in_order(&mut self) -> Vec<usize> {
-        let mut placed = vec![false; self.classes.len()];
+    /// New classes, each after its superclass; cycles are reported, and chains that are too long cut.
+    pub(crate) fn classes_in_order(&mut self, new: Range<usize>) -> Vec<usize> {
         let mut order = vec![];
-        for at in 0..self.classes.len() {
+        let mut open = vec![false; new.len()];
+        let first = new.start;
+        for at in new {
             let mut chain = vec![];
             let mut next = Some(at);
-            while let Some(current) = next.filter(|c| !placed[*c]) {
-                placed[current] = true;
-                chain.push(current);
-                next = self.classes[current].as_ref().and_then(|info| info.superclass);
-                if let Some(up) = next.filter(|up| chain.contains(up)) {
-                    let name = &self.names.classes[up].ast.name;
+            while let Some(current) = next.filter(|at| self.height(*at) == 0) {
+                if std::mem::replace(&mut open[current - first], true) {
+                    let name = &self.class_ast(current).name;
                     let message = format!("class `{name}` would inherit from itself");
-                    self.report(Diagnostic::error(Code::E0208, name.span, message));
-                    if let Some(info) = &mut self.classes[current] {
+                    self.note(Diagnostic::error(Code::E0208, name.span, message));
+                    if let Some(info) = chain.last().and_then(|last: &usize| self.classes[*last].as_mut()) {
                         info.superclass = None;
                     }
-                    next = None;
+                    break;
                 }
+                chain.push(current);
+                next = self.classes[current].as_ref().and_then(|info| info.superclass);
             }
-            order.extend(chain.into_iter().rev());
+            for current in chain.into_iter().rev() {
+                self.link_subclass(current);
+                order.push(current);
+            }
         }
         order
     }
 
-    /// Notes who inherits from whom, and cuts chains that are too long.
-    fn link_subclasses(&mut self, order: &[usize]) {
-        self.subclasses = vec![vec![]; self.classes.len()];
-        let mut height = vec![0; self.classes.len()];
-        for at in order {
-            let Some(up) = self.classes[*at].as_ref().and_then(|info| info.superclass) else { continue };
-            height[*at] = height[up] + 1;
-            if height[*at] <= CHAIN_MAX {
-                self.subclasses[up].push(*at);
-                continue;
-            }
-            height[*at] = 0;
-            let name = &self.names.classes[*at].ast.name;
+    fn height(&self, at: usize) -> u32 {
+        self.classes[at].as_ref().map_or(1, |info| info.height)
+    }
+
+    /// Notes who inherits from whom.
+    fn link_subclass(&mut self, at: usize) {
+        let superclass = self.classes[at].as_ref().and_then(|info| info.superclass);
+        let height = 1 + superclass.map_or(0, |up| self.height(up));
+        let too_high = height > CHAIN_MAX;
+        if too_high {
+            let name = &self.class_ast(at).name;
             let message = format!("class `{name}` has more than {CHAIN_MAX} classes above each other");
-            self.report(Diagnostic::error(Code::E0109, name.span, message));
-            if let Some(info) = &mut self.classes[*at] {
-                info.superclass = None;
-            }
+            self.report_limit(name.span, message, "inherit less");
+        } else if let Some(up) = superclass.and_then(|up| self.classes[up].as_mut()) {
+            up.subclasses.push(at);
+        }
+        if let Some(info) = &mut self.classes[at] {
+            info.height = if too_high { 1 } else { height };
+            info.superclass = superclass.filter(|_| !too_high);
         }
     }
 
-    fn complete_variables(&mut self, at: usize) {
+    /// Types of variables and headings of methods of a new class.
+    pub(crate) fn resolve_class(&mut self, at: usize) {
+        self.in_class(at, |cx| cx.resolve_members(at));
+    }
+
+    fn resolve_members(&mut self, at: usize) {
         let Some(info) = &self.classes[at] else { return };
-        let (id, ty, superclass) = (info.id, info.ty, info.superclass);
-        let env = Env::new(self.names.classes[at].inner);
-        let ast = self.names.classes[at].ast;
-        self.check_distinct(ast.ivars.iter().map(|ivar| &ivar.name));
-        let above = superclass.and_then(|up| self.classes[up].as_ref().map(|info| info.id));
-        let mut fields = above.map_or(vec![], |up| self.program.classes[up].fields.clone());
-        if fields.len() + ast.ivars.len() > MEMBERS_MAX {
+        let (env, purpose, place) = (info.env.clone(), info.purpose, info.demands);
+        let ast = self.class_ast(at);
+        let most =
+            [ast.ivars.len(), ast.methods.len(), ast.makers.len(), ast.provides.len(), ast.hides.len()];
+        if most.into_iter().any(|count| count > MEMBERS_MAX) {
             return self.too_many(&ast.name);
         }
-        let first_field = fields.len() as u32;
+        let demands = self.resolve_wheres(&env, &ast.name, &ast.parms, &ast.wheres);
+        if !matches!(purpose, Use::Runs { .. }) {
+            self.assume(&demands);
+            let own = match purpose {
+                Use::Method(index) => &ast.methods[index].heading.wheres[..],
+                Use::Maker(index) => &ast.makers[index].heading.wheres[..],
+                _ => &[],
+            };
+            let own = self.resolve_wheres(&env, &ast.name, &ast.parms, own);
+            self.assume(&own);
+        }
+        self.demands[place] = demands;
+        self.resolve_own_equates(&env, &ast.equates);
+        self.check_distinct(ast.ivars.iter().map(|ivar| &ivar.name));
         let mut ivars = vec![];
         for ivar in &ast.ivars {
             let ty = self.resolve_type_or_wrong(&env, &ivar.ty);
-            fields.push(Field { name: ivar.name.name.to_string(), ty });
             ivars.push(Ivar { name: ivar.name.name.clone(), ty: self.known(ty), span: ivar.name.span });
+        }
+        let makers = ast.makers.iter().map(|maker| &maker.heading.name);
+        self.check_distinct(ast.methods.iter().map(|m| &m.heading.name).chain(makers));
+        let mut methods: Vec<OwnMethod> = vec![];
+        for (index, routine) in ast.methods.iter().enumerate() {
+            let heading = &routine.heading;
+            let (signature, demands) = match purpose == Use::Method(index) {
+                // Here the mistakes of a heading with a where clause are found.
+                true => self.with_voice(Voice::Everything, |cx| {
+                    let signature = cx.resolve_heading(&env, heading);
+                    (signature, cx.resolve_wheres(&env, &heading.name, &ast.parms, &heading.wheres))
+                }),
+                false => self.resolve_method_heading(&env, heading, &ast.parms),
+            };
+            if !methods.iter().any(|own| ast.methods[own.index].heading.name.name == heading.name.name) {
+                methods.push(OwnMethod { index, func: self.placeholder(), signature, demands });
+            }
+        }
+        if let Some(info) = &mut self.classes[at] {
+            (info.ivars, info.methods) = (ivars, methods.into());
+        }
+    }
+
+    /// Layout and methods of a new class whose superclass is complete.
+    pub(crate) fn complete_class(&mut self, at: usize) {
+        self.in_class(at, |cx| {
+            if cx.complete_variables(at) {
+                cx.complete_methods(at);
+            }
+        });
+    }
+
+    fn complete_variables(&mut self, at: usize) -> bool {
+        let Some(info) = &self.classes[at] else { return false };
+        let (id, ty) = (info.id, info.ty);
+        let own: Vec<_> = info.ivars.iter().map(|ivar| (ivar.name.to_string(), ivar.ty)).collect();
+        let above = info.superclass.and_then(|up| self.classes[up].as_ref().map(|info| info.id));
+        let mut fields = above.map_or(vec![], |up| self.program.classes[up].fields.clone());
+        let first_field = fields.len() as u32;
+        for (name, ty) in own {
+            let ty = match ty {
+                Some(ty) => ty,
+                None => self.wrong_type(),
+            };
+            fields.push(Field { name, ty });
+        }
+        if fields.len() > MEMBERS_MAX {
+            self.too_many(&self.class_ast(at).name);
+            return false;
         }
         let class = &mut self.program.classes[id];
         (class.fields, class.superclass) = (fields, above);
@@ -214,19 +374,15 @@ impl Checker<'_> {
         let immutable = types.def(ty).supertypes.iter().any(|up| types.def(up.ty).immutable);
         self.program.types.def_mut(ty).immutable = immutable;
         if let Some(info) = &mut self.classes[at] {
-            (info.ivars, info.first_field, info.immutable) = (ivars, first_field, immutable);
+            (info.first_field, info.immutable) = (first_field, immutable);
         }
+        true
     }
 
-    fn complete_class(&mut self, at: usize) {
+    fn complete_methods(&mut self, at: usize) {
         let Some(info) = &self.classes[at] else { return };
         let (id, ty) = (info.id, info.ty);
-        let ast = self.names.classes[at].ast;
-        let most =
-            [ast.methods.len(), ast.makers.len(), ast.provides.len(), ast.hides.len(), ast.implements.len()];
-        if most.into_iter().any(|count| count > MEMBERS_MAX) {
-            return self.too_many(&ast.name);
-        }
+        let name = &self.class_ast(at).name;
         let required = self
             .program
             .types
@@ -236,11 +392,11 @@ impl Checker<'_> {
             .map(|up| self.program.types.def(up.ty).methods.len());
         let above = info.superclass.and_then(|up| self.classes[up].as_ref());
         let inherited = above.map_or(0, |up| self.program.types.def(up.ty).methods.len());
-        let count = required.sum::<usize>() + inherited + ast.methods.len();
+        let count = required.sum::<usize>() + inherited + info.methods.len();
         if count > 4 * MEMBERS_MAX {
-            return self.too_many(&ast.name);
+            return self.too_many(name);
         }
-        if !self.may_add_methods(count, ast.name.span) {
+        if !self.may_add_methods(count, name.span) {
             return;
         }
         let mut entries = self.own_methods(at);
@@ -254,42 +410,33 @@ impl Checker<'_> {
         self.program.types.def_mut(ty).methods = entries.into_iter().map(|entry| entry.method).collect();
     }
 
+    /// The methods that the class defines, and has in this instantiation.
     fn own_methods(&mut self, at: usize) -> Vec<Entry> {
-        let env = Env::new(self.names.classes[at].inner);
-        let ast = self.names.classes[at].ast;
-        let makers = ast.makers.iter().map(|maker| &maker.heading.name);
-        self.check_distinct(ast.methods.iter().map(|m| &m.heading.name).chain(makers));
-        let mut entries: Vec<Entry> = vec![];
-        for (index, routine) in ast.methods.iter().enumerate() {
-            let heading = &routine.heading;
-            if self.is_generic(heading) {
-                continue;
-            }
-            let signature = self.resolve_heading(&env, heading);
-            if entries.iter().any(|entry| *entry.method.name == *heading.name.name) {
-                continue;
-            }
-            let func = self.placeholder();
-            if let Some(info) = &mut self.classes[at] {
-                info.methods.push((index, func, signature.clone()));
-            }
-            let mut method = method(&heading.name.name, signature, vec![], &heading.doc);
-            method.public = false;
-            entries.push(Entry { method, body: Body::Func(func), span: heading.span });
-        }
-        entries
+        let Some(info) = &self.classes[at] else { return vec![] };
+        let ast = self.class_ast(at);
+        let methods = info.methods.clone();
+        let there = methods.iter().filter(|own| own.demands.iter().all(|demand| self.is_met(demand)));
+        there
+            .map(|own| {
+                let heading = &ast.methods[own.index].heading;
+                let mut method = method(&heading.name.name, own.signature.clone(), vec![], &heading.doc);
+                method.public = false;
+                Entry { method, body: Body::Func(own.func), span: heading.span }
+            })
+            .collect()
     }
 
     /// Adds what the superclass offers.
     fn inherit(&mut self, at: usize, entries: &mut Vec<Entry>) {
-        let ast = self.names.classes[at].ast;
+        let ast = self.class_ast(at);
         let Some(up) = self.classes[at].as_ref().and_then(|info| info.superclass) else { return };
         let Some(above) = self.classes[up].clone() else { return };
-        let same_module = self.names.is_within(self.names.classes[at].home, self.names.classes[up].home);
-        let hidden = &self.names.classes[up].ast.hides;
+        let same_module = self.names.is_within(self.class_home(at), self.class_home(up));
+        let hidden = &self.class_ast(up).hides;
         let written = ast.inherits.as_ref().map_or(&[][..], |(_, renames)| renames);
         let renames: Vec<(String, String)> =
             written.iter().map(|r| (r.new.name.to_string(), r.old.name.to_string())).collect();
+        self.check_distinct_renames(written);
         for rename in written {
             self.check_old_name(above.ty, &rename.old);
         }
@@ -341,7 +488,7 @@ impl Checker<'_> {
             }
             return;
         }
-        let ast = self.names.classes[at].ast;
+        let ast = self.class_ast(at);
         if let Some((func, signature)) = self.abbreviated(at, &required) {
             let method = Method { name: required.name, signature, stands_for: vec![wanted], ..required };
             return entries.push(Entry { method, body: Body::Func(func), span: ast.name.span });
@@ -389,28 +536,122 @@ impl Checker<'_> {
         Some((self.program.funcs.push(func), signature))
     }
 
-    /// The code of a class's own methods.
-    pub(crate) fn check_methods(&mut self, at: usize) {
+    /// The code of a class: its makers and its methods.
+    pub(crate) fn check_class(&mut self, at: usize) {
         let Some(info) = self.classes[at].clone() else { return };
-        let env = Env::new(self.names.classes[at].inner);
-        let ast = self.names.classes[at].ast;
-        for (index, func, signature) in info.methods {
-            let routine = &ast.methods[index];
-            let name = format!("{}.{}", ast.name, routine.heading.name);
-            self.program.funcs[func] = self.check_routine(env.clone(), Some(at), name, signature, routine);
+        if !self.is_walked(info.purpose) {
+            return;
+        }
+        self.check_makers(at);
+        self.in_class(at, |cx| cx.check_methods(at, &info));
+    }
+
+    fn check_methods(&mut self, at: usize, info: &ClassInfo) {
+        let ast = self.class_ast(at);
+        let class_name = self.program.classes[info.id].name.clone();
+        for own in info.methods.iter() {
+            let routine = &ast.methods[own.index];
+            if self.is_full() || !self.may_walk(info.purpose, text_of(routine.heading.span, routine.end)) {
+                return;
+            }
+            let voice = match info.purpose {
+                // Only the method that this is made for.
+                Use::Method(index) if index == own.index => Voice::Everything,
+                Use::Method(_) | Use::Maker(_) => continue,
+                // One with a where clause of its own is checked where that is assumed.
+                Use::Stands if !own.demands.is_empty() => continue,
+                // It does not exist here, and nobody calls it.
+                _ if !own.demands.iter().all(|demand| self.is_met(demand)) => continue,
+                _ => self.voice,
+            };
+            let name = format!("{class_name}.{}", routine.heading.name);
+            let (env, signature) = (info.env.clone(), own.signature.clone());
+            self.program.funcs[own.func] =
+                self.with_voice(voice, |cx| cx.check_routine(env, Some(at), name, signature, routine));
         }
     }
 
-    /// The makers of a class, and what `provides` promises of them.
+    /// The makers of a class, and what `provides` promises of them; the first time it is needed.
     pub(crate) fn check_makers(&mut self, at: usize) {
-        let ast = self.names.classes[at].ast;
-        if self.classes[at].is_none() {
+        let Some(info) = &mut self.classes[at] else { return };
+        if std::mem::replace(&mut info.made, Made::Open) != Made::Untouched {
             return;
         }
-        for maker in &ast.makers {
-            if !self.is_generic(&maker.heading) {
-                self.check_maker(at, maker);
+        let purpose = info.purpose;
+        self.in_class(at, |cx| cx.check_own_makers(at, purpose));
+        if let Some(info) = &mut self.classes[at] {
+            info.made = Made::Done;
+        }
+    }
+
+    /// The makers of a class for code in the middle of another body.
+    pub(crate) fn need_makers(&mut self, at: usize, span: Span) {
+        if self.classes[at].as_ref().is_some_and(|info| info.made == Made::Untouched) && self.may_nest(span) {
+            self.nested += 1;
+            self.check_makers(at);
+            self.nested -= 1;
+        }
+    }
+
+    /// The same for one maker with type arguments of its own.
+    pub(crate) fn need_maker(&mut self, at: usize, maker: &'a ast::Maker, args: &[TypeId], span: Span) {
+        if self.may_nest(span) {
+            let voice = self.voice_of(Use::Runs { generic: true });
+            self.nested += 1;
+            self.with_voice(voice, |cx| cx.check_maker(at, maker, args));
+            self.nested -= 1;
+        }
+    }
+
+    fn may_nest(&mut self, span: Span) -> bool {
+        let room = self.nested < NESTED_MAX;
+        if !room {
+            let message = format!("makers need each other more than {NESTED_MAX} times over");
+            self.report_limit(span, message, "let one of them call a routine");
+        }
+        room
+    }
+
+    /// Whether the makers of a class are being looked at.
+    pub(crate) fn is_open(&self, at: usize) -> bool {
+        self.classes[at].as_ref().is_some_and(|info| info.made == Made::Open)
+    }
+
+    /// Asks for what a maker needs of type arguments.
+    pub(crate) fn ask_maker(
+        &mut self,
+        at: usize,
+        maker: &'a ast::Maker,
+        args: &[TypeId],
+        call: &ast::MakerCall,
+    ) {
+        let Some(info) = &self.classes[at] else { return };
+        let heading = &maker.heading;
+        let env = info.env.with(&heading.parms, args);
+        let voice = Voice::Limits;
+        let demands = self
+            .with_voice(voice, |cx| cx.resolve_wheres(&env, &heading.name, &heading.parms, &heading.wheres));
+        self.demands.push(demands);
+        let spans: Vec<Span> = call.parms.iter().map(|parm| parm.span).collect();
+        let spans = if spans.is_empty() { vec![call.name.span] } else { spans };
+        self.ask(super::wheres::Needs::Other(self.demands.len() - 1), spans);
+    }
+
+    fn check_own_makers(&mut self, at: usize, purpose: Use) {
+        let ast = self.class_ast(at);
+        for (index, maker) in ast.makers.iter().enumerate() {
+            if !self.may_walk(purpose, text_of(maker.heading.span, maker.end)) {
+                return;
             }
+            let voice = if purpose == Use::Maker(index) { Voice::Everything } else { self.voice };
+            // One with parameters is made for each use, and looked at as it stands once.
+            let args = match (maker.heading.parms.is_empty(), purpose) {
+                (true, _) => vec![],
+                (false, Use::Runs { generic: true }) => continue,
+                (false, _) if self.walk == Walk::Instances => continue,
+                (false, _) => self.with_voice(voice, |cx| cx.opaque_types(&maker.heading.parms)),
+            };
+            self.with_voice(voice, |cx| cx.check_maker(at, maker, &args));
         }
         for name in &ast.provides {
             if !ast.makers.iter().any(|maker| maker.heading.name.name == name.name) {
@@ -443,8 +684,9 @@ impl Checker<'_> {
         let id = self.program.types.def_mut(info.ty).methods.push(hidden);
         let mut reached: Vec<(usize, MethodRef)> = vec![(at, MethodRef { ty: info.ty, method: id })];
         while let Some((above, from)) = reached.pop() {
-            for below in self.subclasses[above].clone() {
-                let name_span = self.names.classes[below].ast.name.span;
+            let subclasses = self.classes[above].as_ref().map_or(vec![], |info| info.subclasses.clone());
+            for below in subclasses {
+                let name_span = self.class_ast(below).name.span;
                 let Some((id, ty)) = self.classes[below].as_ref().map(|sub| (sub.id, sub.ty)) else {
                     continue;
                 };

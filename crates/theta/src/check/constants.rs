@@ -5,9 +5,9 @@ use bifrost_ir::{Const, TypeId, Types};
 use super::constant_calls;
 use super::types::as_type;
 use super::{Checker, Env, Equate};
-use crate::ast::{Binary, Expr, ExprKind, Unary};
+use crate::ast::{self, Binary, Expr, ExprKind, Unary};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::resolve::Def;
+use crate::resolve::{Def, Entry};
 
 /// The value of a constant.
 #[derive(Clone, PartialEq, Debug)]
@@ -44,35 +44,50 @@ impl Checker<'_> {
     /// Looks at every equate, so that wrong ones are reported even if no one uses them.
     pub(crate) fn resolve_equates(&mut self) {
         for at in 0..self.equates.len() {
-            self.equate(at);
+            let placed = &self.names.equates[at];
+            if placed.parms.is_empty() {
+                self.equate(&Env::new(placed.inner), at);
+            }
         }
     }
 
-    /// What an equate stands for.
-    pub(crate) fn equate(&mut self, at: usize) -> Equate {
-        match &self.equates[at] {
+    /// Looks at the equates of a type or class, for what its parameters stand for in `env`.
+    pub(crate) fn resolve_own_equates(&mut self, env: &Env, equates: &[ast::Equate]) {
+        for equate in equates {
+            let entry = self.names.lookup(env.scope, &equate.name.name);
+            if let Some(Entry { def: Def::Equate(at), .. }) = entry {
+                self.equate(env, at);
+            }
+        }
+    }
+
+    /// What an equate stands for, for code in `env`.
+    pub(crate) fn equate(&mut self, env: &Env, at: usize) -> Equate {
+        let key = self.equate_key(env, at);
+        match self.known_equate(at, &key) {
             Equate::Untouched => {}
             Equate::Open => {
                 let name = &self.names.equates[at].ast.name;
                 let diagnostic =
                     Diagnostic::error(Code::E0208, name.span, format!("`{name}` is defined by itself"));
                 self.report(diagnostic);
-                self.equates[at] = Equate::Wrong;
+                self.set_equate(at, key, Equate::Wrong);
                 return Equate::Wrong;
             }
-            known => return known.clone(),
+            known => return known,
         }
         if self.equate_depth >= EQUATE_DEPTH_MAX {
             let name = &self.names.equates[at].ast.name;
             let message = format!("more than {EQUATE_DEPTH_MAX} equates lead to `{name}`");
             self.report(Diagnostic::error(Code::E0109, name.span, message));
-            self.equates[at] = Equate::Wrong;
+            self.set_equate(at, key, Equate::Wrong);
             return Equate::Wrong;
         }
-        self.equates[at] = Equate::Open;
+        self.set_equate(at, key.clone(), Equate::Open);
         self.equate_depth += 1;
-        let value = &self.names.equates[at].ast.value;
-        let env = Env::new(self.names.equates[at].inner);
+        let placed = &self.names.equates[at];
+        let value = &placed.ast.value;
+        let env = Env::new(placed.inner).with(placed.parms, &key);
         let found = if self.means_type(&env, value) {
             let ty = as_type(value).and_then(|ty| self.resolve_type(&env, &ty));
             ty.map_or(Equate::Wrong, Equate::Type)
@@ -80,18 +95,44 @@ impl Checker<'_> {
             self.constant(&env, value).map_or(Equate::Wrong, Equate::Constant)
         };
         self.equate_depth -= 1;
-        if matches!(self.equates[at], Equate::Open) {
-            self.equates[at] = found;
+        if matches!(self.known_equate(at, &key), Equate::Open) {
+            self.set_equate(at, key.clone(), found);
         }
-        self.equates[at].clone()
+        self.known_equate(at, &key)
+    }
+
+    /// What the parameters around an equate stand for in `env`.
+    fn equate_key(&self, env: &Env, at: usize) -> Vec<TypeId> {
+        self.names.equates[at].parms.iter().filter_map(|parm| env.parm(&parm.name)).collect()
+    }
+
+    fn known_equate(&self, at: usize, key: &[TypeId]) -> Equate {
+        if key.is_empty() {
+            return self.equates[at].clone();
+        }
+        self.equate_instances.get(&(at, key.to_vec())).cloned().unwrap_or(Equate::Untouched)
+    }
+
+    fn set_equate(&mut self, at: usize, key: Vec<TypeId>, equate: Equate) {
+        if key.is_empty() {
+            self.equates[at] = equate;
+        } else {
+            self.equate_instances.insert((at, key), equate);
+        }
+    }
+
+    /// Whether an equate is known to be a type.
+    pub(crate) fn is_type_equate(&self, env: &Env, at: usize) -> bool {
+        matches!(self.known_equate(at, &self.equate_key(env, at)), Equate::Type(_))
     }
 
     /// Whether the right side of an equate is a type; follows other equates.
     fn means_type(&mut self, env: &Env, value: &Expr) -> bool {
         if let ExprKind::Name(name) = &value.kind
+            && env.parm(&name.name).is_none()
             && let Some(Def::Equate(at)) = self.names.lookup(env.scope, &name.name).map(|entry| entry.def)
         {
-            return matches!(self.equate(at), Equate::Type(_));
+            return matches!(self.equate(env, at), Equate::Type(_));
         }
         self.names_type(env, value)
     }
@@ -113,7 +154,7 @@ impl Checker<'_> {
             ExprKind::Nil => Some(Constant::Nil),
             ExprKind::Paren(inner) => self.constant(env, inner),
             ExprKind::Name(name) => match self.names.lookup(env.scope, &name.name).map(|entry| entry.def) {
-                Some(Def::Equate(at)) => match self.equate(at) {
+                Some(Def::Equate(at)) => match self.equate(env, at) {
                     Equate::Constant(value) => Some(value),
                     Equate::Type(_) => self.not_constant(expr),
                     _ => None,

@@ -128,8 +128,12 @@ impl<'a> Body<'_, 'a> {
             let at = self.class.unwrap_or(0);
             return self.get(this, at, field, ty);
         }
+        if self.env.parm(&name.name).is_some() {
+            self.not_a_value(name.span);
+            return self.wrong();
+        }
         match self.cx.names.lookup(self.env.scope, &name.name).map(|entry| entry.def) {
-            Some(Def::Equate(at)) => match self.cx.equate(at) {
+            Some(Def::Equate(at)) => match self.cx.equate(&self.env, at) {
                 Equate::Constant(value) => {
                     let op = self.cx.constant_operand(&value);
                     self.constant(op, value.ty())
@@ -253,7 +257,7 @@ impl<'a> Body<'_, 'a> {
         let Some(ty) = object.ty else { return self.wrong() };
         let Some(found) = self.method_of(ty, method) else {
             let mut diagnostic = self.no_method(ty, method, op_span);
-            if method == "equal" {
+            if method == "equal" && !self.cx.opaque.contains(&ty) {
                 diagnostic.help =
                     Some("declare it, or compare identities with `same_object(a, b)`".to_owned());
             }

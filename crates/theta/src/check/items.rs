@@ -1,16 +1,20 @@
-//! Types with their supertypes and methods, and headings of routines.
+//! Types with their supertypes and methods.
+//!
+//! A type is known by the position of its instantiation ([`super::instances`]). It is completed in steps, each for
+//! all types that are new before the next: supertypes, headings, and then the list of all methods, supertypes
+//! first. A method with a where clause of its own is in the list if its demands are met.
 
-use bifrost_ir::{
-    Block, Body, Class, Func, FuncId, FuncKind, Method, MethodRef, Routine, Signature, Supertype, TypeDef,
-    TypeId, TypeKind,
-};
+use std::ops::Range;
+
+use bifrost_ir::{Method, MethodRef, Signature, Supertype, TypeDef, TypeId, TypeKind};
 use cranelift_entity::PrimaryMap;
 
-use super::classes::ClassInfo;
-use super::{Checker, Env, Equate};
-use crate::ast::{Ident, Rename, TypeExpr, TypeExprKind};
+use super::instances::Use;
+use super::wheres::Demand;
+use super::{Checker, Env};
+use crate::ast::{Heading, Ident, Rename};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::resolve::{Def, ScopeId, similar};
+use crate::resolve::similar;
 use crate::source::Span;
 
 /// How long a chain of supertypes or superclasses may be.
@@ -22,53 +26,75 @@ pub(crate) const MEMBERS_MAX: usize = 1000;
 /// Ways up from one type; the subtype relation walks them all.
 const WAYS_MAX: u32 = 1000;
 
-impl Checker<'_> {
-    /// Makes the types and classes, still empty, so that headings can name them.
+/// How often methods are looked at again because others were found that where clauses ask for.
+const ROUNDS_MAX: u32 = 64;
+
+/// What is known about a type.
+pub(crate) struct TypeInfo {
+    /// Position in [`crate::resolve::Names::types`].
+    pub def: usize,
+    pub ty: TypeId,
+    pub env: Env,
+    pub purpose: Use,
+    /// Position in [`Checker::demands`].
+    pub demands: usize,
+    headings: Vec<OwnHeading>,
+    /// Where each supertype is written.
+    written: Vec<Span>,
+    /// How many methods have been taken over from each supertype.
+    taken: Vec<usize>,
+    /// How many types are above each other here, and how many ways lead up; `None` until all that is known.
+    above: Option<(u32, u32)>,
+}
+
+/// A method of a type's own.
+struct OwnHeading {
+    name: String,
+    signature: Signature,
+    doc: String,
+    demands: Vec<Demand>,
+}
+
+impl TypeInfo {
+    pub fn new(def: usize, ty: TypeId, env: Env, purpose: Use, demands: usize) -> TypeInfo {
+        TypeInfo {
+            def,
+            ty,
+            env,
+            purpose,
+            demands,
+            headings: vec![],
+            written: vec![],
+            taken: vec![],
+            above: None,
+        }
+    }
+}
+
+impl<'a> Checker<'a> {
+    /// Makes the types and classes that the texts define, still empty, so that headings can name them.
     pub(crate) fn declare(&mut self) {
-        for at in 0..self.names.types.len() {
-            let placed = &self.names.types[at];
-            let (ast, public) = (placed.ast, placed.public);
-            if !ast.parms.is_empty() {
-                self.unsupported(ast.parms[0].span, "a type with parameters");
-                continue;
-            }
+        for def in 0..self.names.types.len() {
+            let ast = self.names.types[def].ast;
             if ast.actor {
                 self.unsupported(ast.name.span, "an actor type");
                 continue;
             }
-            if !self.may_add_type(ast.name.span) {
+            if let Some((args, purpose)) = self.standing(&ast.name, &ast.parms)
+                && self.add_type(def, args, purpose, ast.name.span).is_none()
+            {
                 break;
             }
-            let def = empty_type(&ast.name.name, TypeKind::Object, ast.immutable, public, &ast.doc);
-            let ty = self.program.types.add(def);
-            self.types[at] = Some(ty);
-            self.type_at.insert(ty, at);
         }
-        for at in 0..self.names.classes.len() {
-            let ast = self.names.classes[at].ast;
-            if !ast.parms.is_empty() {
-                self.unsupported(ast.parms[0].span, "a class with parameters");
-                continue;
-            }
+        for def in 0..self.names.classes.len() {
+            let ast = self.names.classes[def].ast;
             if let Some((_, span)) = &ast.native {
                 self.unsupported(*span, "class native");
                 continue;
             }
-            if !self.may_add_type(ast.name.span) {
+            if !self.declare_class(def) {
                 break;
             }
-            let id = self.program.classes.next_key();
-            let ty = self.program.types.add(empty_type(
-                &ast.name.name,
-                TypeKind::Class(id),
-                false,
-                false,
-                &ast.doc,
-            ));
-            let (name, superclass) = (ast.name.name.to_string(), None);
-            self.program.classes.push(Class { name, ty, superclass, fields: vec![], bodies: vec![] });
-            self.classes[at] = Some(ClassInfo::new(id, ty));
-            self.class_at.insert(ty, at);
         }
         for at in 0..self.names.actors.len() {
             self.unsupported(self.names.actors[at].ast.name.span, "actor");
@@ -78,168 +104,267 @@ impl Checker<'_> {
         }
     }
 
-    /// Supertypes of all types, then their methods, supertypes first.
-    pub(crate) fn complete_types(&mut self) {
-        let order = self.types_in_order();
-        let mut ways = vec![1_u32; self.types.len()];
-        for at in &order {
-            self.resolve_supertypes(*at);
-            let above = self.type_supers(*at);
-            ways[*at] = above.iter().fold(1, |sum, up| ways[*up].saturating_add(sum));
-            if ways[*at] > WAYS_MAX
-                && let Some(ty) = self.types[*at]
-            {
-                let name = &self.names.types[*at].ast.name;
-                let message = format!("more than {WAYS_MAX} ways lead up from `{name}` to its supertypes");
-                self.report(Diagnostic::error(Code::E0109, name.span, message));
-                self.program.types.def_mut(ty).supertypes.clear();
-                ways[*at] = 1;
-            }
+    /// With which arguments a definition is looked at in this walk, if it is.
+    pub(crate) fn standing(&mut self, name: &Ident, parms: &[Ident]) -> Option<(Vec<TypeId>, Use)> {
+        if parms.is_empty() {
+            return Some((vec![], Use::Runs { generic: false }));
         }
-        for at in order {
-            self.complete_type(at);
+        if self.walk == super::Walk::Instances {
+            return None;
         }
+        if parms.len() > MEMBERS_MAX {
+            self.too_many(name);
+            return None;
+        }
+        Some((self.opaque_types(parms), Use::Stands))
     }
 
-    /// The usable types, each after its supertypes; cycles are reported and cut.
-    fn types_in_order(&mut self) -> Vec<usize> {
-        let mut state = vec![None; self.types.len()];
-        let mut order = vec![];
-        for at in 0..self.types.len() {
-            self.visit_type(at, &mut state, &mut order);
-        }
-        order.retain(|at| self.types[*at].is_some());
-        order
-    }
-
-    /// Adds `at` to `order` after everything above it. `state` has for each visited type how many types are below
-    /// each other above it, and 0 while it is being visited.
-    fn visit_type(&mut self, at: usize, state: &mut [Option<u32>], order: &mut Vec<usize>) {
-        if self.types[at].is_none() || state[at].is_some() {
-            return;
-        }
-        // An explicit stack: a chain of types may be as long as the file.
-        let mut stack = vec![(at, 0)];
-        state[at] = Some(0);
-        while let Some((current, next)) = stack.pop() {
-            let ast = self.names.types[current].ast;
-            let Some((written, _)) = ast.supers.get(next) else {
-                let above = self.type_supers(current);
-                let height = 1 + above.iter().filter_map(|up| state[*up]).max().unwrap_or(0);
-                if height > CHAIN_MAX {
-                    let message = format!("this type has more than {CHAIN_MAX} types above each other");
-                    self.report(Diagnostic::error(Code::E0109, ast.name.span, message));
-                    self.types[current] = None;
-                }
-                state[current] = Some(height);
-                order.push(current);
-                continue;
-            };
-            stack.push((current, next + 1));
-            let Some(up) = self.type_item(self.names.types[current].inner, written) else { continue };
-            match state[up] {
-                None if self.types[up].is_some() => {
-                    state[up] = Some(0);
-                    stack.push((up, 0));
-                }
-                Some(0) => {
-                    let message = format!("type `{}` would be a supertype of itself", ast.name);
-                    self.report(Diagnostic::error(Code::E0208, written.span, message));
-                    self.types[current] = None;
-                }
-                _ => {}
-            }
-        }
-    }
-
-    /// The type definitions that stand directly above one.
-    fn type_supers(&mut self, at: usize) -> Vec<usize> {
-        let (ast, inner) = (self.names.types[at].ast, self.names.types[at].inner);
-        ast.supers.iter().filter_map(|(written, _)| self.type_item(inner, written)).collect()
-    }
-
-    /// The type definition that `written` names, perhaps through equates.
-    fn type_item(&mut self, scope: ScopeId, written: &TypeExpr) -> Option<usize> {
-        let TypeExprKind::Name { name, .. } = &written.kind else { return None };
-        match self.names.lookup(scope, &name.name)?.def {
-            Def::Type(at) => Some(at),
-            Def::Equate(at) => match self.equate(at) {
-                Equate::Type(ty) => self.type_at.get(&ty).copied(),
-                _ => None,
-            },
-            _ => None,
-        }
+    /// The supertypes of a new type.
+    pub(crate) fn link_type(&mut self, at: usize) {
+        let voice = self.voice_of(self.types[at].purpose);
+        self.with_voice(voice, |cx| cx.resolve_supertypes(at));
     }
 
     fn resolve_supertypes(&mut self, at: usize) {
-        let Some(ty) = self.types[at] else { return };
-        let env = Env::new(self.names.types[at].inner);
-        let ast = self.names.types[at].ast;
-        let mut immutable = ast.immutable;
+        let (ty, env) = (self.types[at].ty, self.types[at].env.clone());
+        let ast = self.names.types[self.types[at].def].ast;
+        if ast.supers.len() > MEMBERS_MAX {
+            return self.too_many(&ast.name);
+        }
         for (written, renames) in &ast.supers {
             let Some(up) = self.resolve_type(&env, written) else { continue };
-            if self.program.types.kind(up) != TypeKind::Object {
+            if !self.is_specification(up) {
                 let message = format!("`{}` cannot have subtypes", self.type_name(up));
                 let help = "built-in types have only `any` above them and nothing below";
                 self.report(Diagnostic::error(Code::E0208, written.span, message).help(help));
                 continue;
             }
-            immutable |= self.program.types.def(up).immutable;
             let renames = renames
                 .iter()
                 .map(|rename| (rename.new.name.to_string(), rename.old.name.to_string()))
                 .collect();
             self.program.types.def_mut(ty).supertypes.push(Supertype { ty: up, renames });
+            self.types[at].written.push(written.span);
         }
-        self.program.types.def_mut(ty).immutable = immutable;
     }
 
-    fn complete_type(&mut self, at: usize) {
-        let Some(ty) = self.types[at] else { return };
-        let env = Env::new(self.names.types[at].inner);
-        let ast = self.names.types[at].ast;
-        if ast.methods.len() > MEMBERS_MAX || ast.supers.len() > MEMBERS_MAX {
+    /// New types, each after its supertypes; cycles are reported and cut.
+    pub(crate) fn types_in_order(&mut self, new: Range<usize>) -> Vec<usize> {
+        let mut order = vec![];
+        let mut open = vec![false; new.len()];
+        let first = new.start;
+        for at in new {
+            if self.types[at].above.is_some() {
+                continue;
+            }
+            // An explicit stack: a chain of types may be as long as the file.
+            let mut stack = vec![(at, 0)];
+            open[at - first] = true;
+            while let Some((current, next)) = stack.pop() {
+                let Some(up) = self.program.types.def(self.types[current].ty).supertypes.get(next) else {
+                    self.measure(current);
+                    order.push(current);
+                    continue;
+                };
+                let up = self.type_at[&up.ty];
+                stack.push((current, next + 1));
+                if self.types[up].above.is_some() {
+                    continue;
+                }
+                if std::mem::replace(&mut open[up - first], true) {
+                    let name = &self.names.types[self.types[current].def].ast.name;
+                    let message = format!("type `{name}` would be a supertype of itself");
+                    let span = self.types[current].written.remove(next);
+                    self.note(Diagnostic::error(Code::E0208, span, message));
+                    self.program.types.def_mut(self.types[current].ty).supertypes.remove(next);
+                    stack.pop();
+                    stack.push((current, next));
+                } else {
+                    stack.push((up, 0));
+                }
+            }
+        }
+        order
+    }
+
+    /// Notes how much stands above a type, and cuts what is too much. Immutability comes from above, too.
+    fn measure(&mut self, at: usize) {
+        let ty = self.types[at].ty;
+        let name = &self.names.types[self.types[at].def].ast.name;
+        let supertypes: Vec<TypeId> = self.program.types.def(ty).supertypes.iter().map(|up| up.ty).collect();
+        let above = supertypes.iter().filter_map(|up| self.types[self.type_at[up]].above);
+        let (mut height, mut ways) =
+            above.fold((0, 1_u32), |(height, ways), (h, w)| (height.max(h), ways.saturating_add(w)));
+        height += 1;
+        if height > CHAIN_MAX || ways > WAYS_MAX {
+            let message = if height > CHAIN_MAX {
+                format!("this type has more than {CHAIN_MAX} types above each other")
+            } else {
+                format!("more than {WAYS_MAX} ways lead up from `{name}` to its supertypes")
+            };
+            self.report_limit(name.span, message, "use fewer supertypes");
+            self.program.types.def_mut(ty).supertypes.clear();
+            (height, ways) = (1, 1);
+        }
+        self.types[at].above = Some((height, ways));
+        if supertypes.iter().any(|up| self.program.types.def(*up).immutable) {
+            self.program.types.def_mut(ty).immutable = true;
+        }
+    }
+
+    /// The headings, equates and where clauses of a new type.
+    pub(crate) fn resolve_headings(&mut self, at: usize) {
+        let voice = self.voice_of(self.types[at].purpose);
+        self.with_voice(voice, |cx| cx.resolve_own_headings(at));
+    }
+
+    fn resolve_own_headings(&mut self, at: usize) {
+        let (env, purpose) = (self.types[at].env.clone(), self.types[at].purpose);
+        let ast = self.names.types[self.types[at].def].ast;
+        if ast.methods.len() > MEMBERS_MAX {
             return self.too_many(&ast.name);
         }
-        self.check_distinct(ast.methods.iter().map(|heading| &heading.name));
-        let mut methods: Vec<Method> = vec![];
-        for heading in &ast.methods {
-            if self.is_generic(heading) {
-                continue;
-            }
-            let signature = self.resolve_heading(&env, heading);
-            if methods.iter().any(|m| *m.name == *heading.name.name) {
-                continue;
-            }
-            methods.push(method(&heading.name.name, signature, vec![], &heading.doc));
+        let demands = self.resolve_wheres(&env, &ast.name, &ast.parms, &ast.wheres);
+        if purpose == Use::Stands {
+            self.assume(&demands);
         }
-        let supertypes = self.program.types.def(ty).supertypes.clone();
-        for (up, (_, renames)) in supertypes.iter().zip(&ast.supers) {
-            let inherited = self.program.types.def(up.ty).methods.len();
-            if methods.len() + inherited > MEMBERS_MAX {
-                return self.too_many(&ast.name);
+        let place = self.types[at].demands;
+        self.demands[place] = demands;
+        self.resolve_own_equates(&env, &ast.equates);
+        self.check_distinct(ast.methods.iter().map(|heading| &heading.name));
+        let mut headings: Vec<OwnHeading> = vec![];
+        for heading in &ast.methods {
+            let (signature, demands) = self.resolve_method_heading(&env, heading, &ast.parms);
+            if headings.iter().any(|own| *own.name == *heading.name.name) {
+                continue;
             }
-            if !self.may_add_methods(inherited, ast.name.span) {
+            let (name, doc) = (heading.name.name.to_string(), heading.doc.clone());
+            headings.push(OwnHeading { name, signature, doc, demands });
+        }
+        self.types[at].headings = headings;
+    }
+
+    /// The heading of a method and what it needs besides.
+    pub(crate) fn resolve_method_heading(
+        &mut self,
+        env: &Env,
+        heading: &Heading,
+        parms: &[Ident],
+    ) -> (Signature, Vec<Demand>) {
+        if let (Some(first), Some(last)) = (heading.parms.first(), heading.parms.last()) {
+            let message = "a method has no type parameters of its own";
+            let help = "give them to its type, or write a routine";
+            self.report(Diagnostic::error(Code::E0109, first.span.to(last.span), message).help(help));
+        }
+        if heading.wheres.is_empty() {
+            return (self.resolve_heading(env, heading), vec![]);
+        }
+        // What the heading names may need what its clause gives, so that is not asked for here.
+        let before = self.requests.len();
+        let signature = self.resolve_heading(env, heading);
+        let demands = self.resolve_wheres(env, &heading.name, parms, &heading.wheres);
+        self.requests.truncate(before);
+        (signature, demands)
+    }
+
+    /// The methods of new types, which are given with supertypes first.
+    pub(crate) fn complete_types(&mut self, order: &[usize]) {
+        for at in order {
+            self.check_renames(*at);
+            self.extend_type(*at);
+        }
+        let conditional =
+            |cx: &Self, at: &usize| cx.types[*at].headings.iter().any(|h| !h.demands.is_empty());
+        if !order.iter().any(|at| conditional(self, at)) {
+            return;
+        }
+        for _ in 0..ROUNDS_MAX {
+            self.complete_builtins();
+            let mut more = false;
+            for at in order {
+                more |= self.extend_type(*at);
+            }
+            if !more {
                 return;
             }
-            self.check_renames(up.ty, renames);
-            for (id, inherited) in self.program.types.def(up.ty).methods.clone() {
+        }
+        if let Some(at) = order.first() {
+            let span = self.names.types[self.types[*at].def].ast.name.span;
+            let message =
+                format!("where clauses of methods need each other more than {ROUNDS_MAX} times over");
+            self.report_limit(span, message, "leave out some of them");
+        }
+    }
+
+    /// Adds the methods that a type has now and did not have before; whether there are any.
+    fn extend_type(&mut self, at: usize) -> bool {
+        let voice = self.voice_of(self.types[at].purpose);
+        self.with_voice(voice, |cx| {
+            let own = cx.add_own_methods(at);
+            cx.add_inherited_methods(at) || own
+        })
+    }
+
+    fn add_own_methods(&mut self, at: usize) -> bool {
+        let ty = self.types[at].ty;
+        let headings = std::mem::take(&mut self.types[at].headings);
+        let mut more = false;
+        for own in &headings {
+            if self.program.types.find_method(ty, &own.name).is_none()
+                && own.demands.iter().all(|demand| self.is_met(demand))
+            {
+                let added = method(&own.name, own.signature.clone(), vec![], &own.doc);
+                self.program.types.def_mut(ty).methods.push(added);
+                more = true;
+            }
+        }
+        self.types[at].headings = headings;
+        more
+    }
+
+    fn add_inherited_methods(&mut self, at: usize) -> bool {
+        let ty = self.types[at].ty;
+        let ast = self.names.types[self.types[at].def].ast;
+        let supertypes = self.program.types.def(ty).supertypes.clone();
+        self.types[at].taken.resize(supertypes.len(), 0);
+        let mut more = false;
+        for (place, up) in supertypes.iter().enumerate() {
+            let taken = self.types[at].taken[place];
+            let inherited: Vec<_> = self.program.types.def(up.ty).methods.iter().skip(taken).collect();
+            if inherited.is_empty() {
+                continue;
+            }
+            let inherited: Vec<_> = inherited.into_iter().map(|(id, method)| (id, method.clone())).collect();
+            if self.program.types.def(ty).methods.len() + inherited.len() > MEMBERS_MAX {
+                self.too_many(&ast.name);
+                return false;
+            }
+            if !self.may_add_methods(inherited.len(), ast.name.span) {
+                return false;
+            }
+            self.types[at].taken[place] += inherited.len();
+            more = true;
+            for (id, inherited) in inherited {
                 let name = renamed(&inherited.name, &up.renames);
                 let from = MethodRef { ty: up.ty, method: id };
-                match methods.iter().position(|m| m.name == name) {
+                match self.program.types.find_method(ty, &name) {
                     Some(own) => {
                         let span = match ast.methods.iter().find(|heading| *heading.name.name == *name) {
                             Some(heading) => heading.span,
                             None => ast.name.span,
                         };
-                        self.check_conforms(span, &name, &methods[own].signature.clone(), from);
-                        methods[own].stands_for.push(from);
+                        let signature = self.program.types.method(own).signature.clone();
+                        self.check_conforms(span, &name, &signature, from);
+                        self.program.types.def_mut(ty).methods[own.method].stands_for.push(from);
                     }
-                    None => methods.push(Method { name, stands_for: vec![from], ..inherited }),
+                    None => {
+                        let method = Method { name, stands_for: vec![from], ..inherited };
+                        self.program.types.def_mut(ty).methods.push(method);
+                    }
                 }
             }
         }
-        self.program.types.def_mut(ty).methods = methods.into_iter().collect();
+        more
     }
 
     /// E0109 for a type or class that is too large.
@@ -248,20 +373,57 @@ impl Checker<'_> {
         self.report(Diagnostic::error(Code::E0109, name.span, message).help("split it into several"));
     }
 
-    fn check_renames(&mut self, up: TypeId, renames: &[Rename]) {
-        for rename in renames {
-            self.check_old_name(up, &rename.old);
+    fn check_renames(&mut self, at: usize) {
+        let voice = self.voice_of(self.types[at].purpose);
+        let ast = self.names.types[self.types[at].def].ast;
+        let supertypes = self.program.types.def(self.types[at].ty).supertypes.clone();
+        // Supertypes that are wrong are not in the list.
+        if supertypes.len() != ast.supers.len() {
+            return;
         }
+        self.with_voice(voice, |cx| {
+            for (up, (_, renames)) in supertypes.iter().zip(&ast.supers) {
+                cx.check_distinct_renames(renames);
+                for rename in renames {
+                    cx.check_old_name(up.ty, &rename.old);
+                }
+            }
+        });
+    }
+
+    /// Reports names that are given, or taken away, twice.
+    pub(crate) fn check_distinct_renames(&mut self, renames: &[Rename]) {
+        self.check_distinct(renames.iter().map(|rename| &rename.new));
+        self.check_distinct(renames.iter().map(|rename| &rename.old));
     }
 
     /// Reports a name for a method that `up` does not have.
     pub(crate) fn check_old_name(&mut self, up: TypeId, old: &Ident) {
-        if self.program.types.find_method(up, &old.name).is_none() && !old.name.is_empty() {
+        if !self.declares(up, &old.name) && !old.name.is_empty() {
             let message = format!("type `{}` has no method `{old}`", self.type_name(up));
             let mut diagnostic = Diagnostic::error(Code::E0201, old.span, message);
             diagnostic.help = self.similar_method(up, &old.name);
             self.report(diagnostic);
         }
+    }
+
+    /// Whether a type has a method of that name, at least in some instantiations.
+    fn declares(&self, ty: TypeId, name: &str) -> bool {
+        if self.program.types.find_method(ty, name).is_some() {
+            return true;
+        }
+        if let Some(info) = self.class_at.get(&ty).and_then(|at| self.classes[*at].as_ref()) {
+            let methods = &self.names.classes[info.def].ast.methods;
+            let own = methods.iter().any(|own| *own.heading.name.name == *name);
+            let above = info.superclass.and_then(|up| self.classes[up].as_ref());
+            return own || above.is_some_and(|up| self.declares(up.ty, name));
+        }
+        let Some(at) = self.type_at.get(&ty) else { return false };
+        self.types[*at].headings.iter().any(|own| own.name == name)
+            || self.program.types.def(ty).supertypes.iter().any(|up| {
+                let old = up.renames.iter().find(|(new, _)| new == name).map_or(name, |(_, old)| old);
+                self.declares(up.ty, old)
+            })
     }
 
     /// The help line that names a method like `wanted`.
@@ -278,76 +440,6 @@ impl Checker<'_> {
         let place = format!("{}.{}", self.program.types.name(sup.ty), wanted.name);
         let message = format!("`{name}` does not conform to `{place}`: {why}");
         self.report(Diagnostic::error(Code::E0205, span, message).help(help));
-    }
-
-    /// Headings of all routines.
-    pub(crate) fn complete_routines(&mut self) {
-        for at in 0..self.routines.len() {
-            let placed = &self.names.routines[at];
-            let (ast, env) = (placed.ast, Env::new(placed.inner));
-            let mut name = match &placed.module {
-                Some(module) if !placed.public => format!("{module}.{}", ast.heading.name),
-                _ => ast.heading.name.to_string(),
-            };
-            let mut public = placed.public;
-            if self.is_generic(&ast.heading) {
-                continue;
-            }
-            let signature = self.resolve_heading(&env, &ast.heading);
-            if name == "main" && self.program.find_routine("main").is_some() {
-                // The entry of the program is that of the first text.
-                name = format!("{}.main", self.sources.name(ast.heading.name.span.file));
-                public = false;
-            }
-            let func = self.placeholder();
-            let doc = ast.heading.doc.clone();
-            self.routines[at] = Some(self.program.add_routine(Routine {
-                name,
-                signature,
-                body: Body::Func(func),
-                type_args: vec![],
-                public,
-                doc,
-            }));
-        }
-    }
-
-    /// A function whose code comes later.
-    pub(crate) fn placeholder(&mut self) -> FuncId {
-        self.program.funcs.push(Func {
-            name: String::new(),
-            kind: FuncKind::Routine,
-            signature: Signature::default(),
-            vars: PrimaryMap::new(),
-            body: Block::default(),
-            procedures: vec![],
-        })
-    }
-
-    /// Every maker, method and routine, each once.
-    pub(crate) fn check_bodies(&mut self) {
-        // Makers first: a constructor of a subclass needs to know what they fill.
-        for at in self.classes_in_order() {
-            self.check_makers(at);
-        }
-        for at in 0..self.classes.len() {
-            if self.is_full() {
-                return;
-            }
-            self.check_methods(at);
-        }
-        for at in 0..self.routines.len() {
-            if self.is_full() {
-                return;
-            }
-            let Some(routine) = self.routines[at] else { continue };
-            let Body::Func(func) = self.program.routines[routine].body else { continue };
-            let placed = &self.names.routines[at];
-            let (ast, env) = (placed.ast, Env::new(placed.inner));
-            let name = self.program.routines[routine].name.clone();
-            let signature = self.program.routines[routine].signature.clone();
-            self.program.funcs[func] = self.check_routine(env, None, name, signature, ast);
-        }
     }
 }
 

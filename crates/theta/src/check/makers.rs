@@ -13,6 +13,7 @@ use bifrost_ir::{
 
 use super::body::{Body, Local, Role, Value};
 use super::classes::MakerInfo;
+use super::wheres::Demand;
 use super::{Checker, Env};
 use crate::ast::{self, Handler, Ident, Init, MakerCall, Stmt, StmtKind};
 use crate::diagnostic::{Code, Diagnostic};
@@ -38,15 +39,27 @@ struct Handed {
 }
 
 impl<'a> Checker<'a> {
-    /// A maker: the routine that computes values, and the method for its `then` part.
-    pub(crate) fn check_maker(&mut self, at: usize, maker: &'a ast::Maker) {
+    /// A maker with these type arguments of its own: the routine that computes values, and the method for its `then`
+    /// part. Does nothing if the class's arguments lack what it needs.
+    pub(crate) fn check_maker(&mut self, at: usize, maker: &'a ast::Maker, args: &[TypeId]) {
         let Some(info) = self.classes[at].clone() else { return };
-        let env = Env::new(self.names.classes[at].inner);
         let heading = &maker.heading;
-        let name = format!("{}.{}", self.names.classes[at].ast.name, heading.name);
+        let env = info.env.with(&heading.parms, args);
+        let own_name = &self.program.classes[info.id].name;
+        let Some(name) = self.instance_name(&format!("{own_name}.{}", heading.name), args, heading.span)
+        else {
+            return;
+        };
+        let parms: Vec<Ident> = self.class_ast(at).parms.iter().chain(&heading.parms).cloned().collect();
+        let demands = self.resolve_wheres(&env, &heading.name, &parms, &heading.wheres);
+        let of_class = |demand: &&Demand| args.is_empty() || !args.contains(&demand.arg);
+        if !demands.iter().filter(of_class).all(|demand| self.is_met(demand)) {
+            return;
+        }
+        self.assume(&demands);
         let signature = self.resolve_heading(&env, heading);
         if self.resolve_type(&env, &maker.class).is_some_and(|made| made != info.ty) {
-            let message = format!("a maker of `{0}` makes `{0}`", self.names.classes[at].ast.name);
+            let message = format!("a maker of `{0}` makes `{0}`", self.type_name(info.ty));
             self.report(Diagnostic::error(Code::E0202, maker.class.span, message));
         }
         let make = self.last_make(maker);
@@ -101,7 +114,7 @@ impl<'a> Checker<'a> {
         }
         let known = MakerInfo { signature, values, fields: handed.fields, then };
         if let Some(info) = &mut self.classes[at] {
-            info.makers.insert(maker_name.clone(), known);
+            info.makers.insert((maker_name.clone(), args.to_vec()), known);
         }
     }
 

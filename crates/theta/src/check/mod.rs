@@ -1,12 +1,15 @@
 //! The checker: sections 4 to 7 of the definition, and the rulings of section 16.
 //!
 //! It works in passes over all files at once: names (`resolve`), types and their supertypes and
-//! methods ([`items`]), classes ([`classes`], [`makers`]), headings of routines, and then every body
-//! once ([`body`]; its parts are [`stmts`], [`handlers`], [`stores`], [`exprs`], [`calls`], [`objects`]), which is
+//! methods ([`items`]), classes ([`classes`], [`makers`]), headings of routines ([`routines`]), and then every body
+//! ([`body`]; its parts are [`stmts`], [`handlers`], [`stores`], [`exprs`], [`calls`], [`objects`]), which is
 //! type-checked and written as IR in the same walk. Types are the IR's own.
 //!
-//! Code is checked in an [`Env`], which says what type parameters stand for: a generic definition is
-//! checked once for each instantiation, so nothing below `Env` knows about generics.
+//! Code is checked in an [`Env`], which says what type parameters stand for; nothing below `Env` knows about
+//! generics. A program with generic definitions is walked twice ([`Walk`]): once with each generic definition as
+//! it stands, its parameters opaque, where every mistake is found in the text that has it; and, if there is none,
+//! once more for each instantiation ([`instances`]), which writes the program and finds nothing but limits. What
+//! an opaque parameter can do comes from its where clauses ([`wheres`]).
 //!
 //! A wrong part has type `None` and is not reported again. A program with an error is thrown away,
 //! so what is emitted for wrong parts only has to be well formed.
@@ -19,17 +22,21 @@ mod constants;
 mod exprs;
 mod flow;
 mod handlers;
+mod infer;
+mod instances;
 mod items;
 mod makers;
 mod objects;
+mod routines;
 mod stmts;
 mod stores;
 mod types;
+mod wheres;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use bifrost_ir::{Program, RoutineId, SignalId, TypeId, TypeKind};
+use bifrost_ir::{Program, SignalId, TypeId, TypeKind, Types};
 
 use crate::ast::Ident;
 use crate::diagnostic::{Code, Diagnostic};
@@ -38,6 +45,10 @@ use crate::source::{Sources, Span};
 
 use classes::ClassInfo;
 use constants::Constant;
+use instances::Instances;
+use items::TypeInfo;
+use routines::RoutineInfo;
+use wheres::{Demand, Request};
 
 /// Reports kept of one compilation; after so many, checking stops.
 const DIAGNOSTICS_MAX: usize = 200;
@@ -50,13 +61,45 @@ const METHODS_MAX: usize = 400_000;
 #[derive(Clone)]
 pub(crate) struct Env {
     pub scope: ScopeId,
-    pub parms: Vec<(Arc<str>, TypeId)>,
+    /// What each stands for, those of the definition around the code first.
+    pub parms: Arc<[(Arc<str>, TypeId)]>,
 }
 
 impl Env {
     fn new(scope: ScopeId) -> Env {
-        Env { scope, parms: vec![] }
+        Env { scope, parms: Arc::new([]) }
     }
+
+    /// The same with further parameters.
+    fn with(&self, parms: &[Ident], args: &[TypeId]) -> Env {
+        let more = parms.iter().map(|parm| parm.name.clone()).zip(args.iter().copied());
+        Env { scope: self.scope, parms: self.parms.iter().cloned().chain(more).collect() }
+    }
+
+    /// What a parameter stands for.
+    fn parm(&self, name: &str) -> Option<TypeId> {
+        self.parms.iter().find(|(parm, _)| &**parm == name).map(|(_, ty)| *ty)
+    }
+}
+
+/// What a walk over the program is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Walk {
+    /// Every definition as it is written, those with parameters once, with opaque ones.
+    Definitions,
+    /// Everything that runs: definitions without parameters, and instantiations.
+    Instances,
+}
+
+/// Which reports matter for what is looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Voice {
+    Everything,
+    /// An instantiation that runs: its arguments may have methods with fewer exceptions than the where clause has, so
+    /// that some arms are useless.
+    Instance,
+    /// What is reported elsewhere: only limits, which are about all instantiations together.
+    Limits,
 }
 
 /// What is known about an equate.
@@ -73,71 +116,126 @@ pub(crate) enum Equate {
 /// All that is known about the program so far.
 pub(crate) struct Checker<'a> {
     pub sources: &'a Sources,
-    pub names: Names<'a>,
+    pub names: &'a Names<'a>,
     pub program: Program,
     pub diagnostics: Vec<Diagnostic>,
-    /// By position in [`Names::types`]; `None` if the type cannot be used.
-    pub types: Vec<Option<TypeId>>,
+    pub walk: Walk,
+    pub voice: Voice,
+    pub types: Vec<TypeInfo>,
+    /// `None` if the class cannot be used.
     pub classes: Vec<Option<ClassInfo>>,
-    pub routines: Vec<Option<RoutineId>>,
+    pub routines: Vec<RoutineInfo>,
+    pub instances: Instances,
+    /// Types that stand for type parameters.
+    pub opaque: HashSet<TypeId>,
+    /// What each instantiation needs of its arguments.
+    pub demands: Vec<Vec<Demand>>,
+    /// Uses of instantiations that are not checked against that yet.
+    pub requests: Vec<Request>,
+    /// By position in [`Names::equates`].
     pub equates: Vec<Equate>,
+    /// Equates of generic definitions, by what the parameters stand for.
+    pub equate_instances: HashMap<(usize, Vec<TypeId>), Equate>,
     /// The type of what is wrong in a heading; made when it is needed, so no good program has it.
     pub wrong: Option<TypeId>,
-    /// The definition of each user's type, by position.
+    /// The position of each user's type.
     pub type_at: HashMap<TypeId, usize>,
-    /// The class that each own type belongs to, by position.
+    /// The position of the class that each own type belongs to.
     pub class_at: HashMap<TypeId, usize>,
-    /// Direct subclasses of each class, by position.
-    pub subclasses: Vec<Vec<usize>>,
     /// Methods of all types and classes so far; see [`METHODS_MAX`].
     pub method_count: usize,
-    /// Methods that type arguments must have.
-    pub needed: Vec<types::Needed>,
     /// Equates that are open, to bound the recursion over them.
     pub equate_depth: u32,
+    /// Makers that are looked at in the middle of other bodies, to bound that recursion.
+    pub nested: u32,
 }
 
 /// Checks everything in `names`; the program is complete if no diagnostic is an error.
-pub(crate) fn check(sources: &Sources, mut names: Names<'_>) -> (Program, Vec<Diagnostic>) {
-    let mut diagnostics = std::mem::take(&mut names.diagnostics);
+pub(crate) fn check<'a>(
+    sources: &'a Sources,
+    names: &'a Names<'a>,
+    mut diagnostics: Vec<Diagnostic>,
+) -> (Program, Vec<Diagnostic>) {
     diagnostics.truncate(DIAGNOSTICS_MAX);
-    let equates = vec![Equate::Untouched; names.equates.len()];
-    let mut checker = Checker {
-        sources,
-        types: vec![None; names.types.len()],
-        classes: names.classes.iter().map(|_| None).collect(),
-        routines: vec![None; names.routines.len()],
-        names,
-        program: Program::new(),
-        diagnostics,
-        equates,
-        wrong: None,
-        type_at: HashMap::new(),
-        class_at: HashMap::new(),
-        subclasses: vec![],
-        method_count: 0,
-        needed: vec![],
-        equate_depth: 0,
-    };
-    checker.declare();
-    checker.complete_types();
-    checker.resolve_equates();
-    checker.complete_classes();
-    checker.complete_routines();
-    bifrost_ir::builtin::complete(&mut checker.program.types);
-    if !checker.is_full() {
-        checker.check_bodies();
+    let mut checker = Checker::new(sources, names, diagnostics, Walk::Definitions);
+    checker.check_all();
+    if checker.diagnostics.is_empty() && names.have_parameters() {
+        checker = Checker::new(sources, names, vec![], Walk::Instances);
+        checker.check_all();
     }
-    checker.check_needed();
-    bifrost_ir::builtin::complete(&mut checker.program.types);
     (checker.program, checker.diagnostics)
 }
 
 impl<'a> Checker<'a> {
+    fn new(sources: &'a Sources, names: &'a Names<'a>, diagnostics: Vec<Diagnostic>, walk: Walk) -> Self {
+        Checker {
+            sources,
+            names,
+            program: Program::new(),
+            diagnostics,
+            walk,
+            voice: Voice::Everything,
+            types: vec![],
+            classes: vec![],
+            routines: vec![],
+            instances: Instances::default(),
+            opaque: HashSet::new(),
+            demands: vec![],
+            requests: vec![],
+            equates: vec![Equate::Untouched; names.equates.len()],
+            equate_instances: HashMap::new(),
+            wrong: None,
+            type_at: HashMap::new(),
+            class_at: HashMap::new(),
+            method_count: 0,
+            equate_depth: 0,
+            nested: 0,
+        }
+    }
+
+    fn check_all(&mut self) {
+        self.declare();
+        self.settle();
+        self.resolve_equates();
+        self.settle();
+        self.complete_routines();
+        self.settle();
+        if !self.is_full() {
+            self.check_bodies();
+        }
+    }
+
+    /// Reports a mistake, unless it is none for what is looked at.
     pub(crate) fn report(&mut self, diagnostic: Diagnostic) {
-        if self.diagnostics.len() < DIAGNOSTICS_MAX {
+        let heard = match self.voice {
+            Voice::Everything => true,
+            Voice::Instance => !matches!(diagnostic.code, Code::E0304 | Code::E0310),
+            Voice::Limits => false,
+        };
+        if heard {
+            self.note(diagnostic);
+        }
+    }
+
+    /// Reports that something is too large, whoever made it so.
+    pub(crate) fn report_limit(&mut self, span: Span, message: String, help: &str) {
+        self.note(Diagnostic::error(Code::E0109, span, message).help(help));
+    }
+
+    /// Reports a mistake of all instantiations together.
+    pub(crate) fn note(&mut self, diagnostic: Diagnostic) {
+        // Instantiations of one text make the same mistakes.
+        if self.diagnostics.len() < DIAGNOSTICS_MAX && !self.diagnostics.contains(&diagnostic) {
             self.diagnostics.push(diagnostic);
         }
+    }
+
+    /// Runs `work`, of which only some reports matter.
+    pub(crate) fn with_voice<R>(&mut self, voice: Voice, work: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = std::mem::replace(&mut self.voice, voice);
+        let result = work(self);
+        self.voice = outer;
+        result
     }
 
     /// Whether so much is wrong that looking on is a waste.
@@ -150,7 +248,7 @@ impl<'a> Checker<'a> {
         let room = self.program.types.len() < TYPES_MAX;
         if !room {
             let message = format!("the program has more than {TYPES_MAX} types");
-            self.report(Diagnostic::error(Code::E0109, span, message).help("split it into several programs"));
+            self.report_limit(span, message, "split it into several programs");
         }
         room
     }
@@ -162,7 +260,7 @@ impl<'a> Checker<'a> {
         if !room {
             let message =
                 format!("the program has more than {METHODS_MAX} methods, inherited ones counted each time");
-            self.report(Diagnostic::error(Code::E0109, span, message).help("split it into several programs"));
+            self.report_limit(span, message, "split it into several programs");
         }
         room
     }
@@ -184,7 +282,17 @@ impl<'a> Checker<'a> {
 
     /// Whether `sub` may stand for `sup`; a wrong type fits everywhere.
     pub(crate) fn below(&self, sub: TypeId, sup: TypeId) -> bool {
-        self.known(sub).is_none() || self.known(sup).is_none() || self.program.types.is_subtype(sub, sup)
+        if self.known(sub).is_none() || self.known(sup).is_none() {
+            return true;
+        }
+        // What a parameter stands for may be basic.
+        let hidden = sup == Types::ANY && self.opaque.contains(&sub);
+        !hidden && self.program.types.is_subtype(sub, sup)
+    }
+
+    /// Whether this is a type that has subtypes and classes.
+    pub(crate) fn is_specification(&self, ty: TypeId) -> bool {
+        self.program.types.kind(ty) == TypeKind::Object && !self.opaque.contains(&ty)
     }
 
     /// E0199 for `what`.

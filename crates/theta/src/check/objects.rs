@@ -2,8 +2,12 @@
 
 use bifrost_ir::{Callee, Operand, Site, Stmt, TypeId};
 
+use super::Checker;
 use super::body::{Body, Value};
-use crate::ast::{Expr, ExprKind, Init, MakerCall};
+use super::calls::Given;
+use super::classes::MakerInfo;
+use super::wheres::Needs;
+use crate::ast::{self, Expr, ExprKind, Init, MakerCall};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::nothing;
 use crate::resolve::{Def, similar};
@@ -32,7 +36,7 @@ impl<'a> Body<'_, 'a> {
     /// The instance variable `name` of objects of type `ty`, if code here can reach it: class, field, type.
     pub fn visible_ivar(&self, ty: TypeId, name: &str) -> Option<(usize, u32, Option<TypeId>)> {
         let at = *self.cx.class_at.get(&ty)?;
-        if !self.cx.names.is_within(self.env.scope, self.cx.names.classes[at].home) {
+        if !self.cx.names.is_within(self.env.scope, self.cx.class_home(at)) {
             return None;
         }
         let (field, ivar) = self.cx.classes[at].as_ref()?.ivar(name)?;
@@ -48,7 +52,7 @@ impl<'a> Body<'_, 'a> {
         span: Span,
     ) -> Made {
         let Some(info) = self.cx.classes[at].clone() else { return Made { fields: vec![], then: None } };
-        let class_name = self.cx.names.classes[at].ast.name.clone();
+        let class_name = &self.cx.class_ast(at).name;
         let mut own: Vec<Option<Operand>> = vec![None; info.ivars.len()];
         for init in inits {
             let place = info.ivars.iter().position(|ivar| ivar.name == init.name.name);
@@ -96,13 +100,13 @@ impl<'a> Body<'_, 'a> {
         span: Span,
     ) -> (Vec<Operand>, Option<(String, Vec<Value>)>) {
         let above = self.cx.classes[at].as_ref().and_then(|info| info.superclass);
-        let class_name = self.cx.names.classes[at].ast.name.clone();
+        let class_name = &self.cx.class_ast(at).name;
         let (above, call) = match (above, maker) {
             (None, None) => return (vec![], None),
             (None, Some(call)) => {
                 self.given(&call.args);
                 // If it has a superclass, that one is wrong and has been reported.
-                if self.cx.names.classes[at].ast.inherits.is_none() {
+                if self.cx.class_ast(at).inherits.is_none() {
                     let message =
                         format!("class `{class_name}` inherits nothing, so there is no maker to call");
                     self.report(Diagnostic::error(Code::E0214, call.name.span, message));
@@ -110,7 +114,7 @@ impl<'a> Body<'_, 'a> {
                 return (vec![], None);
             }
             (Some(above), None) => {
-                let up = &self.cx.names.classes[above].ast;
+                let up = self.cx.class_ast(above);
                 let example = up.provides.first().map_or("maker".to_owned(), |name| name.to_string());
                 let message = format!("`{class_name}` must call a maker of `{}`", up.name);
                 let help = format!("end with `; {example}(…)`");
@@ -120,22 +124,10 @@ impl<'a> Body<'_, 'a> {
             (Some(above), Some(call)) => (above, call),
         };
         let given = self.given(&call.args);
-        if let Some(parm) = call.parms.first() {
-            self.cx.unsupported(parm.span, "a maker with type arguments");
-            return (vec![], None);
-        }
-        let up = self.cx.names.classes[above].ast;
+        let up = self.cx.class_ast(above);
+        let maker = up.makers.iter().find(|maker| maker.heading.name.name == call.name.name);
         let provided = up.provides.iter().any(|name| name.name == call.name.name);
-        let known =
-            self.cx.classes[above].as_ref().and_then(|info| info.makers.get(&call.name.name)).cloned();
-        let Some(known) = known.filter(|_| provided) else {
-            if provided && up.makers.iter().any(|maker| maker.heading.name.name == call.name.name) {
-                // Its own mistakes have been reported, or it makes objects of its own subclass.
-                if self.cx.diagnostics.is_empty() {
-                    self.cx.unsupported(call.name.span, "a maker that makes objects of a subclass");
-                }
-                return (vec![], None);
-            }
+        let Some(maker) = maker.filter(|_| provided) else {
             let message = format!("class `{}` provides no maker `{}`", up.name, call.name);
             let names = up.provides.iter().map(|name| &*name.name);
             let mut diagnostic = Diagnostic::error(Code::E0214, call.name.span, message);
@@ -144,6 +136,8 @@ impl<'a> Body<'_, 'a> {
             self.report(diagnostic);
             return (vec![], None);
         };
+        let Some(args) = self.maker_arguments(above, maker, call, &given) else { return (vec![], None) };
+        let Some(known) = self.maker(above, maker, args, call) else { return (vec![], None) };
         let Some(operands) = self.fit(&call.name.name, &known.signature, given, call.args.span) else {
             return (vec![], None);
         };
@@ -192,17 +186,59 @@ impl<'a> Body<'_, 'a> {
         Value { op: object.into(), ty: Some(ty) }
     }
 
+    /// The type arguments of a maker's own parameters.
+    fn maker_arguments(
+        &mut self,
+        above: usize,
+        maker: &'a ast::Maker,
+        call: &'a MakerCall,
+        given: &Given,
+    ) -> Option<Vec<TypeId>> {
+        let heading = &maker.heading;
+        if call.parms.is_empty() && !heading.parms.is_empty() {
+            let env = self.cx.classes[above].as_ref()?.env.clone();
+            return self.infer_arguments(&env, heading, given, call.name.span);
+        }
+        let env = self.env.clone();
+        self.cx.type_arguments(&env, &call.name, &heading.parms, &call.parms, call.name.span)
+    }
+
+    /// A maker of class `above`, checked.
+    fn maker(
+        &mut self,
+        above: usize,
+        maker: &'a ast::Maker,
+        args: Vec<TypeId>,
+        call: &'a MakerCall,
+    ) -> Option<MakerInfo> {
+        self.cx.need_makers(above, call.name.span);
+        let key = (maker.heading.name.name.clone(), args);
+        let known = |cx: &Checker<'_>| cx.classes[above].as_ref()?.makers.get(&key).cloned();
+        if !maker.heading.wheres.is_empty() {
+            self.cx.ask_maker(above, maker, &key.1, call);
+        }
+        if known(self.cx).is_none() && !key.1.is_empty() {
+            self.cx.need_maker(above, maker, &key.1, call.name.span);
+        }
+        let found = known(self.cx);
+        if found.is_none() && self.cx.diagnostics.is_empty() && self.cx.is_open(above) {
+            self.cx.unsupported(call.name.span, "a maker that makes objects of a subclass");
+        }
+        found
+    }
+
     /// The class that is named before the braces.
     fn constructed(&mut self, class: &'a Expr) -> Option<usize> {
-        let (name, generic) = match &class.kind {
-            ExprKind::Name(name) => (name, false),
-            ExprKind::Index { object, .. } => match &object.kind {
-                ExprKind::Name(name) => (name, true),
+        let (name, written) = match &class.kind {
+            ExprKind::Name(name) => (name, &[][..]),
+            ExprKind::Index { object, args } => match &object.kind {
+                ExprKind::Name(name) => (name, &args[..]),
                 _ => return self.not_a_class(class),
             },
             _ => return self.not_a_class(class),
         };
-        if self.local(&name.name).is_some() || self.own_ivar(&name.name).is_some() {
+        let variable = self.local(&name.name).is_some() || self.own_ivar(&name.name).is_some();
+        if variable || self.env.parm(&name.name).is_some() {
             return self.not_a_class(class);
         }
         let Some(entry) = self.cx.names.lookup(self.env.scope, &name.name) else {
@@ -213,23 +249,24 @@ impl<'a> Body<'_, 'a> {
             self.report(diagnostic);
             return None;
         };
-        let Def::Class(at) = entry.def else {
+        let Def::Class(def) = entry.def else {
             if !matches!(entry.def, Def::Actor(_)) {
                 return self.not_a_class(class);
             }
             return None;
         };
-        if !self.cx.names.is_within(self.env.scope, self.cx.names.classes[at].home) {
+        let placed = &self.cx.names.classes[def];
+        if !self.cx.names.is_within(self.env.scope, placed.home) {
             let message = format!("objects of class `{name}` are made only in its module");
             let help = "call a routine that makes one";
             self.report(Diagnostic::error(Code::E0307, name.span, message).help(help));
             return None;
         }
-        self.cx.classes[at].as_ref()?;
-        if generic {
-            self.cx.unsupported(class.span, "a class with parameters");
-            return None;
-        }
+        let written = self.written_types(written)?;
+        let env = self.env.clone();
+        let args = self.cx.type_arguments(&env, name, &placed.ast.parms, &written, class.span)?;
+        let at = self.cx.class_instance(def, args, class.span)?;
+        self.cx.ask(Needs::Class(at), written.iter().map(|arg| arg.span).collect());
         Some(at)
     }
 

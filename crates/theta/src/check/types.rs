@@ -2,27 +2,11 @@
 
 use bifrost_ir::{Param, SignalId, SignalSig, Signature, TypeId, Types, builtin, verify};
 
+use super::wheres::Needs;
 use super::{Checker, Env, Equate};
 use crate::ast::{Expr, ExprKind, Formal, Heading, Ident, Signal, TypeExpr, TypeExprKind};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::resolve::{Def, is_builtin_type, similar};
-use crate::source::Span;
-
-/// How deep instantiations may nest (section 5 of the definition).
-const INSTANCE_DEPTH_MAX: u32 = 64;
-/// How long the names of type arguments may be together: arguments that are used twice double them.
-const NAME_BYTES_MAX: usize = 10_000;
-
-/// A method that a type argument must have, to be looked at when all types are complete.
-pub(crate) struct Needed {
-    pub ty: TypeId,
-    pub method: &'static str,
-    /// The type parameter.
-    pub of: &'static str,
-    /// What has the parameter.
-    pub by: &'static str,
-    pub span: Span,
-}
 
 impl Checker<'_> {
     /// The type that `written` means; reports and gives `None` if there is none.
@@ -64,8 +48,9 @@ impl Checker<'_> {
         if name.name.is_empty() {
             return None;
         }
-        if let Some((_, ty)) = env.parms.iter().find(|(parm, _)| *parm == name.name) {
-            return Some(*ty);
+        if let Some(ty) = env.parm(&name.name) {
+            // It has no parameters itself.
+            return self.type_arguments(env, name, &[], args, written.span).map(|_| ty);
         }
         if is_builtin_type(&name.name) {
             return self.resolve_builtin(env, written, name, args);
@@ -76,19 +61,28 @@ impl Checker<'_> {
         };
         let ty = match entry.def {
             // What keeps a type from being used has been reported where it is defined.
-            Def::Type(at) => self.types[at],
-            Def::Class(at) => {
-                let home = self.names.classes[at].home;
-                if !self.names.is_within(env.scope, home) {
+            Def::Type(def) => {
+                let parms = &self.names.types[def].ast.parms;
+                let types = self.type_arguments(env, name, parms, args, written.span)?;
+                let at = self.type_instance(def, types, written.span)?;
+                self.ask(Needs::Type(at), args.iter().map(|arg| arg.span).collect());
+                return Some(self.types[at].ty);
+            }
+            Def::Class(def) => {
+                let placed = &self.names.classes[def];
+                if !self.names.is_within(env.scope, placed.home) {
                     let message = format!("class `{name}` is not known as a type outside its module");
                     let help = "use a type that it implements";
                     self.report(Diagnostic::error(Code::E0208, name.span, message).help(help));
                     return None;
                 }
-                self.classes[at].as_ref().map(|class| class.ty)
+                let types = self.type_arguments(env, name, &placed.ast.parms, args, written.span)?;
+                let at = self.class_instance(def, types, written.span)?;
+                self.ask(Needs::Class(at), args.iter().map(|arg| arg.span).collect());
+                return self.classes[at].as_ref().map(|class| class.ty);
             }
             Def::Actor(_) => None,
-            Def::Equate(at) => match self.equate(at) {
+            Def::Equate(at) => match self.equate(env, at) {
                 Equate::Type(ty) => Some(ty),
                 Equate::Constant(_) => {
                     self.not_a_type(name, "a constant");
@@ -101,14 +95,8 @@ impl Checker<'_> {
                 None
             }
         };
-        if !args.is_empty() && ty.is_some() {
-            // A type with parameters has no type yet, so this one has none.
-            let message = format!("`{name}` has no type parameters");
-            self.report(
-                Diagnostic::error(Code::E0203, written.span, message).help(format!("write `{name}`")),
-            );
-        }
-        ty
+        let ty = ty?;
+        self.type_arguments(env, name, &[], args, written.span).map(|_| ty)
     }
 
     fn not_a_type(&mut self, name: &Ident, what: &str) {
@@ -178,51 +166,11 @@ impl Checker<'_> {
         if !self.may_add_type(written.span) {
             return None;
         }
-        // Names first: they bound the work of looking at the depth.
-        let long =
-            found.iter().map(|arg| self.program.types.name(*arg).len()).sum::<usize>() > NAME_BYTES_MAX;
-        if long || found.iter().any(|arg| self.depth(*arg) >= INSTANCE_DEPTH_MAX) {
-            let message = format!("type arguments are nested deeper than {INSTANCE_DEPTH_MAX} levels");
-            self.report(Diagnostic::error(Code::E0109, written.span, message));
-            return None;
-        }
-        for (at, method) in family.needs {
-            self.needed.push(Needed {
-                ty: found[*at],
-                method,
-                of: family.parms[*at],
-                by: family.name,
-                span: args[*at].span,
-            });
-        }
-        Some(self.program.types.instance((family.kind)(&found)))
-    }
-
-    /// E0206 for type arguments without a method that what they are given to needs of them.
-    pub(crate) fn check_needed(&mut self) {
-        for Needed { ty, method, of, by, span } in std::mem::take(&mut self.needed) {
-            let types = &self.program.types;
-            if self.known(ty).is_none() || builtin::element_method(types, ty, method).is_some() {
-                continue;
-            }
-            let name = types.name(ty);
-            let heading = match method {
-                "equal" | "similar" | "lt" => format!("{method} (x: {name}) returns (bool)"),
-                "hash" => "hash () returns (int)".to_owned(),
-                _ => format!("{method} ()"),
-            };
-            let message = format!("`{name}` has no `{heading}`, which `{by}` needs of `{of}`");
-            let help = if self.type_at.contains_key(&ty) || self.class_at.contains_key(&ty) {
-                format!("declare it in `{name}`, or use another key type")
-            } else {
-                "use another key type".to_owned()
-            };
-            self.report(Diagnostic::error(Code::E0206, span, message).help(help));
-        }
-    }
-
-    fn depth(&self, ty: TypeId) -> u32 {
-        self.program.types.kind(ty).args().map(|arg| 1 + self.depth(arg)).max().unwrap_or(0)
+        self.instance_name(family.name, &found, written.span)?;
+        let ty = self.program.types.instance((family.kind)(&found));
+        let spans = args.iter().map(|arg| arg.span).collect();
+        self.ask_builtin(family.name, family.parms, family.needs, &found, spans);
+        Some(ty)
     }
 
     /// Whether `expr` names a type, whatever is wrong with it; reports nothing.
@@ -236,12 +184,12 @@ impl Checker<'_> {
     }
 
     pub(crate) fn is_type_name(&self, env: &Env, name: &str) -> bool {
-        if is_builtin_type(name) || env.parms.iter().any(|(parm, _)| &**parm == name) {
+        if is_builtin_type(name) || env.parm(name).is_some() {
             return true;
         }
         match self.names.lookup(env.scope, name).map(|entry| entry.def) {
             Some(Def::Type(_) | Def::Class(_) | Def::Actor(_)) => true,
-            Some(Def::Equate(at)) => matches!(self.equates[at], Equate::Type(_)),
+            Some(Def::Equate(at)) => self.is_type_equate(env, at),
             _ => false,
         }
     }
@@ -264,18 +212,6 @@ impl Checker<'_> {
         } else {
             Signature { params, results: types, yields: None, signals }
         }
-    }
-
-    /// Whether a heading is generic, which is reported.
-    pub(crate) fn is_generic(&mut self, heading: &Heading) -> bool {
-        if let Some(parm) = heading.parms.first() {
-            self.unsupported(parm.span, "a routine with type parameters");
-        } else if let Some(clause) = heading.wheres.first() {
-            self.unsupported(clause.parm.span, "where");
-        } else {
-            return false;
-        }
-        true
     }
 
     /// Reports headings that the IR cannot carry.
@@ -307,7 +243,7 @@ impl Checker<'_> {
         Param { name: formal.name.name.to_string(), ty }
     }
 
-    fn resolve_signals(&mut self, env: &Env, signals: &[Signal]) -> Vec<SignalSig> {
+    pub(crate) fn resolve_signals(&mut self, env: &Env, signals: &[Signal]) -> Vec<SignalSig> {
         self.check_distinct(signals.iter().map(|signal| &signal.name));
         let mut resolved = vec![];
         for signal in signals {

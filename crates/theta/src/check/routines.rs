@@ -1,0 +1,139 @@
+//! Stand-alone routines, and the walk over all bodies.
+
+use bifrost_ir::{
+    Block, Body, Class, ClassId, Func, FuncId, FuncKind, Routine, RoutineId, Signature, TypeId, TypeKind,
+};
+use cranelift_entity::PrimaryMap;
+
+use super::instances::Use;
+use super::{Checker, Env};
+use crate::source::Span;
+
+/// What is known about a routine.
+pub(crate) struct RoutineInfo {
+    /// Position in [`crate::resolve::Names::routines`].
+    def: usize,
+    pub id: RoutineId,
+    env: Env,
+    purpose: Use,
+    /// Position in [`Checker::demands`].
+    pub demands: usize,
+}
+
+impl<'a> Checker<'a> {
+    /// Headings of all routines.
+    pub(crate) fn complete_routines(&mut self) {
+        for def in 0..self.names.routines.len() {
+            let heading = &self.names.routines[def].ast.heading;
+            if let Some((args, purpose)) = self.standing(&heading.name, &heading.parms) {
+                self.add_routine(def, args, purpose, heading.name.span);
+            }
+        }
+    }
+
+    /// An instantiation of a routine, with its code to come.
+    pub(crate) fn new_routine(
+        &mut self,
+        def: usize,
+        args: &[TypeId],
+        name: String,
+        purpose: Use,
+    ) -> RoutineInfo {
+        let placed = &self.names.routines[def];
+        let heading = &placed.ast.heading;
+        let env = Env::new(placed.inner).with(&heading.parms, args);
+        let mut name = match &placed.module {
+            Some(module) if !placed.public => format!("{module}.{name}"),
+            _ => name,
+        };
+        // Clients know instantiations of types only; which ones of a routine there are is its users' business.
+        let mut public = placed.public && args.is_empty();
+        let voice = self.voice_of(purpose);
+        let (signature, demands) = self.with_voice(voice, |cx| {
+            let demands = cx.resolve_wheres(&env, &heading.name, &heading.parms, &heading.wheres);
+            if purpose == Use::Stands {
+                cx.assume(&demands);
+            }
+            (cx.resolve_heading(&env, heading), demands)
+        });
+        self.demands.push(demands);
+        if name == "main" && self.program.find_routine("main").is_some() {
+            // The entry of the program is that of the first text.
+            name = format!("{}.main", self.sources.name(heading.name.span.file));
+            public = false;
+        }
+        let func = self.placeholder();
+        let id = self.program.add_routine(Routine {
+            name,
+            signature,
+            body: Body::Func(func),
+            type_args: args.to_vec(),
+            public,
+            doc: heading.doc.clone(),
+        });
+        RoutineInfo { def, id, env, purpose, demands: self.demands.len() - 1 }
+    }
+
+    /// A class without variables and methods.
+    pub(crate) fn new_class(&mut self, name: String, doc: &str) -> (ClassId, TypeId) {
+        let id = self.program.classes.next_key();
+        let ty =
+            self.program.types.add(super::items::empty_type(&name, TypeKind::Class(id), false, false, doc));
+        self.program.classes.push(Class { name, ty, superclass: None, fields: vec![], bodies: vec![] });
+        (id, ty)
+    }
+
+    /// A function whose code comes later.
+    pub(crate) fn placeholder(&mut self) -> FuncId {
+        self.program.funcs.push(Func {
+            name: String::new(),
+            kind: FuncKind::Routine,
+            signature: Signature::default(),
+            vars: PrimaryMap::new(),
+            body: Block::default(),
+            procedures: vec![],
+        })
+    }
+
+    /// Every maker, method and routine, each once; what they instantiate comes after them.
+    pub(crate) fn check_bodies(&mut self) {
+        self.settle_at_once();
+        let (mut class, mut routine) = (0, 0);
+        while !self.is_full() {
+            if class < self.classes.len() {
+                self.check_class(class);
+                class += 1;
+            } else if routine < self.routines.len() {
+                self.check_routine_body(routine);
+                routine += 1;
+            } else {
+                return;
+            }
+        }
+    }
+
+    fn check_routine_body(&mut self, at: usize) {
+        let RoutineInfo { def, id, env, purpose, .. } = &self.routines[at];
+        let (def, id, env, purpose) = (*def, *id, env.clone(), *purpose);
+        let ast = self.names.routines[def].ast;
+        if !self.is_walked(purpose) || !self.may_walk(purpose, text_of(ast.heading.span, ast.end)) {
+            return;
+        }
+        let Body::Func(func) = self.program.routines[id].body else { return };
+        let name = self.program.routines[id].name.clone();
+        let signature = self.program.routines[id].signature.clone();
+        let voice = self.voice_of(purpose);
+        self.program.funcs[func] =
+            self.with_voice(voice, |cx| cx.check_routine(env, None, name, signature, ast));
+    }
+
+    /// Whether bodies of what is used so are looked at in this walk.
+    pub(crate) fn is_walked(&self, purpose: Use) -> bool {
+        self.walk == super::Walk::Instances || purpose != (Use::Runs { generic: true })
+    }
+}
+
+/// From a heading to the end of its body.
+pub(crate) fn text_of(heading: Span, end: Span) -> Span {
+    heading.to(end)
+}
