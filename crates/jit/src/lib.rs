@@ -14,14 +14,17 @@
 //! Read [`lower`] for how a function is translated.
 
 mod analysis;
+mod exit;
 mod helper;
 mod lower;
+mod maps;
+mod safepoint;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
-use bifrost_ir::{Func, FuncId};
+use bifrost_ir::{Func, FuncId, FuncKind, Program};
 use bifrost_runtime::Code;
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{Image, arity};
@@ -35,6 +38,7 @@ use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
 use cranelift_module::{FuncId as ModuleFunc, Module, ModuleReloc};
 
 use helper::{Entries, Helper};
+use maps::{Calls, Maps};
 
 /// The address space that all code of a [`Jit`] lies in, so that near calls reach.
 pub const ARENA_BYTES: usize = 256 << 20;
@@ -74,6 +78,8 @@ pub struct Jit {
     isa: OwnedTargetIsa,
     helpers: Entries,
     state: Mutex<State>,
+    /// Has a lock of its own: a collection asks while nothing is compiled, but other threads may compile.
+    maps: Mutex<Maps>,
 }
 
 struct State {
@@ -82,6 +88,8 @@ struct State {
     used_bytes: usize,
     method_stubs: HashMap<(u32, usize), Code>,
     routine_stubs: HashMap<usize, Code>,
+    /// By code, arity and references.
+    native_entries: HashMap<(usize, usize, u32), Code>,
 }
 
 impl std::fmt::Debug for Jit {
@@ -96,6 +104,7 @@ struct Compiled {
     alignment: u64,
     bytes: Vec<u8>,
     relocations: Vec<ModuleReloc>,
+    calls: Calls,
 }
 
 impl Jit {
@@ -110,6 +119,8 @@ impl Jit {
             ("is_pic", "false"),
             ("use_colocated_libcalls", "false"),
             ("unwind_info", "false"),
+            // Collections walk frames.
+            ("preserve_frame_pointers", "true"),
             ("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" }),
         ] {
             flags.set(name, value).map_err(|e| JitError::Machine(format!("{name}: {e}")))?;
@@ -123,9 +134,19 @@ impl Jit {
             ArenaMemoryProvider::new_with_size(ARENA_BYTES).map_err(|e| JitError::Memory(e.to_string()))?;
         builder.memory_provider(Box::new(arena));
         let module = JITModule::new(builder);
-        let state =
-            State { module, used_bytes: 0, method_stubs: HashMap::new(), routine_stubs: HashMap::new() };
-        let mut jit = Jit { isa: isa()?, helpers: [0; Helper::ALL.len()], state: Mutex::new(state) };
+        let state = State {
+            module,
+            used_bytes: 0,
+            method_stubs: HashMap::new(),
+            routine_stubs: HashMap::new(),
+            native_entries: HashMap::new(),
+        };
+        let mut jit = Jit {
+            isa: isa()?,
+            helpers: [0; Helper::ALL.len()],
+            state: Mutex::new(state),
+            maps: Mutex::default(),
+        };
         for (helper, words) in Helper::ALL {
             jit.helpers[helper as usize] =
                 jit.helper_entry(helper, words).map_err(|e| JitError::Memory(e.to_string()))?;
@@ -137,7 +158,9 @@ impl Jit {
     pub fn compile(&self, image: &Image, func: FuncId) -> Code {
         let source = &image.program().funcs[func];
         self.try_compile(image, source, Some(func))
-            .or_else(|_| self.interpreter_entry(func, arity(&source.signature)))
+            .or_else(|_| {
+                self.interpreter_entry(func, arity(&source.signature), references(image.program(), source))
+            })
             .unwrap_or(Code(helper::no_code as *const u8))
     }
 
@@ -197,6 +220,32 @@ impl Jit {
         })
     }
 
+    /// An entry of so many words to a native function that may collect. `references` has a bit for each word that is a
+    /// reference, the lowest for the first behind the context.
+    pub fn native_entry(&self, native: Code, arity: usize, references: u32) -> Code {
+        let key = (native.0 as usize, arity, references);
+        let known = self.lock().native_entries.get(&key).copied();
+        known.unwrap_or_else(|| {
+            let code = self.small(self.signature(arity), |b, words| {
+                exit::record(b, words[0], &pick(&words[1..], references));
+                let signature = b.import_signature(self.signature(arity));
+                let address = b.ins().iconst(types::I64, native.0 as i64);
+                let call = b.ins().call_indirect(signature, address, words);
+                let results = b.inst_results(call).to_vec();
+                b.ins().return_(&results);
+            });
+            let code = code.map_or(Code(helper::no_code as *const u8), |(_, code)| code);
+            self.lock().native_entries.insert(key, code);
+            code
+        })
+    }
+
+    /// Where references, or zeros, lie in the frame of code that made a call: byte offsets from its stack pointer at
+    /// the call. `None` if the address that the call returns to is no code of ours.
+    pub fn stack_map(&self, return_address: usize) -> Option<&'static [u32]> {
+        self.maps.lock().unwrap_or_else(PoisonError::into_inner).find(return_address)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -211,7 +260,7 @@ impl Jit {
             functions.into_iter().map(|(name, f)| self.generate(name, f)).collect::<Result<Vec<_>, _>>()
         }))
         .unwrap_or_else(|_| Err(CompileError::Refused("it panicked".to_owned())))?;
-        self.define(&compiled)
+        self.define(compiled)
     }
 
     fn translate(
@@ -249,13 +298,16 @@ impl Jit {
         })?;
         let (alignment, bytes) = (u64::from(code.buffer.alignment), code.code_buffer().to_vec());
         let relocations = code.buffer.relocs().to_vec();
+        let calls = code.buffer.user_stack_maps().iter();
+        let calls =
+            calls.map(|(at, _, map)| (*at, map.entries().map(|(_, offset)| offset).collect())).collect();
         let relocations =
             relocations.iter().map(|r| ModuleReloc::from_mach_reloc(r, &context.func, name)).collect();
-        Ok(Compiled { name, alignment, bytes, relocations })
+        Ok(Compiled { name, alignment, bytes, relocations, calls })
     }
 
     /// Puts functions into executable memory; the code of the last.
-    fn define(&self, compiled: &[Compiled]) -> Result<Code, CompileError> {
+    fn define(&self, compiled: Vec<Compiled>) -> Result<Code, CompileError> {
         let mut state = self.lock();
         // Checked before anything is defined: what is defined only in part could never be finished.
         let page = 4096;
@@ -265,15 +317,21 @@ impl Jit {
         }
         state.used_bytes += bytes;
         let memory = |e: cranelift_module::ModuleError| CompileError::Memory(e.to_string());
-        for c in compiled {
+        for c in &compiled {
             state
                 .module
                 .define_function_bytes(c.name, c.alignment, &c.bytes, &c.relocations)
                 .map_err(memory)?;
         }
         state.module.finalize_definitions().map_err(memory)?;
-        let last = compiled.last().ok_or_else(|| CompileError::Refused("it vanished".to_owned()))?;
-        Ok(Code(state.module.get_finalized_function(last.name)))
+        let mut code = Err(CompileError::Refused("it vanished".to_owned()));
+        let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        for c in compiled {
+            let start = state.module.get_finalized_function(c.name);
+            maps.add(start as usize, c.bytes.len(), c.calls);
+            code = Ok(Code(start));
+        }
+        code
     }
 
     /// A function of one block; its name and code.
@@ -293,7 +351,7 @@ impl Jit {
         build(&mut b, &words);
         b.seal_all_blocks();
         b.finalize(self.isa.frontend_config());
-        let code = self.define(&[self.generate(name, function)?])?;
+        let code = self.define(vec![self.generate(name, function)?])?;
         Ok((name, code))
     }
 
@@ -306,6 +364,10 @@ impl Jit {
         let signature =
             if helper == Helper::Attend { lower::attend_signature() } else { self.signature(words) };
         let (name, _) = self.small(signature, |b, args| {
+            // Attention never collects.
+            if helper != Helper::Attend {
+                exit::record(b, args[0], &[]);
+            }
             let called = b.import_signature(self.signature(words));
             let address = b.ins().iconst(types::I64, helper.address() as i64);
             let call = b.ins().call_indirect(called, address, args);
@@ -341,8 +403,9 @@ impl Jit {
     }
 
     /// An entry that has a function interpreted.
-    fn interpreter_entry(&self, func: FuncId, arity: usize) -> Result<Code, CompileError> {
+    fn interpreter_entry(&self, func: FuncId, arity: usize, references: u32) -> Result<Code, CompileError> {
         let entry = self.small(self.signature(arity), |b, words| {
+            exit::record(b, words[0], &pick(&words[1..], references));
             let slot = b.create_sized_stack_slot(StackSlotData::new(
                 StackSlotKind::ExplicitSlot,
                 8 * arity as u32,
@@ -364,6 +427,21 @@ impl Jit {
     }
 }
 
+/// The words whose bits are set.
+fn pick(words: &[ir::Value], bits: u32) -> Vec<ir::Value> {
+    words.iter().enumerate().filter(|(i, _)| bits >> i & 1 == 1).map(|(_, word)| *word).collect()
+}
+
+/// A bit for each word that a function is entered with that is a reference, the lowest for the first.
+fn references(program: &Program, func: &Func) -> u32 {
+    let first = u32::from(func.kind == FuncKind::Method);
+    func.signature
+        .params
+        .iter()
+        .enumerate()
+        .fold(first, |bits, (i, param)| bits | u32::from(!program.types.kind(param.ty).is_basic()) << (i + 1))
+}
+
 impl bifrost_runtime::Engine for Jit {
     fn method_stub(&self, slot: u32, arity: usize) -> Code {
         Jit::method_stub(self, slot, arity)
@@ -375,5 +453,13 @@ impl bifrost_runtime::Engine for Jit {
 
     fn compile(&self, image: &Image, func: FuncId) -> Code {
         Jit::compile(self, image, func)
+    }
+
+    fn native_entry(&self, native: Code, arity: usize, references: u32) -> Code {
+        Jit::native_entry(self, native, arity, references)
+    }
+
+    fn stack_map(&self, return_address: usize) -> Option<&[u32]> {
+        Jit::stack_map(self, return_address)
     }
 }

@@ -105,6 +105,9 @@ pub struct Cx {
     pub signal_values: [Word; VALUES_MAX],
     /// The results of the last call, from the second on at index 1.
     pub results: [Word; VALUES_MAX],
+    /// Where the walk over the frames of machine code begins, while Rust runs that such code has called: see
+    /// [`Engine::stack_map`](crate::Engine::stack_map).
+    pub exit_frame: usize,
     /// Steps left for the running batch.
     pub fuel: i64,
     /// Calls made by code that clients sent, since the run began.
@@ -155,6 +158,8 @@ pub mod offset {
     pub const SIGNAL_VALUES: i32 = offset_of!(Cx, signal_values) as i32;
     /// `Cx::results`
     pub const RESULTS: i32 = offset_of!(Cx, results) as i32;
+    /// `Cx::exit_frame`
+    pub const EXIT_FRAME: i32 = offset_of!(Cx, exit_frame) as i32;
 }
 
 /// The address of something on the current stack; good enough to compare with the limit.
@@ -176,6 +181,7 @@ impl Cx {
             signal_id: 0,
             signal_values: [0; VALUES_MAX],
             results: [0; VALUES_MAX],
+            exit_frame: 0,
             fuel: limits.fuel,
             calls: 0,
             procedure_depth: 0,

@@ -33,6 +33,19 @@ pub trait Engine: Send + Sync {
 
     /// The code of a function.
     fn compile(&self, image: &Image, func: FuncId) -> Code;
+
+    /// An entry of the arity to a native function that may collect: it makes the frames behind it known through
+    /// [`Cx::exit_frame`] and keeps the references among its words. `references` has a bit for each word that is one,
+    /// the lowest for the first behind the context.
+    fn native_entry(&self, native: Code, arity: usize, references: u32) -> Code;
+
+    /// Where references, or zeros, lie in the frame of machine code: byte offsets from the frame's stack pointer at the
+    /// call that returns to the address. `None` if the address is no machine code.
+    ///
+    /// The frames behind Rust that machine code has called are walked thus: `fp` begins as [`Cx::exit_frame`]; the
+    /// word at `fp + 8` is a return address, `fp + 16` was the stack pointer at that call, and the word at `fp` is the
+    /// next `fp`; until the map is `None`, which is where Rust has entered machine code.
+    fn stack_map(&self, return_address: usize) -> Option<&[u32]>;
 }
 
 /// What the runtime asks of the interpreter: functions run without machine code.

@@ -79,6 +79,12 @@ impl<'a> Lower<'_, 'a, '_> {
         self.load_field(types::I64, object, field)
     }
 
+    fn storage(&mut self, array: Value) -> Value {
+        let storage = self.field(array, array::STORAGE);
+        self.mark(storage);
+        storage
+    }
+
     /// The address that is `OBJECT_WORDS + FIRST` words before a storage's or sequence's element number `at`.
     fn element_base(&mut self, object: Value, at: Value) -> Value {
         let bytes = self.b.ins().ishl_imm_s(at, 3);
@@ -87,7 +93,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     fn array_element(&mut self, element: Type, array: Value, at: Value) -> Value {
         let head = self.field(array, array::HEAD);
-        let storage = self.field(array, array::STORAGE);
+        let storage = self.storage(array);
         let at = self.b.ins().iadd(head, at);
         let base = self.element_base(storage, at);
         self.load_field(element, base, 0)
@@ -123,7 +129,7 @@ impl<'a> Lower<'_, 'a, '_> {
             ("array", "store") => {
                 let at = self.array_position(object, args[0]);
                 let head = self.field(object, array::HEAD);
-                let storage = self.field(object, array::STORAGE);
+                let storage = self.storage(object);
                 let at = self.b.ins().iadd(head, at);
                 let base = self.element_base(storage, at);
                 self.store_field(base, 0, args[1]);
@@ -189,7 +195,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Appends where the storage has room; the method makes room otherwise.
     fn array_append(&mut self, object: Value, value: Value, slow: ir::Block) {
-        let storage = self.field(object, array::STORAGE);
+        let storage = self.storage(object);
         let some = self.b.create_block();
         self.b.ins().brif(storage, some, &[], slow, &[]);
         self.start(some);
@@ -384,16 +390,19 @@ impl<'a> Lower<'_, 'a, '_> {
             body,
             |this| {
                 let at = this.b.use_var(rest);
+                this.mark(at);
                 let length = this.field(at, list::LENGTH);
                 Some(this.b.ins().icmp_imm_s(IntCC::Equal, length, 0))
             },
             |this| {
                 let at = this.b.use_var(rest);
+                this.mark(at);
                 let value = this.load_field(element, at, list::FIRST);
                 this.write(vars[0], value);
             },
             |this| {
                 let at = this.b.use_var(rest);
+                this.mark(at);
                 let next = this.field(at, list::NEXT);
                 this.b.def_var(rest, next);
                 None

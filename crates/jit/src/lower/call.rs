@@ -244,7 +244,8 @@ impl<'a> Lower<'_, 'a, '_> {
         let signature = self.b.import_signature(super::attend_signature());
         let name = self.unit.helpers[Helper::Attend as usize];
         let entry = self.import(name, signature);
-        self.b.ins().call(entry, &[self.cx]);
+        let call = self.b.ins().call(entry, &[self.cx]);
+        self.roots.quiet.insert(call);
         let outcome = self.load_cx(offset::RESULTS);
         self.check(outcome);
         self.b.ins().jump(next, &[]);

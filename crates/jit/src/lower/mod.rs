@@ -31,6 +31,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
 use crate::analysis::{Analysis, environment};
 use crate::helper::{Entries, Helper};
+use crate::safepoint::{self, Roots};
 use call::Context;
 use control::Target;
 
@@ -65,6 +66,13 @@ pub(crate) struct Unit<'a> {
     outer: Vec<&'a [Arm]>,
     /// What is finished, with its name.
     done: Vec<(u32, ir::Function)>,
+}
+
+impl Unit<'_> {
+    /// Whether words of a type are references.
+    fn is_reference(&self, ty: TypeId) -> bool {
+        !self.image.program().types.kind(ty).is_basic()
+    }
 }
 
 /// How a body may leave its loop.
@@ -122,7 +130,9 @@ pub(crate) fn lower<'a>(
     lower.enter_function();
     lower.block(&func.body);
     lower.end();
+    let roots = std::mem::take(&mut lower.roots);
     lower.b.finalize(config);
+    safepoint::insert(&mut code, &roots);
     unit.done.push((name, code));
     unit.done
 }
@@ -147,6 +157,7 @@ struct Lower<'u, 'a, 'b> {
     /// Functions that are called by name.
     functions: HashMap<u32, ir::FuncRef>,
     exits: Exits,
+    roots: Roots,
 }
 
 impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
@@ -171,6 +182,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             signatures: HashMap::new(),
             functions: HashMap::new(),
             exits: Exits::default(),
+            roots: Roots::default(),
         }
     }
 
@@ -181,6 +193,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             let slot =
                 self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, words * 8, 3));
             self.environment = Environment::Slot(slot);
+            self.clear_references(slot);
         }
         if self.unit.analysis.calls {
             self.poll();
@@ -197,6 +210,20 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
                 Environment::None => {}
                 _ => self.store_environment(environment::CLOSURE, closure),
             }
+        }
+    }
+
+    /// Makes the words of the environment that hold references ones that a collection finds.
+    fn clear_references(&mut self, slot: StackSlot) {
+        let unit = &self.unit;
+        let result = unit.func.signature.results.first().filter(|ty| unit.is_reference(**ty));
+        let shared = unit.analysis.shared.iter().zip(unit.func.vars.values());
+        let shared = shared.filter(|(_, decl)| unit.is_reference(decl.ty)).filter_map(|(word, _)| *word);
+        let words: Vec<u32> = result.map(|_| environment::RESULT).into_iter().chain(shared).collect();
+        let zero = self.int(0);
+        for word in words {
+            self.store_environment(word, zero);
+            self.roots.words.push((slot, word * 8));
         }
     }
 
@@ -335,15 +362,34 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     }
 
     fn read(&mut self, var: Var) -> Value {
-        if let Some(word) = self.unit.analysis.shared[var.as_u32() as usize] {
-            let ty = self.var_type(var);
-            return self.load_environment(ty, word);
+        let value = match self.unit.analysis.shared[var.as_u32() as usize] {
+            Some(word) => {
+                let ty = self.var_type(var);
+                self.load_environment(ty, word)
+            }
+            None => {
+                let variable = self.variable(var);
+                self.b.use_var(variable)
+            }
+        };
+        self.mark_as(var, value);
+        value
+    }
+
+    /// Marks a value as a reference.
+    fn mark(&mut self, value: Value) {
+        self.roots.references.insert(value);
+    }
+
+    /// Marks the value of a variable as a reference if it is one.
+    fn mark_as(&mut self, var: Var, value: Value) {
+        if self.unit.is_reference(self.unit.func.vars[var].ty) {
+            self.mark(value);
         }
-        let variable = self.variable(var);
-        self.b.use_var(variable)
     }
 
     fn write(&mut self, var: Var, value: Value) {
+        self.mark_as(var, value);
         if let Some(word) = self.unit.analysis.shared[var.as_u32() as usize] {
             self.store_environment(word, value);
             return;
@@ -424,6 +470,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         let full = self.b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
         let (slow, fast, done) = (self.cold_block(), self.b.create_block(), self.b.create_block());
         let object = self.b.append_block_param(done, types::I64);
+        self.mark(object);
         self.b.ins().brif(full, slow, &[], fast, &[]);
         let table = table.cast::<u8>();
 
@@ -511,7 +558,9 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         inner.block(body);
         inner.end();
         let exits = std::mem::take(&mut inner.exits);
+        let roots = std::mem::take(&mut inner.roots);
         inner.b.finalize(config);
+        safepoint::insert(&mut code, &roots);
         self.unit.outer.truncate(outer);
         self.unit.done.push((name, code));
         (name, exits)
