@@ -1,8 +1,14 @@
 //! Which loops become closures, and which variables those share with the function around them.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
-use bifrost_ir::{Arm, ArmMatch, Block, Callee, Func, FuncKind, Operand, Program, SignalId, Stmt, Var};
+use bifrost_ir::{
+    Arm, ArmMatch, Block, Callee, Func, FuncId, FuncKind, Operand, Program, SignalId, Stmt, Var,
+};
+use bifrost_runtime::image::Image;
+
+use crate::target::{Calls, Targets};
 
 /// A loop whose iterator is known well enough to be compiled in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,15 +103,69 @@ pub(crate) struct Analysis {
     pub(crate) calls: bool,
     /// The number of each handler.
     pub(crate) arms: HashMap<*const Arm, u32>,
+    /// The loops whose iterators take the place of their calls.
+    pub(crate) in_place: HashMap<*const Stmt, InPlace>,
+    /// How many statements there are, those of iterators in place included.
+    pub(crate) statements: usize,
+    /// How many of them yield.
+    yields: usize,
 }
 
+/// An iterator that takes the place of its call.
+#[derive(Clone, Debug)]
+pub(crate) struct InPlace {
+    pub(crate) func: FuncId,
+    pub(crate) analysis: Rc<Analysis>,
+    /// Whether its receiver is that of the function around it.
+    pub(crate) on_self: bool,
+}
+
+/// Iterators with more statements are called.
+const ITERATOR_MAX: usize = 40;
+
+/// Iterators that are deeper in others are called.
+const ITERATOR_DEPTH_MAX: usize = 3;
+
 /// Looks through a function before it is compiled.
-pub(crate) fn analyse(program: &Program, func: &Func) -> Result<Analysis, NotCompiled> {
+pub(crate) fn analyse(image: &Image, func: &Func, id: Option<FuncId>) -> Result<Analysis, NotCompiled> {
+    walk(image, func, &mut id.into_iter().collect())
+}
+
+/// Looks through a function that may take the place of a call: a procedure without closures that is not too large.
+pub(crate) fn of_call(image: &Image, func: FuncId, statements_max: usize) -> Option<Analysis> {
+    let source = &image.program().funcs[func];
+    if source.signature.is_iterator() || larger(&source.body, &mut { statements_max }) {
+        return None;
+    }
+    analyse(image, source, Some(func)).ok().filter(|a| a.closures == 0)
+}
+
+/// Whether a block has more statements than are left; counts them down.
+fn larger(block: &Block, left: &mut usize) -> bool {
+    block.0.iter().any(|stmt| {
+        *left = left.saturating_sub(1);
+        *left == 0
+            || match stmt {
+                Stmt::If { then, otherwise, .. } => larger(then, left) || larger(otherwise, left),
+                Stmt::While { cond, body, .. } => larger(cond, left) || larger(body, left),
+                Stmt::ForEach { body, .. } => larger(body, left),
+                Stmt::Except { body, arms } => {
+                    larger(body, left) || arms.iter().any(|arm| larger(&arm.body, left))
+                }
+                _ => false,
+            }
+    })
+}
+
+/// `active` are the functions that this one is in place in, itself last.
+fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis, NotCompiled> {
     if matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) {
         return Err(NotCompiled::Batch);
     }
     let mut walk = Walk {
-        program,
+        image,
+        func,
+        active,
         first: vec![None; func.vars.len()],
         shared: vec![false; func.vars.len()],
         closures: 0,
@@ -114,6 +174,8 @@ pub(crate) fn analyse(program: &Program, func: &Func) -> Result<Analysis, NotCom
         calls: func.signature.is_iterator(),
         handlers: Vec::new(),
         arms: HashMap::new(),
+        in_place: HashMap::new(),
+        yields: 0,
     };
     for var in func.params() {
         walk.touch(var);
@@ -139,6 +201,9 @@ pub(crate) fn analyse(program: &Program, func: &Func) -> Result<Analysis, NotCom
         closures: walk.closures,
         calls: walk.calls,
         arms: walk.arms,
+        in_place: walk.in_place,
+        statements: walk.statements,
+        yields: walk.yields,
     })
 }
 
@@ -150,8 +215,10 @@ pub(crate) fn takes(arm: &Arm, signal: SignalId) -> bool {
     }
 }
 
-struct Walk<'a> {
-    program: &'a Program,
+struct Walk<'a, 'f> {
+    image: &'a Image,
+    func: &'a Func,
+    active: &'f mut Vec<FuncId>,
     /// The function that touched a variable first: 0 is the outermost, the others are closures' bodies.
     first: Vec<Option<usize>>,
     shared: Vec<bool>,
@@ -161,9 +228,11 @@ struct Walk<'a> {
     calls: bool,
     handlers: Vec<&'a [Arm]>,
     arms: HashMap<*const Arm, u32>,
+    in_place: HashMap<*const Stmt, InPlace>,
+    yields: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Walk<'a, '_> {
     fn touch(&mut self, var: Var) {
         let i = var.as_u32() as usize;
         match self.first[i] {
@@ -203,7 +272,7 @@ impl<'a> Walk<'a> {
                 self.reads(args);
                 self.writes(dsts);
                 self.calls |= match callee {
-                    Callee::Method(m) => !self.program.types.kind(m.ty).is_basic(),
+                    Callee::Method(m) => !self.image.program().types.kind(m.ty).is_basic(),
                     _ => true,
                 };
             }
@@ -228,12 +297,19 @@ impl<'a> Walk<'a> {
             }
             Stmt::ForEach { callee, args, vars, body, .. } => {
                 self.reads(args);
-                if InlineLoop::of(self.program, *callee).is_some() {
+                if InlineLoop::of(self.image.program(), *callee).is_some() {
                     self.writes(vars);
                     self.block(body);
                     return;
                 }
                 self.calls = true;
+                if let Some(iterator) = self.iterator(*callee, args.first().copied()) {
+                    self.statements += iterator.analysis.statements;
+                    self.in_place.insert(stmt, iterator);
+                    self.writes(vars);
+                    self.block(body);
+                    return;
+                }
                 self.closures += 1;
                 let outer = std::mem::replace(&mut self.at, self.closures);
                 self.writes(vars);
@@ -241,7 +317,11 @@ impl<'a> Walk<'a> {
                 self.at = outer;
             }
             Stmt::Break | Stmt::Continue => {}
-            Stmt::Return(values) | Stmt::Yield(values) | Stmt::Signal { values, .. } => self.reads(values),
+            Stmt::Yield(values) => {
+                self.yields += 1;
+                self.reads(values);
+            }
+            Stmt::Return(values) | Stmt::Signal { values, .. } => self.reads(values),
             Stmt::Exit { signal, values } => {
                 self.reads(values);
                 let arm = self.handlers.iter().rev().find_map(|arms| arms.iter().find(|a| takes(a, *signal)));
@@ -261,5 +341,25 @@ impl<'a> Walk<'a> {
                 }
             }
         }
+    }
+
+    /// What to know of a loop's iterator to compile it in place, if it is worth it. It yields at one place, where the
+    /// loop's body will be.
+    fn iterator(&mut self, callee: Callee, receiver: Option<Operand>) -> Option<InPlace> {
+        let calls = Calls { image: self.image, func: self.func, class: None };
+        let Targets::One(id) = calls.targets(callee, receiver) else { return None };
+        if self.active.contains(&id) || self.active.len() > ITERATOR_DEPTH_MAX {
+            return None;
+        }
+        let func = &self.image.program().funcs[id];
+        if larger(&func.body, &mut { ITERATOR_MAX }) {
+            return None;
+        }
+        self.active.push(id);
+        let found = walk(self.image, func, self.active);
+        self.active.pop();
+        let analysis = found.ok().filter(|a| a.closures == 0 && a.yields == 1)?;
+        let on_self = matches!(callee, Callee::Method(_));
+        Some(InPlace { func: id, analysis: Rc::new(analysis), on_self })
     }
 }

@@ -19,6 +19,7 @@ mod helper;
 mod lower;
 mod maps;
 mod safepoint;
+mod target;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -251,7 +252,7 @@ impl Jit {
     }
 
     fn try_compile(&self, image: &Image, func: &Func, id: Option<FuncId>) -> Result<Code, CompileError> {
-        let closures = analysis::analyse(image.program(), func)?.closures;
+        let closures = analysis::analyse(image, func, id)?.closures;
         let names = self.declare(1 + closures, arity(&func.signature))?;
         // A panic of the code generator is a bug of ours or of its, but not the end of the process: the function is
         // interpreted. Nothing shared is under way when it happens.
@@ -270,7 +271,7 @@ impl Jit {
         id: Option<FuncId>,
         mut names: Vec<u32>,
     ) -> Result<Vec<(u32, ir::Function)>, CompileError> {
-        let analysis = analysis::analyse(image.program(), func)?;
+        let analysis = analysis::analyse(image, func, id)?;
         if names.is_empty() {
             // Only to look at: any names that no entry has.
             names = (0..=analysis.closures as u32).map(|n| n + (1 << 24)).collect();

@@ -268,10 +268,17 @@ impl<'a> Checker<'a> {
         match self.func.vars.get(var) {
             Some(decl) => {
                 self.subtype(ty, decl.ty, place);
-                self.assigned.set(var);
+                self.assign(var);
             }
             None => self.error(Kind::NoSuchVar(var)),
         }
+    }
+
+    fn assign(&mut self, var: Var) {
+        if self.func.kind == FuncKind::Method && var == Var::from_u32(0) {
+            self.error(Kind::AssignedReceiver);
+        }
+        self.assigned.set(var);
     }
 
     fn count(&mut self, what: Counted, expected: usize, found: usize) {
@@ -440,7 +447,7 @@ impl<'a> Checker<'a> {
         for (i, value) in elements.iter().enumerate() {
             self.expect(*value, Some(element), Place::Element(i));
         }
-        self.assigned.set(dst);
+        self.assign(dst);
     }
 
     /// The type of an instance variable. Rule 10.
@@ -542,7 +549,7 @@ impl<'a> Checker<'a> {
                     }
                     for var in &arm.vars {
                         match self.func.vars.get(*var) {
-                            Some(_) => self.assigned.set(*var),
+                            Some(_) => self.assign(*var),
                             None => self.error(Kind::NoSuchVar(*var)),
                         }
                     }

@@ -13,7 +13,7 @@
 //!    Basic types have no other supertype, `any` included.
 //! 3. Calls pass as many operands as the heading has arguments (one more, the receiver, for a method)
 //!    and take as many results as it has, or none. A loop takes as many values as its iterator yields.
-//! 4. A variable is assigned on every path before it is read. A loop's body does not count after the
+//! 4. The receiver of a method is never assigned. Any other variable is assigned on every path before it is read. A loop's body does not count after the
 //!    loop; a handler starts with what was assigned before the statement it belongs to.
 //! 5. `break` and `continue` have a loop around them, and do not leave the condition of a `while`.
 //! 6. `return` has the values that the heading says, none in an iterator, and a function with results
@@ -193,6 +193,8 @@ pub enum VerifyErrorKind {
     WrongCount { what: Counted, expected: usize, found: usize },
     #[error("{place}: `{name}` ({var}) may be used before it has a value")]
     UnassignedVar { place: Place, var: Var, name: String },
+    #[error("the receiver of a method cannot be assigned")]
+    AssignedReceiver,
     #[error("`break` or `continue` outside a loop")]
     BreakOutsideLoop,
     #[error("`break` or `continue` would leave the condition of a loop")]

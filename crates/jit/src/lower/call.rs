@@ -12,13 +12,18 @@ use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{RoutineDesc, Table};
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 
-use super::{Exits, Lower};
+use super::{End, Exits, Lower};
 use crate::analysis::{environment, reason, takes};
 use crate::helper::Helper;
 
-/// A statement with handlers.
+/// A statement with handlers, or the end of a function.
 pub(super) struct Context<'a> {
     pub(super) arms: &'a [Arm],
+    /// The context around it: for the end of a function in place of its call that of the call, for that of the code itself
+    /// none.
+    parent: Option<usize>,
+    /// Whether it is the end of a function.
+    end: bool,
     /// For each arm its code, and the code before it that takes the values out of the context; made when needed.
     blocks: Vec<(Option<ir::Block>, Option<ir::Block>)>,
     /// Gets an outcome.
@@ -28,8 +33,14 @@ pub(super) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(arms: &'a [Arm]) -> Context<'a> {
-        Context { arms, blocks: vec![(None, None); arms.len()], dispatch: None, signals: Vec::new() }
+    /// The end of a function.
+    pub(super) fn new_end(parent: Option<usize>) -> Context<'a> {
+        Context { arms: &[], parent, end: true, blocks: Vec::new(), dispatch: None, signals: Vec::new() }
+    }
+
+    fn new(arms: &'a [Arm], parent: usize) -> Context<'a> {
+        let blocks = vec![(None, None); arms.len()];
+        Context { arms, parent: Some(parent), end: false, blocks, dispatch: None, signals: Vec::new() }
     }
 }
 
@@ -49,6 +60,8 @@ impl<'a> Lower<'_, 'a, '_> {
             if self.builtin_call(m, row, args, dsts) {
                 return;
             }
+        } else if self.call_in_place(callee, args, dsts) {
+            return;
         }
         let value = self.call(callee, args, None);
         self.take_results(value, dsts);
@@ -181,7 +194,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 }
             }
         }
-        if self.in_body {
+        if let End::Body = self.scope.end {
             self.exits.returns |= exits.returns;
             self.exits.signals |= exits.signals;
             self.exits.passes |= exits.passes;
@@ -256,8 +269,19 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Where an outcome goes that is not `Returned`.
     fn dispatch(&mut self) -> ir::Block {
-        let last = self.contexts.len() - 1;
-        self.dispatch_of(last)
+        self.dispatch_of(self.scope.context)
+    }
+
+    /// The statements with handlers from a context outwards, in its function.
+    pub(super) fn around(&self, context: usize) -> impl Iterator<Item = usize> + use<'_, 'a> {
+        let first = (!self.contexts[context].end).then_some(context);
+        std::iter::successors(first, |c| self.contexts[*c].parent.filter(|p| !self.contexts[*p].end))
+    }
+
+    /// The end of the function that a context is in.
+    fn end_of(&self, context: usize) -> usize {
+        let outermost = self.around(context).last();
+        outermost.map_or(context, |c| self.contexts[c].parent.expect("statements are in functions"))
     }
 
     fn dispatch_of(&mut self, context: usize) -> ir::Block {
@@ -272,12 +296,12 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Where an operation goes that signals an exception without values.
     pub(super) fn signal_block(&mut self, signal: SignalId) -> ir::Block {
-        let context = self.contexts.last().expect("the end of the function is always there");
-        if let Some((_, block)) = context.signals.iter().find(|(s, _)| *s == signal) {
+        let context = self.scope.context;
+        if let Some((_, block)) = self.contexts[context].signals.iter().find(|(s, _)| *s == signal) {
             return *block;
         }
         let block = self.cold_block();
-        self.contexts.last_mut().expect("as above").signals.push((signal, block));
+        self.contexts[context].signals.push((signal, block));
         block
     }
 
@@ -311,24 +335,34 @@ impl<'a> Lower<'_, 'a, '_> {
         block
     }
 
-    /// The innermost handler of this function that takes an exception.
-    fn handler(&self, signal: SignalId) -> Option<(usize, usize)> {
-        self.contexts
-            .iter()
-            .enumerate()
-            .rev()
-            .find_map(|(c, context)| context.arms.iter().position(|a| takes(a, signal)).map(|a| (c, a)))
+    /// The innermost handler from a context outwards, in its function, that takes an exception.
+    fn handler(&self, context: usize, signal: SignalId) -> Option<(usize, usize)> {
+        self.around(context)
+            .find_map(|c| self.contexts[c].arms.iter().position(|a| takes(a, signal)).map(|a| (c, a)))
     }
 
     fn find_arm(&self, number: u32) -> Option<(usize, usize)> {
-        let numbers = &self.unit.analysis.arms;
-        self.contexts.iter().enumerate().rev().find_map(|(c, context)| {
-            context
-                .arms
-                .iter()
-                .position(|a| numbers.get(&std::ptr::from_ref(a)) == Some(&number))
-                .map(|a| (c, a))
-        })
+        let numbers = &self.scope.analysis.arms;
+        let is = |arm: &Arm| numbers.get(&std::ptr::from_ref(arm)) == Some(&number);
+        self.around(self.scope.context)
+            .find_map(|c| self.contexts[c].arms.iter().position(is).map(|a| (c, a)))
+    }
+
+    /// Goes to where an exception is taken that a call with this context has ended with: it is in the function's context.
+    fn raise(&mut self, context: usize, signal: SignalId) {
+        match self.handler(context, signal) {
+            Some((context, arm)) => {
+                let entry = self.arm_entry(context, arm);
+                self.b.ins().jump(entry, &[]);
+            }
+            None => {
+                let end = self.end_of(context);
+                let end = self.dispatch_of(end);
+                let signalled = self.int(Outcome::Signalled as i64);
+                self.b.ins().jump(end, &[BlockArg::Value(signalled)]);
+            }
+        }
+        self.reachable = false;
     }
 
     /// The handlers around the loop whose body this is, innermost first.
@@ -344,17 +378,23 @@ impl<'a> Lower<'_, 'a, '_> {
         for (i, value) in values.iter().enumerate() {
             self.store_cx(*value, offset::SIGNAL_VALUES + 8 * i as i32);
         }
-        if self.in_body {
-            self.exits.signals = true;
-            self.leave_loop(reason::SIGNAL);
-        } else {
-            self.return_outcome(Outcome::Signalled);
+        match self.scope.end {
+            End::Function => self.return_outcome(Outcome::Signalled),
+            End::Body => {
+                self.exits.signals = true;
+                self.leave_loop(reason::SIGNAL);
+            }
+            End::Call { .. } => {
+                let end = self.end_of(self.scope.context);
+                let call = self.contexts[end].parent.expect("the context of the call");
+                self.raise(call, signal);
+            }
         }
     }
 
     pub(super) fn exit_stmt(&mut self, signal: SignalId, values: &[Operand]) {
         let values: Vec<Value> = values.iter().map(|v| self.operand(*v)).collect();
-        if let Some((context, arm)) = self.handler(signal) {
+        if let Some((context, arm)) = self.handler(self.scope.context, signal) {
             let target = &self.contexts[context].arms[arm];
             self.fill_arm(target, signal, &values);
             let block = self.arm_block(context, arm);
@@ -363,7 +403,7 @@ impl<'a> Lower<'_, 'a, '_> {
             return;
         }
         let arm = self.outer_arms().find(|arm| takes(arm, signal)).expect("the verifier found the handler");
-        let number = self.unit.analysis.arms[&std::ptr::from_ref(arm)];
+        let number = self.scope.analysis.arms[&std::ptr::from_ref(arm)];
         self.fill_arm(arm, signal, &values);
         self.exits.arms.insert(number);
         self.leave_loop(reason::EXIT + i64::from(number));
@@ -387,15 +427,19 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn except_stmt(&mut self, body: &'a bifrost_ir::Block, arms: &'a [Arm]) {
-        self.contexts.push(Context::new(arms));
+        let number = self.contexts.len();
+        self.contexts.push(Context::new(arms, self.scope.context));
+        self.scope.context = number;
         self.block(body);
         let after = self.b.create_block();
         let mut goes_on = self.reachable;
         if self.reachable {
             self.b.ins().jump(after, &[]);
         }
-        let context = self.end_context();
-        for (arm, (block, entry)) in arms.iter().zip(context.blocks) {
+        self.end_context();
+        self.scope.context = self.contexts[number].parent.expect("statements are in functions");
+        let blocks = std::mem::take(&mut self.contexts[number].blocks);
+        for (arm, (block, entry)) in arms.iter().zip(blocks) {
             if let Some(entry) = entry {
                 self.start(entry);
                 self.take_values(arm);
@@ -435,49 +479,39 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// Generates the ways to the handlers of the innermost statement that has some, and takes it off.
-    fn end_context(&mut self) -> Context<'a> {
-        let last = self.contexts.len() - 1;
-        for (signal, block) in std::mem::take(&mut self.contexts[last].signals) {
+    /// Generates the ways to the handlers of the innermost statement that has some.
+    fn end_context(&mut self) {
+        let this = self.scope.context;
+        for (signal, block) in std::mem::take(&mut self.contexts[this].signals) {
             self.start(block);
-            let target = self.handler(signal);
+            let target = self.handler(this, signal);
             let without_values = target.is_some_and(|(c, a)| self.contexts[c].arms[a].vars.is_empty());
             if !without_values {
                 let id = self.int(i64::from(signal.as_u32()));
                 self.store_cx(id, offset::SIGNAL_ID);
             }
-            match target {
-                Some((context, arm)) => {
-                    let entry = self.arm_entry(context, arm);
-                    self.b.ins().jump(entry, &[]);
-                }
-                None => {
-                    let end = self.dispatch_of(0);
-                    let signalled = self.int(Outcome::Signalled as i64);
-                    self.b.ins().jump(end, &[BlockArg::Value(signalled)]);
-                }
-            }
+            self.raise(this, signal);
         }
-        if last > 0
-            && let Some(block) = self.contexts[last].dispatch
+        if !self.contexts[this].end
+            && let Some(block) = self.contexts[this].dispatch
         {
             self.start(block);
             let outcome = self.b.block_params(block)[0];
-            let end = self.dispatch_of(0);
+            let end = self.end_of(this);
+            let end = self.dispatch_of(end);
             let signalled = self.cold_block();
             let is = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Signalled as i64);
             self.b.ins().brif(is, signalled, &[], end, &[BlockArg::Value(outcome)]);
             self.start(signalled);
-            self.choose_arm(last, outcome);
+            self.choose_arm(this, outcome);
         }
         // The code before an arm goes on into the arm.
-        for arm in 0..self.contexts[last].arms.len() {
-            if self.contexts[last].blocks[arm].1.is_some() {
-                self.arm_block(last, arm);
+        for arm in 0..self.contexts[this].arms.len() {
+            if self.contexts[this].blocks[arm].1.is_some() {
+                self.arm_block(this, arm);
             }
         }
         self.reachable = false;
-        self.contexts.pop().expect("counted above")
     }
 
     fn choose_arm(&mut self, context: usize, outcome: Value) {
@@ -500,28 +534,39 @@ impl<'a> Lower<'_, 'a, '_> {
                 }
             }
         }
-        let outer = self.dispatch_of(context - 1);
+        let parent = self.contexts[context].parent.expect("statements are in functions");
+        let outer = self.dispatch_of(parent);
         self.b.ins().jump(outer, &[BlockArg::Value(outcome)]);
     }
 
     /// The end of the function: generates what all outcomes come to that no handler took.
     pub(super) fn end_contexts(&mut self) {
-        let Some(block) = self.end_context().dispatch else { return };
+        self.end_context();
+        let end = &self.contexts[self.scope.context];
+        let (Some(block), call) = (end.dispatch, end.parent) else { return };
         self.start(block);
         let outcome = self.b.block_params(block)[0];
-        if self.in_body {
-            self.exits.raises = true;
-            let (raised, other) = (self.cold_block(), self.cold_block());
-            let is = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Signalled as i64);
-            self.b.ins().brif(is, raised, &[], other, &[]);
-            self.start(raised);
-            self.leave_loop(reason::RAISED);
-            self.start(other);
-            let zero = self.int(0);
-            self.b.ins().return_(&[outcome, zero]);
-        } else {
-            let (outcome, value) = self.call_helper_unchecked(Helper::Leave, &[outcome]);
-            self.b.ins().return_(&[outcome, value]);
+        match self.scope.end {
+            End::Function => {
+                let (outcome, value) = self.call_helper_unchecked(Helper::Leave, &[outcome]);
+                self.b.ins().return_(&[outcome, value]);
+            }
+            End::Body => {
+                self.exits.raises = true;
+                let (raised, other) = (self.cold_block(), self.cold_block());
+                let is = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Signalled as i64);
+                self.b.ins().brif(is, raised, &[], other, &[]);
+                self.start(raised);
+                self.leave_loop(reason::RAISED);
+                self.start(other);
+                let zero = self.int(0);
+                self.b.ins().return_(&[outcome, zero]);
+            }
+            End::Call { .. } => {
+                let (outcome, _) = self.call_helper_unchecked(Helper::Leave, &[outcome]);
+                let outer = self.dispatch_of(call.expect("the context of the call"));
+                self.b.ins().jump(outer, &[BlockArg::Value(outcome)]);
+            }
         }
         self.reachable = false;
     }

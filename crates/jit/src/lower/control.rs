@@ -1,11 +1,11 @@
 //! Branches, loops, and the ends of functions.
 
-use bifrost_ir::{Block, Callee, Const, Operand, Var};
+use bifrost_ir::{Block, Callee, Const, Operand, Stmt, Var};
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::cx::offset;
 use cranelift_codegen::ir::{self, InstBuilder, StackSlotData, StackSlotKind, Value, types};
 
-use super::{Environment, Lower};
+use super::{End, Environment, Lower};
 use crate::analysis::{InlineLoop, environment, reason};
 
 /// What `break` and `continue` mean here.
@@ -87,13 +87,13 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// The body of a loop that is in this function; afterwards the next step begins, if a path leads there.
     /// Tells whether the body breaks.
-    fn loop_body(&mut self, body: &'a Block, next: ir::Block, end: ir::Block) -> bool {
-        self.loops.push(Target::Loop { next, end, continued: false, broken: false });
+    pub(super) fn loop_body(&mut self, body: &'a Block, next: ir::Block, end: ir::Block) -> bool {
+        self.scope.loops.push(Target::Loop { next, end, continued: false, broken: false });
         self.block(body);
         if self.reachable {
             self.continue_stmt();
         }
-        let Some(Target::Loop { continued, broken, .. }) = self.loops.pop() else {
+        let Some(Target::Loop { continued, broken, .. }) = self.scope.loops.pop() else {
             unreachable!("pushed above")
         };
         if continued {
@@ -103,7 +103,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn break_stmt(&mut self) {
-        match self.loops.last_mut() {
+        match self.scope.loops.last_mut() {
             Some(Target::Loop { end, broken, .. }) => {
                 *broken = true;
                 let end = *end;
@@ -118,7 +118,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn continue_stmt(&mut self) {
-        match self.loops.last_mut() {
+        match self.scope.loops.last_mut() {
             Some(Target::Loop { next, continued, .. }) => {
                 *continued = true;
                 let next = *next;
@@ -133,6 +133,11 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn return_stmt(&mut self, values: &[Operand]) {
+        if let End::Call { done, .. } = self.scope.end {
+            let values: Vec<Value> = values.iter().map(|v| self.operand(*v)).collect();
+            self.go_on(done, &values);
+            return;
+        }
         let words: Vec<Value> = values.iter().map(|v| self.operand_word(*v)).collect();
         for (i, word) in words.iter().enumerate().skip(1) {
             self.store_cx(*word, offset::RESULTS + 8 * i as i32);
@@ -141,7 +146,7 @@ impl<'a> Lower<'_, 'a, '_> {
             Some(word) => *word,
             None => self.int(0),
         };
-        if self.in_body {
+        if let End::Body = self.scope.end {
             self.exits.returns = true;
             self.store_environment(environment::RESULT, first);
             self.leave_loop(reason::RETURN);
@@ -153,6 +158,10 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn yield_stmt(&mut self, values: &[Operand]) {
+        if let Some((vars, body)) = self.scope.each {
+            self.step_in_place(values, vars, body);
+            return;
+        }
         let closure = match self.environment {
             // Without closures of its own the iterator has it where it was passed.
             Environment::None => *self.b.block_params(self.entry).last().expect("an iterator has a closure"),
@@ -171,7 +180,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let (leave, next) = (self.cold_block(), self.b.create_block());
         self.b.ins().brif(outcome, leave, &[], next, &[]);
         self.start(leave);
-        if self.in_body {
+        if let End::Body = self.scope.end {
             self.exits.passes = true;
             let why = self.int(reason::PASS);
             self.store_environment(environment::REASON, why);
@@ -181,7 +190,18 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(next);
     }
 
-    pub(super) fn for_each(&mut self, callee: Callee, args: &[Operand], vars: &[Var], body: &'a Block) {
+    pub(super) fn for_each(
+        &mut self,
+        stmt: &'a Stmt,
+        callee: Callee,
+        args: &[Operand],
+        vars: &'a [Var],
+        body: &'a Block,
+    ) {
+        if let Some(known) = self.scope.analysis.in_place.get(&std::ptr::from_ref(stmt)).cloned() {
+            self.loop_in_place(&known, args, vars, body);
+            return;
+        }
         if let Some(known) = InlineLoop::of(self.unit.image.program(), callee) {
             self.inline_loop(known, callee, args, vars, body);
             return;

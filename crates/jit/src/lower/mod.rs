@@ -14,12 +14,14 @@
 mod builtin;
 mod call;
 mod control;
+mod inline;
 mod op;
 
 use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
 
 use bifrost_heap::{FIELDS_OFFSET, HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
-use bifrost_ir::{Arm, Block, Const, Func, FuncId, FuncKind, Operand, Stmt, TypeId, TypeKind, Var};
+use bifrost_ir::{Arm, Block, ClassId, Const, Func, FuncId, FuncKind, Operand, Stmt, TypeId, TypeKind, Var};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{Image, Table, arity};
 use cranelift_codegen::ir::{
@@ -55,7 +57,7 @@ pub(crate) struct Unit<'a> {
     pub(crate) image: &'a Image,
     pub(crate) func: &'a Func,
     pub(crate) id: Option<FuncId>,
-    pub(crate) analysis: Analysis,
+    pub(crate) analysis: Rc<Analysis>,
     pub(crate) config: TargetFrontendConfig,
     helpers: &'a Entries,
     /// The names of the function and of its closures' bodies, in the order in which their loops begin.
@@ -66,6 +68,10 @@ pub(crate) struct Unit<'a> {
     outer: Vec<&'a [Arm]>,
     /// What is finished, with its name.
     done: Vec<(u32, ir::Function)>,
+    /// What was found of functions that were considered to be compiled in place; `None` for those that cannot be.
+    known: HashMap<FuncId, Option<Rc<Analysis>>>,
+    /// How many statements may still be compiled in place.
+    budget: usize,
 }
 
 impl Unit<'_> {
@@ -112,13 +118,15 @@ pub(crate) fn lower<'a>(
         image,
         func,
         id,
-        analysis,
+        analysis: Rc::new(analysis),
         config,
         helpers,
         names,
         next_body: 1,
         outer: Vec::new(),
         done: Vec::new(),
+        known: HashMap::new(),
+        budget: inline::BUDGET,
     };
     let words = arity(&func.signature);
     let mut code = ir::Function::with_name_signature(
@@ -126,7 +134,7 @@ pub(crate) fn lower<'a>(
         signature(words, config.default_call_conv),
     );
     let mut context = FunctionBuilderContext::new();
-    let mut lower = Lower::new(&mut unit, FunctionBuilder::new(&mut code, &mut context), false);
+    let mut lower = Lower::new(&mut unit, FunctionBuilder::new(&mut code, &mut context), End::Function);
     lower.enter_function();
     lower.block(&func.body);
     lower.end();
@@ -137,6 +145,37 @@ pub(crate) fn lower<'a>(
     unit.done
 }
 
+/// How the statements of a function end it.
+#[derive(Clone, Copy)]
+enum End {
+    /// They are the code's own: by returning.
+    Function,
+    /// They are a loop's body: by leaving the loop.
+    Body,
+    /// They stand in place of a call: by going on behind it.
+    Call {
+        /// What follows the call; its parameters are the results.
+        done: ir::Block,
+        /// Whether a path leads there.
+        reached: bool,
+    },
+}
+
+/// A function whose statements are lowered: the one that the code is for, or one in place of its call.
+struct Scope<'a> {
+    func: &'a Func,
+    analysis: Rc<Analysis>,
+    end: End,
+    vars: Vec<Option<Variable>>,
+    loops: Vec<Target>,
+    /// The innermost statement with handlers, or the function's end.
+    context: usize,
+    /// The class of the receiver, if it can be no other.
+    class: Option<ClassId>,
+    /// Of an iterator in place of its call: the variables and the body of the loop.
+    each: Option<(&'a [Var], &'a Block)>,
+}
+
 /// One function under construction.
 struct Lower<'u, 'a, 'b> {
     unit: &'u mut Unit<'a>,
@@ -144,13 +183,15 @@ struct Lower<'u, 'a, 'b> {
     /// The first block, whose parameters are the words passed.
     entry: ir::Block,
     cx: Value,
-    /// Whether this is the body of a loop.
-    in_body: bool,
     environment: Environment,
-    vars: Vec<Option<Variable>>,
-    /// The handlers around here, innermost last; the first stands for the end of the function.
+    /// What is being lowered.
+    scope: Scope<'a>,
+    /// What waits until that is done: the functions around one that stands in place of its call.
+    waiting: Vec<Scope<'a>>,
+    /// The functions that are being compiled in place, innermost last.
+    active: Vec<FuncId>,
+    /// All statements with handlers, and the ends of functions; a tree.
     contexts: Vec<Context<'a>>,
-    loops: Vec<Target>,
     /// Whether a path leads here. Nothing is generated where none does.
     reachable: bool,
     signatures: HashMap<usize, SigRef>,
@@ -161,23 +202,33 @@ struct Lower<'u, 'a, 'b> {
 }
 
 impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
-    fn new(unit: &'u mut Unit<'a>, mut b: FunctionBuilder<'b>, in_body: bool) -> Self {
+    fn new(unit: &'u mut Unit<'a>, mut b: FunctionBuilder<'b>, end: End) -> Self {
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
         b.seal_block(entry);
         let cx = b.block_params(entry)[0];
-        let vars = vec![None; unit.func.vars.len()];
+        let scope = Scope {
+            func: unit.func,
+            analysis: unit.analysis.clone(),
+            end,
+            vars: vec![None; unit.func.vars.len()],
+            loops: Vec::new(),
+            context: 0,
+            class: None,
+            each: None,
+        };
+        let active = unit.id.into_iter().collect();
         Lower {
             unit,
             b,
             entry,
             cx,
-            in_body,
             environment: Environment::None,
-            vars,
-            contexts: vec![Context::new(&[])],
-            loops: Vec::new(),
+            scope,
+            waiting: Vec::new(),
+            active,
+            contexts: vec![Context::new_end(None)],
             reachable: true,
             signatures: HashMap::new(),
             functions: HashMap::new(),
@@ -227,7 +278,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         }
     }
 
-    /// The end of the function or body can be reached; finishes what is left open.
+    /// Finishes what is left open at the end of the function or body.
     fn end(&mut self) {
         if self.reachable {
             let zero = self.int(0);
@@ -261,7 +312,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
                 self.write(*dst, object);
             }
             Stmt::NewSequence { dst, elements, .. } => {
-                let ty = self.unit.func.vars[*dst].ty;
+                let ty = self.scope.func.vars[*dst].ty;
                 let mut values = vec![self.int(elements.len() as i64)];
                 for element in elements {
                     let value = self.operand(*element);
@@ -283,7 +334,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             }
             Stmt::If { test, then, otherwise } => self.if_stmt(*test, then, otherwise),
             Stmt::While { cond, test, body } => self.while_stmt(cond, *test, body),
-            Stmt::ForEach { callee, args, vars, body, .. } => self.for_each(*callee, args, vars, body),
+            Stmt::ForEach { callee, args, vars, body, .. } => self.for_each(stmt, *callee, args, vars, body),
             Stmt::Break => self.break_stmt(),
             Stmt::Continue => self.continue_stmt(),
             Stmt::Return(values) => self.return_stmt(values),
@@ -312,7 +363,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     }
 
     fn var_type(&self, var: Var) -> Type {
-        self.value_type(self.unit.func.vars[var].ty)
+        self.value_type(self.scope.func.vars[var].ty)
     }
 
     /// A value as it travels in calls.
@@ -352,17 +403,17 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
 
     fn variable(&mut self, var: Var) -> Variable {
         let i = var.as_u32() as usize;
-        if let Some(variable) = self.vars[i] {
+        if let Some(variable) = self.scope.vars[i] {
             return variable;
         }
         let ty = self.var_type(var);
         let variable = self.b.declare_var(ty);
-        self.vars[i] = Some(variable);
+        self.scope.vars[i] = Some(variable);
         variable
     }
 
     fn read(&mut self, var: Var) -> Value {
-        let value = match self.unit.analysis.shared[var.as_u32() as usize] {
+        let value = match self.scope.analysis.shared[var.as_u32() as usize] {
             Some(word) => {
                 let ty = self.var_type(var);
                 self.load_environment(ty, word)
@@ -383,14 +434,14 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
 
     /// Marks the value of a variable as a reference if it is one.
     fn mark_as(&mut self, var: Var, value: Value) {
-        if self.unit.is_reference(self.unit.func.vars[var].ty) {
+        if self.unit.is_reference(self.scope.func.vars[var].ty) {
             self.mark(value);
         }
     }
 
     fn write(&mut self, var: Var, value: Value) {
         self.mark_as(var, value);
-        if let Some(word) = self.unit.analysis.shared[var.as_u32() as usize] {
+        if let Some(word) = self.scope.analysis.shared[var.as_u32() as usize] {
             self.store_environment(word, value);
             return;
         }
@@ -435,6 +486,10 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     }
 
     // Memory.
+
+    fn load_table(&mut self, object: Value) -> Value {
+        self.load(types::I64, object, TABLE_OFFSET)
+    }
 
     fn load(&mut self, ty: Type, base: Value, offset: i32) -> Value {
         self.b.ins().load(ty, MemFlagsData::trusted(), base, offset)
@@ -546,12 +601,13 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             signature(1 + vars.len(), config.default_call_conv),
         );
         let outer = self.unit.outer.len();
-        self.unit.outer.extend(self.contexts[1..].iter().map(|c| c.arms));
+        let arms: Vec<&[Arm]> = self.around(self.scope.context).map(|c| self.contexts[c].arms).collect();
+        self.unit.outer.extend(arms.into_iter().rev());
         let mut context = FunctionBuilderContext::new();
-        let mut inner = Lower::new(self.unit, FunctionBuilder::new(&mut code, &mut context), true);
+        let mut inner = Lower::new(self.unit, FunctionBuilder::new(&mut code, &mut context), End::Body);
         let words = inner.b.block_params(inner.entry).to_vec();
         inner.environment = Environment::Pointer(words[1]);
-        inner.loops.push(Target::Closure);
+        inner.scope.loops.push(Target::Closure);
         for (var, word) in vars.iter().zip(&words[2..]) {
             inner.write_word(*var, *word);
         }

@@ -1,0 +1,264 @@
+//! Functions compiled in place of their calls.
+//!
+//! A small function whose identity is known takes the place of its call: its statements are lowered into the code
+//! around it, with variables of their own ([`Scope`]). What it returns goes on behind the call, what it signals goes
+//! straight to the handler there, and what it does not handle passes the end of the function as after a call. A method is known if
+//! every class that the receiver can be of has the same body, or behind a comparison of the receiver's table with those of
+//! the few classes that it can be of; an object whose table is another, in another mode, is called.
+//!
+//! An iterator in place of its call lowers the loop's body at its `yield`, with the variables and the handlers of the
+//! function around it: the iterator's handlers do not see what happens in the body (theta.md 7).
+
+use std::rc::Rc;
+
+use bifrost_ir::{Block, Callee, ClassId, FuncId, Operand, Var};
+use bifrost_runtime::cx::offset;
+use bifrost_runtime::image::Table;
+use cranelift_codegen::ir::{self, BlockArg, InstBuilder, Type, Value, condcodes::IntCC};
+
+use super::call::Context;
+use super::{End, Lower, Scope};
+use crate::analysis::{self, Analysis, InPlace};
+use crate::target::{Calls, Targets};
+
+/// How many statements a function may have taken in, all calls together.
+pub(super) const BUDGET: usize = 400;
+
+/// How large a function may be to be taken in without comparison.
+const KNOWN_MAX: usize = 24;
+
+/// How large one may be to be taken in behind a comparison.
+const CHECKED_MAX: usize = 10;
+
+/// How deep functions may be in each other.
+const DEPTH_MAX: usize = 8;
+
+/// How often the same function may be in itself.
+const RECURSION_MAX: usize = 2;
+
+impl<'a> Lower<'_, 'a, '_> {
+    /// Compiles a call in place; false if it is to be called.
+    pub(super) fn call_in_place(&mut self, callee: Callee, args: &[Operand], dsts: &[Var]) -> bool {
+        let class = self.scope.class;
+        let calls = Calls { image: self.unit.image, func: self.scope.func, class };
+        match calls.targets(callee, args.first().copied()) {
+            Targets::One(func) => {
+                let Some(analysis) = self.worth(func, KNOWN_MAX) else { return false };
+                let values = args.iter().map(|a| self.operand(*a)).collect();
+                let receives = matches!(callee, Callee::Method(_));
+                let results = self.in_place(func, analysis, values, class.filter(|_| receives));
+                self.write_all(dsts, results);
+                true
+            }
+            Targets::Checked { classes, all } => {
+                let classes: Vec<_> = classes
+                    .into_iter()
+                    .map(|(class, func)| (class, func, self.worth(func, CHECKED_MAX)))
+                    .collect();
+                if classes.iter().all(|(_, _, worth)| worth.is_none()) {
+                    return false;
+                }
+                self.checked(callee, args, dsts, classes, all);
+                true
+            }
+            Targets::Unknown => false,
+        }
+    }
+
+    /// Compares the receiver's table with those of some classes, and calls if it is none of them.
+    fn checked(
+        &mut self,
+        callee: Callee,
+        args: &[Operand],
+        dsts: &[Var],
+        classes: Vec<(ClassId, FuncId, Option<Rc<Analysis>>)>,
+        all: bool,
+    ) {
+        let types: Vec<Type> = dsts.iter().map(|dst| self.var_type(*dst)).collect();
+        let after = self.block_with(&types);
+        let mut goes_on = false;
+        let values: Vec<Value> = args.iter().map(|a| self.operand(*a)).collect();
+        let table = self.load_table(values[0]);
+        let all = all && classes.iter().all(|(_, _, worth)| worth.is_some());
+        for (class, func, worth) in classes {
+            let Some(analysis) = worth else { continue };
+            let ty = self.unit.image.program().classes[class].ty;
+            let expected = std::ptr::from_ref::<Table>(self.unit.image.table_of(ty));
+            let expected = self.address(expected.cast());
+            let is = self.b.ins().icmp(IntCC::Equal, table, expected);
+            let (yes, no) = (self.b.create_block(), self.b.create_block());
+            self.b.ins().brif(is, yes, &[], no, &[]);
+            self.start(yes);
+            if let Some(results) = self.in_place(func, analysis, values.clone(), Some(class)) {
+                self.jump_to(after, &results[..dsts.len()]);
+                goes_on = true;
+            }
+            self.start(no);
+        }
+        if all && let Some(block) = self.b.current_block() {
+            self.b.set_cold_block(block);
+        }
+        let first = self.call(callee, args, None);
+        let results: Vec<Value> = types
+            .iter()
+            .enumerate()
+            .map(|(i, ty)| match i {
+                0 => self.unword(*ty, first),
+                _ => self.load(*ty, self.cx, offset::RESULTS + 8 * i as i32),
+            })
+            .collect();
+        self.jump_to(after, &results);
+        debug_assert!(self.reachable || goes_on);
+        self.start(after);
+        let results = self.b.block_params(after).to_vec();
+        self.write_all(dsts, Some(results));
+    }
+
+    fn write_all(&mut self, dsts: &[Var], values: Option<Vec<Value>>) {
+        for (dst, value) in dsts.iter().zip(values.into_iter().flatten()) {
+            self.write(*dst, value);
+        }
+    }
+
+    fn block_with(&mut self, types: &[Type]) -> ir::Block {
+        let block = self.b.create_block();
+        for ty in types {
+            self.b.append_block_param(block, *ty);
+        }
+        block
+    }
+
+    fn jump_to(&mut self, block: ir::Block, values: &[Value]) {
+        let args: Vec<BlockArg> = values.iter().map(|v| BlockArg::Value(*v)).collect();
+        self.b.ins().jump(block, &args);
+    }
+
+    /// Ends the function in place of a call with these results.
+    pub(super) fn go_on(&mut self, done: ir::Block, results: &[Value]) {
+        self.jump_to(done, results);
+        self.scope.end = End::Call { done, reached: true };
+        self.reachable = false;
+    }
+
+    /// What to know of a function to compile it in place, if it is small enough. Takes it from the budget.
+    fn worth(&mut self, func: FuncId, statements_max: usize) -> Option<Rc<Analysis>> {
+        let same = self.active.iter().filter(|a| **a == func).count();
+        if self.active.len() > DEPTH_MAX || same > RECURSION_MAX {
+            return None;
+        }
+        let image = self.unit.image;
+        let known = self
+            .unit
+            .known
+            .entry(func)
+            .or_insert_with(|| analysis::of_call(image, func, KNOWN_MAX).map(Rc::new));
+        let analysis = known.clone()?;
+        let statements = analysis.statements;
+        if statements > statements_max || statements > self.unit.budget {
+            return None;
+        }
+        self.unit.budget -= statements;
+        Some(analysis)
+    }
+
+    /// Lowers a function in place of its call; its results, if it returns.
+    fn in_place(
+        &mut self,
+        id: FuncId,
+        analysis: Rc<Analysis>,
+        args: Vec<Value>,
+        class: Option<ClassId>,
+    ) -> Option<Vec<Value>> {
+        let func = &self.unit.image.program().funcs[id];
+        let types: Vec<Type> = func.signature.results.iter().map(|ty| self.value_type(*ty)).collect();
+        let done = self.block_with(&types);
+        self.enter(id, analysis, args, done, class, None);
+        let reached = self.leave();
+        self.reachable = reached;
+        if !reached {
+            return None;
+        }
+        self.start(done);
+        Some(self.b.block_params(done).to_vec())
+    }
+
+    /// Lowers the statements of a function in place of its call; what is behind them is its end.
+    fn enter(
+        &mut self,
+        id: FuncId,
+        analysis: Rc<Analysis>,
+        args: Vec<Value>,
+        done: ir::Block,
+        class: Option<ClassId>,
+        each: Option<(&'a [Var], &'a Block)>,
+    ) {
+        let func = &self.unit.image.program().funcs[id];
+        let context = self.contexts.len();
+        self.contexts.push(Context::new_end(Some(self.scope.context)));
+        let scope = Scope {
+            func,
+            analysis,
+            end: End::Call { done, reached: false },
+            vars: vec![None; func.vars.len()],
+            loops: Vec::new(),
+            context,
+            class,
+            each,
+        };
+        self.waiting.push(std::mem::replace(&mut self.scope, scope));
+        self.active.push(id);
+        for (var, value) in func.params().zip(args) {
+            self.write(var, value);
+        }
+        self.block(&func.body);
+        if self.reachable {
+            self.go_on(done, &[]);
+        }
+    }
+
+    /// Goes back to the function around one in place of its call; whether that came to its end.
+    fn leave(&mut self) -> bool {
+        self.end_contexts();
+        self.active.pop();
+        let outer = self.waiting.pop().expect("the function around it waits");
+        let inner = std::mem::replace(&mut self.scope, outer);
+        matches!(inner.end, End::Call { reached: true, .. })
+    }
+
+    /// Lowers a loop with its iterator in place.
+    pub(super) fn loop_in_place(
+        &mut self,
+        iterator: &InPlace,
+        args: &[Operand],
+        vars: &'a [Var],
+        body: &'a Block,
+    ) {
+        let values = args.iter().map(|a| self.operand(*a)).collect();
+        let done = self.b.create_block();
+        let class = self.scope.class.filter(|_| iterator.on_self);
+        self.enter(iterator.func, iterator.analysis.clone(), values, done, class, Some((vars, body)));
+        self.reachable = self.leave();
+        if self.reachable {
+            self.start(done);
+        }
+    }
+
+    /// Lowers the loop's body at a `yield` of an iterator in place.
+    pub(super) fn step_in_place(&mut self, values: &[Operand], vars: &'a [Var], body: &'a Block) {
+        let End::Call { done, .. } = self.scope.end else {
+            unreachable!("the iterator is in place of its call")
+        };
+        let values: Vec<Value> = values.iter().map(|v| self.operand(*v)).collect();
+        let outer = self.waiting.pop().expect("the function around it waits");
+        let iterator = std::mem::replace(&mut self.scope, outer);
+        for (var, value) in vars.iter().zip(values) {
+            self.write(*var, value);
+        }
+        let next = self.b.create_block();
+        let broken = self.loop_body(body, next, done);
+        self.waiting.push(std::mem::replace(&mut self.scope, iterator));
+        if broken {
+            self.scope.end = End::Call { done, reached: true };
+        }
+    }
+}
