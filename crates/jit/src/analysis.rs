@@ -91,7 +91,7 @@ pub(crate) mod reason {
 }
 
 /// What [`analyse`] finds.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(crate) struct Analysis {
     /// For each variable the word of the environment that holds it, if closures share it.
     pub(crate) shared: Vec<Option<u32>>,

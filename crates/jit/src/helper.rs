@@ -19,6 +19,8 @@ pub(crate) enum Helper {
     Alloc,
     /// The name of the exception under way: `(cx)`.
     SignalName,
+    /// An object is to have the ordinary table of its class: `(cx, object)`.
+    Ordinary,
     /// The code of a method: `(cx, receiver, slot)`.
     MethodCode,
     /// The code of a routine: `(cx, descriptor)`.
@@ -32,11 +34,12 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 7] = [
+    pub(crate) const ALL: [(Helper, usize); 8] = [
         (Helper::Attend, 0),
         (Helper::Leave, 1),
         (Helper::Alloc, 2),
         (Helper::SignalName, 1),
+        (Helper::Ordinary, 1),
         (Helper::MethodCode, 2),
         (Helper::RoutineCode, 1),
         (Helper::Interpret, 3),
@@ -48,6 +51,7 @@ impl Helper {
             Helper::Leave => leave as *const u8,
             Helper::Alloc => alloc as *const u8,
             Helper::SignalName => signal_name as *const u8,
+            Helper::Ordinary => ordinary as *const u8,
             Helper::MethodCode => image::helper::method_code as *const u8,
             Helper::RoutineCode => image::helper::routine_code as *const u8,
             Helper::Interpret => interpret as *const u8,
@@ -86,6 +90,12 @@ unsafe extern "C" fn signal_name(cx: *mut Cx, signal: u64) -> Ret {
         Ok(word) => Ret::of(word),
         Err(full) => cx.out_of_memory(full),
     }
+}
+
+/// There is one mode, so no object has another table than the ordinary one of its class.
+unsafe extern "C" fn ordinary(cx: *mut Cx, _object: Word) -> Ret {
+    // SAFETY: compiled code passes the current context.
+    unsafe { (*cx).failure("internal error: an object has no ordinary table") }
 }
 
 unsafe extern "C" fn interpret(cx: *mut Cx, func: u64, words: *const Word, count: u64) -> Ret {

@@ -14,6 +14,7 @@
 //! Read [`lower`] for how a function is translated.
 
 mod analysis;
+mod effects;
 mod exit;
 mod helper;
 mod lower;

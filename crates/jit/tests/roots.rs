@@ -32,40 +32,38 @@ fn roots(name: &str, text: &str) -> String {
 }
 
 const TEXT: &str = "
-routine use (s: string)
-end
-routine make () returns (string)
-  return (\"\")
-end
 routine across (a: string, b: string) returns (string)
-  use(a)
-  use(a)
-  use(b)
+  var t: string
+  t := string.trim(a)
+  t := string.trim(a)
+  t := string.trim(b)
   return (a)
 end
 routine in_loop (n: int, s: string)
-  var i: int
+  var i: int, t: string
   for i in int.to(1, n) do
-    use(s)
+    t := string.trim(s)
   end
 end
 routine step (s: string) yields (int)
+  yield (1)
+  yield (2)
 end
 routine shared (n: int, a: string, b: string) returns (string)
-  var i: int
+  var i: int, t: string
   for i in step(a) do
-    use(b)
+    t := string.trim(b)
   end
-  use(a)
+  t := string.trim(a)
   return (b)
 end
-routine merged (b: bool) returns (string)
-  var s: string
+routine merged (b: bool, a: string) returns (string)
+  var s: string, t: string
   s := \"constant\"
   if b then
-    s := make()
+    s := string.trim(a)
   end
-  use(s)
+  t := string.trim(s)
   return (s)
 end
 ";
@@ -110,6 +108,7 @@ fn what_closures_share_is_found_at_all_calls() {
     insta::assert_snapshot!(roots("shared", TEXT), @r"
     at ss0
     at ss0
+    at ss0
     call
     at ss0
     at ss1
@@ -117,10 +116,11 @@ fn what_closures_share_is_found_at_all_calls() {
     at ss1
     at ss1
     at ss2
-    call ss2 ss0 ss0
+    call ss2 ss0 ss0 ss0
     at ss0
-    call ss0 ss0
+    call ss0 ss0 ss0
     at ss0
-    call ss0 ss0
+    at ss0
+    call ss0 ss0 ss0
     ");
 }

@@ -1,17 +1,18 @@
 //! Methods and iterators of built-in types that are compiled in place.
 //!
-//! A method is compiled in place behind one comparison of the object's table with the ordinary table of its class;
-//! otherwise it is called, so that an object in another mode gets the attention it wants. A loop makes its object
-//! ordinary once, by a call of a method that only reads, and then looks into it.
+//! They look into objects that have the ordinary table of their class. An object with another one, in another mode,
+//! gets the attention it wants by a call of a method that only reads; then it is ordinary until the function ends.
 
-use bifrost_heap::{HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
+use bifrost_heap::{HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK};
 use bifrost_ir::builtin::Builtin;
 use bifrost_ir::{Block, Callee, MethodRef, Operand, TypeId, Var};
 use bifrost_runtime::image::Table;
 use bifrost_runtime::object::{array, cell, list, sequence, string};
-use cranelift_codegen::ir::{self, BlockArg, InstBuilder, Type, Value, condcodes::IntCC, types};
+use cranelift_codegen::ir::{InstBuilder, Type, Value, condcodes::IntCC, types};
 
 use super::Lower;
+use super::known::View;
+use super::memory::Region;
 use crate::analysis::InlineLoop;
 
 impl<'a> Lower<'_, 'a, '_> {
@@ -36,114 +37,83 @@ impl<'a> Lower<'_, 'a, '_> {
         }
         let program = self.unit.image.program();
         let element = program.types.kind(m.ty).element().map_or(types::I64, |t| self.value_type(t));
-        let result = program.types.method(m).signature.results.first().map(|t| self.value_type(*t));
         let object = self.operand(args[0]);
         let operands: Vec<Value> = args[1..].iter().map(|a| self.operand(*a)).collect();
-        let (fast, slow, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
-        let value = result.map(|ty| self.b.append_block_param(done, ty));
-
-        let ordinary = self.is_ordinary(object, m.ty);
-        self.b.ins().brif(ordinary, fast, &[], slow, &[]);
-        self.start(fast);
-        let fast_value = self.builtin_fast(row, element, object, &operands, slow);
-        self.jump_with(done, fast_value);
-
-        self.start(slow);
-        let word = self.call(Callee::Method(m), args, None);
-        let slow_value = result.map(|ty| self.unword(ty, word));
-        self.jump_with(done, slow_value);
-
-        self.start(done);
+        self.make_ordinary(object, args[0], m.ty);
+        let value = match (row.family, row.name()) {
+            ("array", "append") => {
+                self.array_append(Callee::Method(m), args, object, operands[0]);
+                None
+            }
+            _ => self.builtin_fast(row, element, object, &operands),
+        };
         if let ([dst], Some(value)) = (dsts, value) {
             self.write(*dst, value);
         }
         true
     }
 
-    fn jump_with(&mut self, block: ir::Block, value: Option<Value>) {
-        match value {
-            Some(value) => self.b.ins().jump(block, &[BlockArg::Value(value)]),
-            None => self.b.ins().jump(block, &[]),
-        };
+    /// Whether a method looks into an array and is compiled in place.
+    pub(super) fn looks_into_array(&self, m: MethodRef) -> bool {
+        self.unit.image.program().types.method(m).builtin.is_some_and(|row| {
+            row.family == "array"
+                && matches!(row.name(), "fetch" | "store" | "length" | "empty" | "low" | "high")
+        })
     }
 
-    /// Whether an object's table is the ordinary one of its class.
-    fn is_ordinary(&mut self, object: Value, ty: TypeId) -> Value {
-        let expected = std::ptr::from_ref::<Table>(self.unit.image.table_of(ty));
-        let table = self.load(types::I64, object, TABLE_OFFSET);
-        let expected = self.address(expected.cast());
-        self.b.ins().icmp(IntCC::Equal, table, expected)
-    }
-
+    /// A field of a built-in object that never changes.
     fn field(&mut self, object: Value, field: usize) -> Value {
-        self.load_field(types::I64, object, field)
+        self.load_field(types::I64, object, field, Region::Constant)
     }
 
-    fn storage(&mut self, array: Value) -> Value {
-        let storage = self.field(array, array::STORAGE);
-        self.mark(storage);
-        storage
+    /// A field of an array.
+    pub(super) fn array_field(&mut self, array: Value, field: usize) -> Value {
+        self.load_field(types::I64, array, field, Region::Arrays)
     }
 
     /// The address that is `OBJECT_WORDS + FIRST` words before a storage's or sequence's element number `at`.
-    fn element_base(&mut self, object: Value, at: Value) -> Value {
+    pub(super) fn element_base(&mut self, object: Value, at: Value) -> Value {
         let bytes = self.b.ins().ishl_imm_s(at, 3);
         self.b.ins().iadd(object, bytes)
     }
 
-    fn array_element(&mut self, element: Type, array: Value, at: Value) -> Value {
-        let head = self.field(array, array::HEAD);
-        let storage = self.storage(array);
-        let at = self.b.ins().iadd(head, at);
-        let base = self.element_base(storage, at);
-        self.load_field(element, base, 0)
+    fn array_element(&mut self, element: Type, view: View, at: Value) -> Value {
+        let base = self.element_base(view.base, at);
+        self.load_field(element, base, 0, Region::Elements)
     }
 
-    fn builtin_fast(
-        &mut self,
-        row: &Builtin,
-        element: Type,
-        object: Value,
-        args: &[Value],
-        slow: ir::Block,
-    ) -> Option<Value> {
+    fn builtin_fast(&mut self, row: &Builtin, element: Type, object: Value, args: &[Value]) -> Option<Value> {
         let signals = *self.unit.image.signals();
         match (row.family, row.name()) {
             ("cell", "put") => {
                 let full = self.int(1);
-                self.store_field(object, cell::FULL, full);
-                self.store_field(object, cell::VALUE, args[0]);
+                self.store_field(object, cell::FULL, full, Region::Cells);
+                self.store_field(object, cell::VALUE, args[0], Region::Cells);
                 None
             }
-            ("cell", "full") => Some(self.field(object, cell::FULL)),
+            ("cell", "full") => Some(self.load_field(types::I64, object, cell::FULL, Region::Cells)),
             ("cell", _) => {
-                let full = self.field(object, cell::FULL);
+                let full = self.load_field(types::I64, object, cell::FULL, Region::Cells);
                 let empty = self.b.ins().icmp_imm_s(IntCC::Equal, full, 0);
                 self.signal_if(empty, signals.not_possible);
-                Some(self.load_field(element, object, cell::VALUE))
+                Some(self.load_field(element, object, cell::VALUE, Region::Cells))
             }
             ("array", "fetch") => {
-                let at = self.array_position(object, args[0]);
-                Some(self.array_element(element, object, at))
+                let view = self.view(object);
+                let at = self.array_position(view, args[0]);
+                Some(self.array_element(element, view, at))
             }
             ("array", "store") => {
-                let at = self.array_position(object, args[0]);
-                let head = self.field(object, array::HEAD);
-                let storage = self.storage(object);
-                let at = self.b.ins().iadd(head, at);
-                let base = self.element_base(storage, at);
-                self.store_field(base, 0, args[1]);
+                let view = self.view(object);
+                let at = self.array_position(view, args[0]);
+                let base = self.element_base(view.base, at);
+                self.store_field(base, 0, args[1], Region::Elements);
                 None
             }
-            ("array", "append") => {
-                self.array_append(object, args[0], slow);
-                None
-            }
-            ("array", "low") => Some(self.field(object, array::LOW)),
+            ("array", "low") => Some(self.view(object).low),
             ("array", "high") => {
-                let low = self.field(object, array::LOW);
-                let length = self.field(object, array::LENGTH);
-                let sum = self.b.ins().iadd(low, length);
+                let view = self.view(object);
+                let sum = self.b.ins().iadd(view.low, view.length);
                 Some(self.b.ins().iadd_imm_s(sum, -1))
             }
             ("sequence", "fetch") => {
@@ -152,27 +122,24 @@ impl<'a> Lower<'_, 'a, '_> {
                 let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, length);
                 self.signal_if(outside, signals.bounds);
                 let base = self.element_base(object, at);
-                Some(self.load_field(element, base, sequence::ELEMENTS))
+                Some(self.load_field(element, base, sequence::ELEMENTS, Region::Constant))
             }
             ("list", "first" | "next") => {
                 let length = self.field(object, list::LENGTH);
                 let empty = self.b.ins().icmp_imm_s(IntCC::Equal, length, 0);
                 self.signal_if(empty, signals.empty);
                 match row.name() {
-                    "first" => Some(self.load_field(element, object, list::FIRST)),
+                    "first" => Some(self.load_field(element, object, list::FIRST, Region::Constant)),
                     _ => Some(self.field(object, list::NEXT)),
                 }
             }
             (family, name) => {
-                let length = self.field(
-                    object,
-                    match family {
-                        "array" => array::LENGTH,
-                        "sequence" => sequence::LENGTH,
-                        "list" => list::LENGTH,
-                        _ => string::CHARS,
-                    },
-                );
+                let length = match family {
+                    "array" => self.view(object).length,
+                    "sequence" => self.field(object, sequence::LENGTH),
+                    "list" => self.field(object, list::LENGTH),
+                    _ => self.field(object, string::CHARS),
+                };
                 Some(match name {
                     "empty" => self.int_test(IntCC::Equal, length, 0),
                     "notEmpty" => self.int_test(IntCC::NotEqual, length, 0),
@@ -183,36 +150,42 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// An index less the low bound, inside the bounds.
-    fn array_position(&mut self, object: Value, index: Value) -> Value {
+    fn array_position(&mut self, view: View, index: Value) -> Value {
         let bounds = self.unit.image.signals().bounds;
-        let low = self.field(object, array::LOW);
-        let length = self.field(object, array::LENGTH);
-        let at = self.b.ins().isub(index, low);
-        let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, length);
+        let at = self.b.ins().isub(index, view.low);
+        let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, view.length);
         self.signal_if(outside, bounds);
         at
     }
 
     /// Appends where the storage has room; the method makes room otherwise.
-    fn array_append(&mut self, object: Value, value: Value, slow: ir::Block) {
-        let storage = self.storage(object);
+    fn array_append(&mut self, append: Callee, args: &[Operand], object: Value, value: Value) {
+        let (slow, done) = (self.cold_block(), self.b.create_block());
+        let storage = self.array_field(object, array::STORAGE);
+        self.mark(storage);
         let some = self.b.create_block();
         self.b.ins().brif(storage, some, &[], slow, &[]);
         self.start(some);
-        let header = self.load(types::I64, storage, HEADER_OFFSET);
+        let header = self.load(types::I64, storage, HEADER_OFFSET, Region::Heads);
         let words = self.b.ins().band_imm_s(header, SIZE_MASK as i64);
         let room = self.b.ins().iadd_imm_s(words, -(OBJECT_WORDS as i64));
-        let head = self.field(object, array::HEAD);
-        let length = self.field(object, array::LENGTH);
+        let head = self.array_field(object, array::HEAD);
+        let length = self.array_field(object, array::LENGTH);
         let at = self.b.ins().iadd(head, length);
         let fits = self.b.ins().icmp(IntCC::UnsignedLessThan, at, room);
         let fast = self.b.create_block();
         self.b.ins().brif(fits, fast, &[], slow, &[]);
         self.start(fast);
         let base = self.element_base(storage, at);
-        self.store_field(base, 0, value);
+        self.store_field(base, 0, value, Region::Elements);
         let longer = self.b.ins().iadd_imm_s(length, 1);
-        self.store_field(object, array::LENGTH, longer);
+        self.store_field(object, array::LENGTH, longer, Region::Arrays);
+        self.b.ins().jump(done, &[]);
+        self.start(slow);
+        self.call(append, args, None);
+        self.b.ins().jump(done, &[]);
+        self.start(done);
+        self.arrays_change();
     }
 
     // Loops.
@@ -242,16 +215,25 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// Calls `length` of an object whose table is not the ordinary one.
-    fn make_ordinary(&mut self, object: Value, operand: Operand, ty: TypeId) {
-        let Some(length) = self.unit.image.program().types.find_method(ty, "length") else { return };
+    /// Calls a method that only reads of an object whose table is not the ordinary one.
+    pub(super) fn make_ordinary(&mut self, object: Value, operand: Operand, ty: TypeId) {
+        if self.knows_ordinary(object, ty) {
+            return;
+        }
+        let types = &self.unit.image.program().types;
+        let reads = types.find_method(ty, "length").or_else(|| types.find_method(ty, "full"));
+        let Some(reads) = reads else { return };
+        let expected = std::ptr::from_ref::<Table>(self.unit.image.table_of(ty));
         let (slow, next) = (self.cold_block(), self.b.create_block());
-        let ordinary = self.is_ordinary(object, ty);
+        let table = self.load_table(object);
+        let expected = self.address(expected.cast());
+        let ordinary = self.b.ins().icmp(IntCC::Equal, table, expected);
         self.b.ins().brif(ordinary, next, &[], slow, &[]);
         self.start(slow);
-        self.call(Callee::Method(length), &[operand], None);
+        self.call(Callee::Method(reads), &[operand], None);
         self.b.ins().jump(next, &[]);
         self.start(next);
+        self.is_ordinary(object, ty);
     }
 
     /// A hidden variable.
@@ -320,25 +302,24 @@ impl<'a> Lower<'_, 'a, '_> {
     /// Looks at the array again at each step (theta.md 16): what comes is seen, what goes is not.
     fn array_loop(&mut self, object: Value, vars: &[Var], body: &'a Block, elements: bool) {
         let element = self.var_type(vars[0]);
-        let low = self.field(object, array::LOW);
+        let low = self.view(object).low;
         let counter = self.counter(low);
         self.counted_loop(
             body,
             |this| {
-                let low = this.field(object, array::LOW);
+                let view = this.view(object);
                 let i = this.b.use_var(counter);
-                let i = this.b.ins().smax(i, low);
+                let i = this.b.ins().smax(i, view.low);
                 this.b.def_var(counter, i);
-                let length = this.field(object, array::LENGTH);
-                let at = this.b.ins().isub(i, low);
-                Some(this.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, length))
+                let at = this.b.ins().isub(i, view.low);
+                Some(this.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, view.length))
             },
             |this| {
                 let i = this.b.use_var(counter);
                 let value = if elements {
-                    let low = this.field(object, array::LOW);
-                    let at = this.b.ins().isub(i, low);
-                    this.array_element(element, object, at)
+                    let view = this.view(object);
+                    let at = this.b.ins().isub(i, view.low);
+                    this.array_element(element, view, at)
                 } else {
                     i
                 };
@@ -368,7 +349,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 let i = this.b.use_var(counter);
                 let value = if elements {
                     let base = this.element_base(object, i);
-                    this.load_field(element, base, sequence::ELEMENTS)
+                    this.load_field(element, base, sequence::ELEMENTS, Region::Constant)
                 } else {
                     this.b.ins().iadd_imm_s(i, 1)
                 };
@@ -397,7 +378,7 @@ impl<'a> Lower<'_, 'a, '_> {
             |this| {
                 let at = this.b.use_var(rest);
                 this.mark(at);
-                let value = this.load_field(element, at, list::FIRST);
+                let value = this.load_field(element, at, list::FIRST, Region::Constant);
                 this.write(vars[0], value);
             },
             |this| {

@@ -12,6 +12,7 @@ use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{RoutineDesc, Table};
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 
+use super::memory::Region;
 use super::{End, Exits, Lower};
 use crate::analysis::{environment, reason, takes};
 use crate::helper::Helper;
@@ -104,8 +105,8 @@ impl<'a> Lower<'_, 'a, '_> {
             }
             Callee::Method(m) => {
                 let entry = Table::entry_offset(image.dispatch().slot(m));
-                let table = self.load(types::I64, words[1], bifrost_heap::TABLE_OFFSET);
-                let code = self.load(types::I64, table, entry);
+                let table = self.load_table(words[1]);
+                let code = self.b.ins().load(types::I64, MemFlagsData::trusted(), table, entry);
                 let signature = self.signature_of(arity);
                 self.b.ins().call_indirect(signature, code, &words)
             }
@@ -116,13 +117,17 @@ impl<'a> Lower<'_, 'a, '_> {
                     self.b.ins().call(this, &words)
                 } else {
                     // The code is the first word of the descriptor.
-                    let code = self.load(types::I64, words[1], 0);
+                    let code = self.b.ins().load(types::I64, MemFlagsData::trusted(), words[1], 0);
                     let signature = self.signature_of(arity);
                     self.b.ins().call_indirect(signature, code, &words)
                 }
             }
             Callee::Procedure(_) | Callee::Itself => unreachable!("batches are not compiled"),
         };
+        match closure {
+            None => self.known_after(callee, args),
+            Some(_) => self.arrays_change(),
+        }
         let [outcome, value] = *self.b.inst_results(inst) else { unreachable!("calls have two results") };
         match closure {
             None => self.check(outcome),
@@ -427,6 +432,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn except_stmt(&mut self, body: &'a bifrost_ir::Block, arms: &'a [Arm]) {
+        let before = self.known.clone();
         let number = self.contexts.len();
         self.contexts.push(Context::new(arms, self.scope.context));
         self.scope.context = number;
@@ -439,6 +445,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.end_context();
         self.scope.context = self.contexts[number].parent.expect("statements are in functions");
         let blocks = std::mem::take(&mut self.contexts[number].blocks);
+        self.known_before(before.clone());
         for (arm, (block, entry)) in arms.iter().zip(blocks) {
             if let Some(entry) = entry {
                 self.start(entry);
@@ -449,6 +456,7 @@ impl<'a> Lower<'_, 'a, '_> {
             let Some(block) = block else { continue };
             self.start(block);
             self.block(&arm.body);
+            self.known_before(before.clone());
             if self.reachable {
                 self.b.ins().jump(after, &[]);
                 goes_on = true;
@@ -467,7 +475,7 @@ impl<'a> Lower<'_, 'a, '_> {
             ArmMatch::Named(_) => {
                 for (i, var) in arm.vars.iter().enumerate() {
                     let ty = self.var_type(*var);
-                    let value = self.load(ty, self.cx, offset::SIGNAL_VALUES + 8 * i as i32);
+                    let value = self.load(ty, self.cx, offset::SIGNAL_VALUES + 8 * i as i32, Region::Context);
                     self.write(*var, value);
                 }
             }

@@ -3,7 +3,7 @@
 use bifrost_ir::{Block, Callee, Const, Operand, Stmt, Var};
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::cx::offset;
-use cranelift_codegen::ir::{self, InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types};
 
 use super::{End, Environment, Lower};
 use crate::analysis::{InlineLoop, environment, reason};
@@ -37,14 +37,14 @@ impl<'a> Lower<'_, 'a, '_> {
         let no = if otherwise.0.is_empty() { after } else { no };
         self.b.ins().brif(test, yes, &[], no, &[]);
         self.start(yes);
-        self.block(then);
+        self.on_some_paths(|this| this.block(then));
         let mut goes_on = self.reachable || no == after;
         if self.reachable {
             self.b.ins().jump(after, &[]);
         }
         if no != after {
             self.start(no);
-            self.block(otherwise);
+            self.on_some_paths(|this| this.block(otherwise));
             goes_on |= self.reachable;
             if self.reachable {
                 self.b.ins().jump(after, &[]);
@@ -56,6 +56,8 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn while_stmt(&mut self, cond: &'a Block, test: Operand, body: &'a Block) {
+        self.before_loop(&[cond, body]);
+        let before = self.known.clone();
         let header = self.b.create_block();
         self.b.ins().jump(header, &[]);
         self.b.switch_to_block(header);
@@ -80,6 +82,7 @@ impl<'a> Lower<'_, 'a, '_> {
         }
         self.b.seal_block(header);
         self.reachable = broken || !endless;
+        self.known_before(before);
         if self.reachable {
             self.start(end);
         }
@@ -89,10 +92,12 @@ impl<'a> Lower<'_, 'a, '_> {
     /// Tells whether the body breaks.
     pub(super) fn loop_body(&mut self, body: &'a Block, next: ir::Block, end: ir::Block) -> bool {
         self.scope.loops.push(Target::Loop { next, end, continued: false, broken: false });
+        let before = self.known.clone();
         self.block(body);
         if self.reachable {
             self.continue_stmt();
         }
+        self.known_before(before);
         let Some(Target::Loop { continued, broken, .. }) = self.scope.loops.pop() else {
             unreachable!("pushed above")
         };
@@ -168,7 +173,9 @@ impl<'a> Lower<'_, 'a, '_> {
             _ => self.load_environment(types::I64, environment::CLOSURE),
         };
         let mut words = vec![self.cx];
-        let (code, environment) = (self.load(types::I64, closure, 0), self.load(types::I64, closure, 8));
+        let flags = MemFlagsData::trusted();
+        let code = self.b.ins().load(types::I64, flags, closure, 0);
+        let environment = self.b.ins().load(types::I64, flags, closure, 8);
         words.push(environment);
         for value in values {
             let word = self.operand_word(*value);
@@ -176,6 +183,7 @@ impl<'a> Lower<'_, 'a, '_> {
         }
         let signature = self.signature_of(words.len() - 1);
         let inst = self.b.ins().call_indirect(signature, code, &words);
+        self.arrays_change();
         let outcome = self.b.inst_results(inst)[0];
         let (leave, next) = (self.cold_block(), self.b.create_block());
         self.b.ins().brif(outcome, leave, &[], next, &[]);
@@ -226,6 +234,8 @@ impl<'a> Lower<'_, 'a, '_> {
         step: impl FnOnce(&mut Self),
         latch: impl FnOnce(&mut Self) -> Option<Value>,
     ) {
+        self.before_loop(&[body]);
+        let before = self.known.clone();
         let (top, next, end) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
         self.b.ins().jump(top, &[]);
         self.b.switch_to_block(top);
@@ -246,6 +256,7 @@ impl<'a> Lower<'_, 'a, '_> {
             self.b.ins().jump(top, &[]);
         }
         self.b.seal_block(top);
+        self.known_before(before);
         self.start(end);
     }
 }

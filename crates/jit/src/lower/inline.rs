@@ -3,8 +3,9 @@
 //! A small function whose identity is known takes the place of its call: its statements are lowered into the code
 //! around it, with variables of their own ([`Scope`]). What it returns goes on behind the call, what it signals goes
 //! straight to the handler there, and what it does not handle passes the end of the function as after a call. A method is known if
-//! every class that the receiver can be of has the same body, or behind a comparison of the receiver's table with those of
-//! the few classes that it can be of; an object whose table is another, in another mode, is called.
+//! every class that the receiver can be of has the same body, or if it can be of one class only, whose ordinary table it is made to have
+//! ([`known`](super::known)), or behind a comparison of the receiver's table with those of a few classes; an object with
+//! another table is called.
 //!
 //! An iterator in place of its call lowers the loop's body at its `yield`, with the variables and the handlers of the
 //! function around it: the iterator's handlers do not see what happens in the body (theta.md 7).
@@ -17,9 +18,10 @@ use bifrost_runtime::image::Table;
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, Type, Value, condcodes::IntCC};
 
 use super::call::Context;
+use super::memory::Region;
 use super::{End, Lower, Scope};
 use crate::analysis::{self, Analysis, InPlace};
-use crate::target::{Calls, Targets};
+use crate::target::Targets;
 
 /// How many statements a function may have taken in, all calls together.
 pub(super) const BUDGET: usize = 400;
@@ -40,13 +42,21 @@ impl<'a> Lower<'_, 'a, '_> {
     /// Compiles a call in place; false if it is to be called.
     pub(super) fn call_in_place(&mut self, callee: Callee, args: &[Operand], dsts: &[Var]) -> bool {
         let class = self.scope.class;
-        let calls = Calls { image: self.unit.image, func: self.scope.func, class };
-        match calls.targets(callee, args.first().copied()) {
+        match self.calls().targets(callee, args.first().copied()) {
             Targets::One(func) => {
                 let Some(analysis) = self.worth(func, KNOWN_MAX) else { return false };
                 let values = args.iter().map(|a| self.operand(*a)).collect();
                 let receives = matches!(callee, Callee::Method(_));
                 let results = self.in_place(func, analysis, values, class.filter(|_| receives));
+                self.write_all(dsts, results);
+                true
+            }
+            Targets::Checked { classes, all: true } if classes.len() == 1 => {
+                let [(class, func)] = classes[..] else { unreachable!("counted") };
+                let Some(analysis) = self.worth(func, KNOWN_MAX) else { return false };
+                let values: Vec<Value> = args.iter().map(|a| self.operand(*a)).collect();
+                self.ordinary(values[0], self.unit.image.program().classes[class].ty);
+                let results = self.in_place(func, analysis, values, Some(class));
                 self.write_all(dsts, results);
                 true
             }
@@ -79,6 +89,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let mut goes_on = false;
         let values: Vec<Value> = args.iter().map(|a| self.operand(*a)).collect();
         let table = self.load_table(values[0]);
+        let before = self.known.clone();
         let all = all && classes.iter().all(|(_, _, worth)| worth.is_some());
         for (class, func, worth) in classes {
             let Some(analysis) = worth else { continue };
@@ -89,6 +100,7 @@ impl<'a> Lower<'_, 'a, '_> {
             let (yes, no) = (self.b.create_block(), self.b.create_block());
             self.b.ins().brif(is, yes, &[], no, &[]);
             self.start(yes);
+            self.is_ordinary(values[0], ty);
             if let Some(results) = self.in_place(func, analysis, values.clone(), Some(class)) {
                 self.jump_to(after, &results[..dsts.len()]);
                 goes_on = true;
@@ -104,12 +116,13 @@ impl<'a> Lower<'_, 'a, '_> {
             .enumerate()
             .map(|(i, ty)| match i {
                 0 => self.unword(*ty, first),
-                _ => self.load(*ty, self.cx, offset::RESULTS + 8 * i as i32),
+                _ => self.load(*ty, self.cx, offset::RESULTS + 8 * i as i32, Region::Context),
             })
             .collect();
         self.jump_to(after, &results);
         debug_assert!(self.reachable || goes_on);
         self.start(after);
+        self.known_before(before);
         let results = self.b.block_params(after).to_vec();
         self.write_all(dsts, Some(results));
     }
@@ -172,8 +185,10 @@ impl<'a> Lower<'_, 'a, '_> {
         let func = &self.unit.image.program().funcs[id];
         let types: Vec<Type> = func.signature.results.iter().map(|ty| self.value_type(*ty)).collect();
         let done = self.block_with(&types);
+        let before = self.known.clone();
         self.enter(id, analysis, args, done, class, None);
         let reached = self.leave();
+        self.known_before(before);
         self.reachable = reached;
         if !reached {
             return None;
@@ -236,8 +251,10 @@ impl<'a> Lower<'_, 'a, '_> {
         let values = args.iter().map(|a| self.operand(*a)).collect();
         let done = self.b.create_block();
         let class = self.scope.class.filter(|_| iterator.on_self);
+        let before = self.known.clone();
         self.enter(iterator.func, iterator.analysis.clone(), values, done, class, Some((vars, body)));
         self.reachable = self.leave();
+        self.known_before(before);
         if self.reachable {
             self.start(done);
         }

@@ -15,27 +15,30 @@ mod builtin;
 mod call;
 mod control;
 mod inline;
+mod known;
+mod memory;
 mod op;
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
-use bifrost_heap::{FIELDS_OFFSET, HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
 use bifrost_ir::{Arm, Block, ClassId, Const, Func, FuncId, FuncKind, Operand, Stmt, TypeId, TypeKind, Var};
-use bifrost_runtime::cx::offset;
-use bifrost_runtime::image::{Image, Table, arity};
+use bifrost_runtime::image::{Image, arity};
 use cranelift_codegen::ir::{
-    self, AbiParam, BlockArg, ExtFuncData, ExternalName, InstBuilder, MemFlagsData, SigRef, StackSlot,
-    StackSlotData, StackSlotKind, Type, UserExternalName, UserFuncName, Value, condcodes::IntCC, types,
+    self, AbiParam, ExtFuncData, ExternalName, InstBuilder, MemFlagsData, SigRef, StackSlot, StackSlotData,
+    StackSlotKind, Type, UserExternalName, UserFuncName, Value, types,
 };
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
 use crate::analysis::{Analysis, environment};
-use crate::helper::{Entries, Helper};
+use crate::effects::Effects;
+use crate::helper::Entries;
 use crate::safepoint::{self, Roots};
 use call::Context;
 use control::Target;
+use known::Known;
+use memory::Region;
 
 /// The signature of functions with so many words after the context.
 pub(crate) fn signature(arity: usize, call_conv: CallConv) -> ir::Signature {
@@ -72,6 +75,7 @@ pub(crate) struct Unit<'a> {
     known: HashMap<FuncId, Option<Rc<Analysis>>>,
     /// How many statements may still be compiled in place.
     budget: usize,
+    effects: Effects,
 }
 
 impl Unit<'_> {
@@ -127,6 +131,7 @@ pub(crate) fn lower<'a>(
         done: Vec::new(),
         known: HashMap::new(),
         budget: inline::BUDGET,
+        effects: Effects::default(),
     };
     let words = arity(&func.signature);
     let mut code = ir::Function::with_name_signature(
@@ -199,6 +204,7 @@ struct Lower<'u, 'a, 'b> {
     functions: HashMap<u32, ir::FuncRef>,
     exits: Exits,
     roots: Roots,
+    known: Known,
 }
 
 impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
@@ -234,6 +240,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             functions: HashMap::new(),
             exits: Exits::default(),
             roots: Roots::default(),
+            known: Known::default(),
         }
     }
 
@@ -308,7 +315,10 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             Stmt::New { dst, class, fields, .. } => {
                 let ty = self.unit.image.program().classes[*class].ty;
                 let values: Vec<Value> = fields.iter().map(|f| self.operand(*f)).collect();
-                let object = self.new_object(ty, &values);
+                let regions: Vec<Region> =
+                    (0..fields.len() as u32).map(|field| self.field_region(*class, field)).collect();
+                let object = self.new_object(ty, &values, |field| regions[field]);
+                self.is_ordinary(object, ty);
                 self.write(*dst, object);
             }
             Stmt::NewSequence { dst, elements, .. } => {
@@ -318,19 +328,22 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
                     let value = self.operand(*element);
                     values.push(value);
                 }
-                let object = self.new_object(ty, &values);
+                let object = self.new_object(ty, &values, |_| Region::Constant);
+                self.is_ordinary(object, ty);
                 self.write(*dst, object);
             }
             Stmt::Get { dst, object, class, field } => {
                 let ty = self.unit.image.program().classes[*class].fields[*field as usize].ty;
                 let object = self.operand(*object);
-                let value = self.load_field(self.value_type(ty), object, *field as usize);
+                let region = self.field_region(*class, *field);
+                let value = self.load_field(self.value_type(ty), object, *field as usize, region);
                 self.write(*dst, value);
             }
-            Stmt::Set { object, field, value, .. } => {
+            Stmt::Set { object, class, field, value } => {
                 let object = self.operand(*object);
                 let value = self.operand(*value);
-                self.store_field(object, *field as usize, value);
+                let region = self.field_region(*class, *field);
+                self.store_field(object, *field as usize, value, region);
             }
             Stmt::If { test, then, otherwise } => self.if_stmt(*test, then, otherwise),
             Stmt::While { cond, test, body } => self.while_stmt(cond, *test, body),
@@ -483,69 +496,6 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             Environment::Pointer(p) => p,
             Environment::None => unreachable!("closures have an environment"),
         }
-    }
-
-    // Memory.
-
-    fn load_table(&mut self, object: Value) -> Value {
-        self.load(types::I64, object, TABLE_OFFSET)
-    }
-
-    fn load(&mut self, ty: Type, base: Value, offset: i32) -> Value {
-        self.b.ins().load(ty, MemFlagsData::trusted(), base, offset)
-    }
-
-    fn store(&mut self, value: Value, base: Value, offset: i32) {
-        self.b.ins().store(MemFlagsData::trusted(), value, base, offset);
-    }
-
-    fn load_cx(&mut self, offset: i32) -> Value {
-        self.load(types::I64, self.cx, offset)
-    }
-
-    fn store_cx(&mut self, value: Value, offset: i32) {
-        self.store(value, self.cx, offset);
-    }
-
-    fn load_field(&mut self, ty: Type, object: Value, field: usize) -> Value {
-        self.load(ty, object, FIELDS_OFFSET + 8 * field as i32)
-    }
-
-    fn store_field(&mut self, object: Value, field: usize, value: Value) {
-        self.store(value, object, FIELDS_OFFSET + 8 * field as i32);
-    }
-
-    /// A new object of a type with these fields: the allocation window is bumped in place.
-    fn new_object(&mut self, ty: TypeId, values: &[Value]) -> Value {
-        let table = self.unit.image.table_of(ty) as *const Table;
-        let words = OBJECT_WORDS + values.len();
-        let next = self.load_cx(offset::ALLOC_NEXT);
-        let end = self.load_cx(offset::ALLOC_END);
-        let after = self.b.ins().iadd_imm_s(next, words as i64 * 8);
-        let full = self.b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
-        let (slow, fast, done) = (self.cold_block(), self.b.create_block(), self.b.create_block());
-        let object = self.b.append_block_param(done, types::I64);
-        self.mark(object);
-        self.b.ins().brif(full, slow, &[], fast, &[]);
-        let table = table.cast::<u8>();
-
-        self.start(slow);
-        let (table_word, fields) = (self.address(table), self.int(values.len() as i64));
-        let made = self.call_helper(Helper::Alloc, &[table_word, fields]);
-        self.b.ins().jump(done, &[BlockArg::Value(made)]);
-
-        self.start(fast);
-        self.store_cx(after, offset::ALLOC_NEXT);
-        let (table_word, header) = (self.address(table), self.int((words as u64 & SIZE_MASK) as i64));
-        self.store(table_word, next, TABLE_OFFSET);
-        self.store(header, next, HEADER_OFFSET);
-        self.b.ins().jump(done, &[BlockArg::Value(next)]);
-
-        self.start(done);
-        for (field, value) in values.iter().enumerate() {
-            self.store_field(object, field, *value);
-        }
-        object
     }
 
     // Blocks.

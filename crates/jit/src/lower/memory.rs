@@ -1,0 +1,132 @@
+//! Loads, stores and allocation.
+//!
+//! Each access names the region of memory that it is in: what is stored in one region changes nothing in another, so that the
+//! code generator need not load again what it has. Calls may change all of them.
+
+use bifrost_heap::{FIELDS_OFFSET, HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
+use bifrost_ir::{ClassId, TypeId};
+use bifrost_runtime::cx::offset;
+use bifrost_runtime::image::Table;
+use cranelift_codegen::ir::{
+    AliasRegionData, BlockArg, InstBuilder, MemFlagsData, Type, Value, condcodes::IntCC, types,
+};
+
+use super::Lower;
+use crate::helper::Helper;
+
+/// Parts of memory that do not overlap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Region {
+    /// The context.
+    Context,
+    /// Objects' tables and headers.
+    Heads,
+    /// The fields of arrays: bounds and storage.
+    Arrays,
+    /// The elements of arrays.
+    Elements,
+    /// Cells.
+    Cells,
+    /// Fields of built-in objects that never change.
+    Constant,
+    /// A field of a class, inherited or not.
+    Field(ClassId, u32),
+}
+
+impl Region {
+    /// A number of its own. Fields far behind share one.
+    fn number(self) -> u32 {
+        match self {
+            Region::Context => 0,
+            Region::Heads => 1,
+            Region::Arrays => 2,
+            Region::Elements => 3,
+            Region::Cells => 4,
+            Region::Constant => 5,
+            Region::Field(class, field) => (class.as_u32() + 1) << 8 | field.min(255),
+        }
+    }
+}
+
+impl Lower<'_, '_, '_> {
+    fn flags(&mut self, region: Region) -> MemFlagsData {
+        let data = AliasRegionData { user_id: region.number(), description: String::new().into() };
+        let region = self.b.func.dfg.alias_regions.insert(data);
+        MemFlagsData::trusted().with_alias_region(Some(region))
+    }
+
+    pub(super) fn load(&mut self, ty: Type, base: Value, offset: i32, region: Region) -> Value {
+        let flags = self.flags(region);
+        self.b.ins().load(ty, flags, base, offset)
+    }
+
+    pub(super) fn store(&mut self, value: Value, base: Value, offset: i32, region: Region) {
+        let flags = self.flags(region);
+        self.b.ins().store(flags, value, base, offset);
+    }
+
+    pub(super) fn load_table(&mut self, object: Value) -> Value {
+        self.load(types::I64, object, TABLE_OFFSET, Region::Heads)
+    }
+
+    pub(super) fn load_cx(&mut self, offset: i32) -> Value {
+        self.load(types::I64, self.cx, offset, Region::Context)
+    }
+
+    pub(super) fn store_cx(&mut self, value: Value, offset: i32) {
+        self.store(value, self.cx, offset, Region::Context);
+    }
+
+    pub(super) fn load_field(&mut self, ty: Type, object: Value, field: usize, region: Region) -> Value {
+        self.load(ty, object, FIELDS_OFFSET + 8 * field as i32, region)
+    }
+
+    pub(super) fn store_field(&mut self, object: Value, field: usize, value: Value, region: Region) {
+        self.store(value, object, FIELDS_OFFSET + 8 * field as i32, region);
+    }
+
+    /// The region of a field, whichever subclass it is reached through.
+    pub(super) fn field_region(&self, class: ClassId, field: u32) -> Region {
+        let classes = &self.unit.image.program().classes;
+        let has = |class: &ClassId| classes[*class].fields.len() > field as usize;
+        let owner = std::iter::successors(Some(class), |c| classes[*c].superclass.filter(has)).last();
+        Region::Field(owner.unwrap_or(class), field)
+    }
+
+    /// A new object of a type with these fields: the allocation window is bumped in place.
+    pub(super) fn new_object(
+        &mut self,
+        ty: TypeId,
+        values: &[Value],
+        region: impl Fn(usize) -> Region,
+    ) -> Value {
+        let table = std::ptr::from_ref::<Table>(self.unit.image.table_of(ty)).cast::<u8>();
+        let words = OBJECT_WORDS + values.len();
+        let next = self.load_cx(offset::ALLOC_NEXT);
+        let end = self.load_cx(offset::ALLOC_END);
+        let after = self.b.ins().iadd_imm_s(next, words as i64 * 8);
+        let full = self.b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
+        let (slow, fast, done) = (self.cold_block(), self.b.create_block(), self.b.create_block());
+        let object = self.b.append_block_param(done, types::I64);
+        self.mark(object);
+        self.b.ins().brif(full, slow, &[], fast, &[]);
+
+        self.start(slow);
+        let (table_word, fields) = (self.address(table), self.int(values.len() as i64));
+        let made = self.call_helper(Helper::Alloc, &[table_word, fields]);
+        self.b.ins().jump(done, &[BlockArg::Value(made)]);
+
+        self.start(fast);
+        self.store_cx(after, offset::ALLOC_NEXT);
+        let (table_word, header) = (self.address(table), self.int((words as u64 & SIZE_MASK) as i64));
+        self.store(table_word, next, TABLE_OFFSET, Region::Heads);
+        self.store(header, next, HEADER_OFFSET, Region::Heads);
+        self.b.ins().jump(done, &[BlockArg::Value(next)]);
+
+        self.start(done);
+        for (field, value) in values.iter().enumerate() {
+            self.store_field(object, field, *value, region(field));
+        }
+        object
+    }
+}
