@@ -252,7 +252,9 @@ impl<'a> Lower<'_, 'a, '_> {
         let none = self.b.ins().icmp(IntCC::SignedGreaterThan, from, limit);
         self.b.ins().brif(none, after, &[], inside, &[]);
         self.start(inside);
+        let before = self.known.clone();
         self.counted_loop(
+            vars,
             body,
             |_| None,
             |this| {
@@ -268,6 +270,7 @@ impl<'a> Lower<'_, 'a, '_> {
         );
         self.b.ins().jump(after, &[]);
         self.start(after);
+        self.known_before(before);
     }
 
     fn int_to_by(&mut self, operands: &[Value], vars: &[Var], body: &'a Block) {
@@ -279,6 +282,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let counter = self.counter(from);
         let up = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, by, 0);
         self.counted_loop(
+            vars,
             body,
             |this| {
                 let i = this.b.use_var(counter);
@@ -305,6 +309,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let low = self.view(object).low;
         let counter = self.counter(low);
         self.counted_loop(
+            vars,
             body,
             |this| {
                 let view = this.view(object);
@@ -340,6 +345,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let start = self.int(0);
         let counter = self.counter(start);
         self.counted_loop(
+            vars,
             body,
             |this| {
                 let i = this.b.use_var(counter);
@@ -368,6 +374,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let element = self.var_type(vars[0]);
         let rest = self.counter(object);
         self.counted_loop(
+            vars,
             body,
             |this| {
                 let at = this.b.use_var(rest);

@@ -56,7 +56,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn while_stmt(&mut self, cond: &'a Block, test: Operand, body: &'a Block) {
-        self.before_loop(&[cond, body]);
+        let pins = self.before_loop(&[cond, body], &[]);
         let before = self.known.clone();
         let header = self.b.create_block();
         self.b.ins().jump(header, &[]);
@@ -64,6 +64,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.block(cond);
         if !self.reachable {
             self.b.seal_block(header);
+            self.scope.pins = pins;
             return;
         }
         let (inside, next, end) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
@@ -82,6 +83,7 @@ impl<'a> Lower<'_, 'a, '_> {
         }
         self.b.seal_block(header);
         self.reachable = broken || !endless;
+        self.scope.pins = pins;
         self.known_before(before);
         if self.reachable {
             self.start(end);
@@ -229,12 +231,13 @@ impl<'a> Lower<'_, 'a, '_> {
     /// `header` tells whether the loop is at its end; `step` fills the loop's variables; `latch` may find the end too.
     pub(super) fn counted_loop(
         &mut self,
+        vars: &[Var],
         body: &'a Block,
         header: impl FnOnce(&mut Self) -> Option<Value>,
         step: impl FnOnce(&mut Self),
         latch: impl FnOnce(&mut Self) -> Option<Value>,
     ) {
-        self.before_loop(&[body]);
+        let pins = self.before_loop(&[body], vars);
         let before = self.known.clone();
         let (top, next, end) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
         self.b.ins().jump(top, &[]);
@@ -256,6 +259,7 @@ impl<'a> Lower<'_, 'a, '_> {
             self.b.ins().jump(top, &[]);
         }
         self.b.seal_block(top);
+        self.scope.pins = pins;
         self.known_before(before);
         self.start(end);
     }

@@ -215,6 +215,7 @@ impl<'a> Lower<'_, 'a, '_> {
             analysis,
             end: End::Call { done, reached: false },
             vars: vec![None; func.vars.len()],
+            pins: vec![None; func.vars.len()],
             loops: Vec::new(),
             context,
             class,
@@ -251,9 +252,11 @@ impl<'a> Lower<'_, 'a, '_> {
         let values = args.iter().map(|a| self.operand(*a)).collect();
         let done = self.b.create_block();
         let class = self.scope.class.filter(|_| iterator.on_self);
-        let before = self.known.clone();
+        let (before, pins) = (self.known.clone(), self.scope.pins.clone());
+        self.pin(body, vars);
         self.enter(iterator.func, iterator.analysis.clone(), values, done, class, Some((vars, body)));
         self.reachable = self.leave();
+        self.scope.pins = pins;
         self.known_before(before);
         if self.reachable {
             self.start(done);

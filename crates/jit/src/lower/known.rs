@@ -7,6 +7,8 @@
 //! Known is what holds on every path: a branch adds nothing to what is known behind it, and takes away what it may have
 //! changed.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use bifrost_ir::{Block, Callee, Operand, Stmt, TypeId, Var};
 use bifrost_runtime::image::Table;
 use bifrost_runtime::object::array;
@@ -124,9 +126,10 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// Before a loop of these blocks: what they may change is no longer known, and arrays that they look into but do not
-    /// change are looked into here.
-    pub(super) fn before_loop(&mut self, blocks: &[&'a Block]) {
+    /// Before a loop of these blocks over these variables: what they may change is no longer known, and arrays that they look into but do not
+    /// change are looked into here. Gives the pins of before.
+    pub(super) fn before_loop(&mut self, blocks: &[&'a Block], vars: &[Var]) -> Vec<Option<Value>> {
+        let pins = self.scope.pins.clone();
         let analysis = self.scope.analysis.clone();
         let each = self.scope.each.map(|(_, body)| {
             let outer = self.waiting.last().expect("the function around it waits");
@@ -135,36 +138,58 @@ impl<'a> Lower<'_, 'a, '_> {
             self.unit.effects.blocks_keep(calls, &outer.analysis, &[body], None)
         });
         let calls = self.calls();
-        if !self.unit.effects.blocks_keep(calls, &analysis, blocks, each) {
+        let keeps = self.unit.effects.blocks_keep(calls, &analysis, blocks, each);
+        if !keeps {
             self.arrays_change();
-            return;
         }
-        let mut arrays = Arrays::default();
-        for block in blocks {
-            arrays.block(self, block);
-        }
-        let fixed: Vec<Var> = arrays.used.iter().filter(|v| !arrays.written.contains(v)).copied().collect();
-        for var in fixed.into_iter().take(VIEWS_MAX) {
-            if analysis.shared[var.as_u32() as usize].is_some() {
-                continue;
-            }
+        let arrays = self.pinned_arrays(blocks, vars);
+        for var in arrays.into_iter().take(if keeps { VIEWS_MAX } else { 0 }) {
             let object = self.read(var);
             self.make_ordinary(object, var.into(), self.scope.func.vars[var].ty);
             self.view(object);
         }
+        pins
+    }
+
+    /// Pins the variables that some blocks read and do not write, and that are none of `vars`: as long as the blocks are lowered, their values are those
+    /// that they have here, also where the code generator cannot see it yet. Gives those that are read as arrays.
+    fn pinned_arrays(&mut self, blocks: &[&'a Block], vars: &[Var]) -> Vec<Var> {
+        let mut uses = Uses::default();
+        uses.written.extend(vars);
+        for block in blocks {
+            uses.block(self, block);
+        }
+        let mut arrays = Vec::new();
+        for (var, array) in uses.read {
+            let shared = self.scope.analysis.shared[var.as_u32() as usize].is_some();
+            if shared || uses.written.contains(&var) {
+                continue;
+            }
+            let value = self.read(var);
+            self.scope.pins[var.as_u32() as usize] = Some(value);
+            if array {
+                arrays.push(var);
+            }
+        }
+        arrays
+    }
+
+    /// Pins variables for the body of a loop over some.
+    pub(super) fn pin(&mut self, body: &'a Block, vars: &[Var]) {
+        self.pinned_arrays(&[body], vars);
     }
 }
 
-/// The arrays that a loop looks into.
+/// The variables that some blocks use.
 #[derive(Default)]
-struct Arrays {
-    /// Variables that are read as arrays where the code certainly leads, if it leads anywhere: their values exist before the loop
-    /// unless they are written in it.
-    used: Vec<Var>,
-    written: Vec<Var>,
+struct Uses {
+    /// Variables that are read where the code certainly leads, if it leads anywhere, and whether as arrays. Their values exist
+    /// before the blocks unless they are written in them.
+    read: BTreeMap<Var, bool>,
+    written: BTreeSet<Var>,
 }
 
-impl Arrays {
+impl Uses {
     fn block(&mut self, lower: &Lower<'_, '_, '_>, block: &Block) {
         let mut live = true;
         for stmt in &block.0 {
@@ -174,44 +199,67 @@ impl Arrays {
     }
 
     fn stmt(&mut self, lower: &Lower<'_, '_, '_>, stmt: &Stmt, live: bool) {
-        let mark = self.used.len();
+        let before = (!live).then(|| self.read.clone());
+        let inner = |this: &mut Self, block: &Block| this.block(lower, block);
         match stmt {
-            Stmt::Let { dst, .. }
-            | Stmt::New { dst, .. }
-            | Stmt::NewSequence { dst, .. }
-            | Stmt::Get { dst, .. } => self.written.push(*dst),
+            Stmt::Let { dst, src } => {
+                self.reads(&[*src]);
+                self.written.insert(*dst);
+            }
+            Stmt::New { dst, fields: values, .. } | Stmt::NewSequence { dst, elements: values, .. } => {
+                self.reads(values);
+                self.written.insert(*dst);
+            }
+            Stmt::Get { dst, object, .. } => {
+                self.reads(&[*object]);
+                self.written.insert(*dst);
+            }
+            Stmt::Set { object, value, .. } => self.reads(&[*object, *value]),
             Stmt::Call { callee, args, dsts, .. } => {
+                self.reads(args);
                 self.written.extend(dsts);
                 if let (Callee::Method(m), Some(Operand::Var(var))) = (callee, args.first())
                     && lower.looks_into_array(*m)
-                    && !self.used.contains(var)
                 {
-                    self.used.push(*var);
+                    self.read.insert(*var, true);
                 }
             }
-            Stmt::If { then, otherwise, .. } => {
-                self.block(lower, then);
-                self.block(lower, otherwise);
+            Stmt::If { test, then, otherwise } => {
+                self.reads(&[*test]);
+                inner(self, then);
+                inner(self, otherwise);
             }
-            Stmt::While { cond, body, .. } => {
-                self.block(lower, cond);
-                self.block(lower, body);
+            Stmt::While { cond, test, body } => {
+                inner(self, cond);
+                self.reads(&[*test]);
+                inner(self, body);
             }
-            Stmt::ForEach { vars, body, .. } => {
+            Stmt::ForEach { args, vars, body, .. } => {
+                self.reads(args);
                 self.written.extend(vars);
-                self.block(lower, body);
+                inner(self, body);
             }
             Stmt::Except { body, arms } => {
-                self.block(lower, body);
+                inner(self, body);
                 for arm in arms {
                     self.written.extend(&arm.vars);
-                    self.block(lower, &arm.body);
+                    inner(self, &arm.body);
                 }
             }
-            _ => {}
+            Stmt::Return(values) | Stmt::Yield(values) => self.reads(values),
+            Stmt::Signal { values, .. } | Stmt::Exit { values, .. } => self.reads(values),
+            Stmt::Break | Stmt::Continue => {}
         }
-        if !live {
-            self.used.truncate(mark);
+        if let Some(before) = before {
+            self.read = before;
+        }
+    }
+
+    fn reads(&mut self, operands: &[Operand]) {
+        for operand in operands {
+            if let Operand::Var(var) = operand {
+                self.read.entry(*var).or_insert(false);
+            }
         }
     }
 }

@@ -172,6 +172,8 @@ struct Scope<'a> {
     analysis: Rc<Analysis>,
     end: End,
     vars: Vec<Option<Variable>>,
+    /// The values of variables that the loops around here do not change.
+    pins: Vec<Option<Value>>,
     loops: Vec<Target>,
     /// The innermost statement with handlers, or the function's end.
     context: usize,
@@ -219,6 +221,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             analysis: unit.analysis.clone(),
             end,
             vars: vec![None; unit.func.vars.len()],
+            pins: vec![None; unit.func.vars.len()],
             loops: Vec::new(),
             context: 0,
             class: None,
@@ -426,6 +429,9 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     }
 
     fn read(&mut self, var: Var) -> Value {
+        if let Some(value) = self.scope.pins[var.as_u32() as usize] {
+            return value;
+        }
         let value = match self.scope.analysis.shared[var.as_u32() as usize] {
             Some(word) => {
                 let ty = self.var_type(var);
