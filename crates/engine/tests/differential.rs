@@ -86,6 +86,45 @@ routine guarded (n: int) yields (int) signals (e2)
     return
   end
 end
+routine sum (a: array[int]) returns (int) signals (overflow)
+  var i: int, x: int, n: int
+  n := 0
+  for i in array[int].indexes(a) do
+    x := array[int].fetch(a, i)
+    n := int.bxor(n, x)
+  end
+  return (n)
+end
+routine third (a: array[int], n: int) returns (int) signals (bounds)
+  var x: int, b: bool
+  b := int.gt(n, 100)
+  if b then
+    array[int].append(a, n)
+    return (n)
+  end
+  except
+    x := array[int].fetch(a, n)
+  when bounds:
+    array[int].store(a, 1, n)
+    signal bounds
+  end
+  return (x)
+end
+routine scan (a: array[int], n: int) yields (int)
+  var i: int, x: int, b: bool
+  i := 0
+  while
+    b := int.lt(i, n)
+  test b do
+    except
+      x := array[int].fetch(a, i)
+      yield (x)
+    when bounds:
+      array[int].append(a, i)
+    end
+    i := int.add(i, 1)
+  end
+end
 routine raise (n: int) signals (zero, e1 (int), e2)
   var m: int, b: bool
   m := int.mod(n, 5)
@@ -199,7 +238,7 @@ fn program(seed: u64) -> String {
             text,
             "routine f{number} (i0: int, i1: int, r0: real) returns (int, real) signals (e1 (int), e2)
   var i2: int, i3: int, r1: real, r2: real, b0: bool, b1: bool, s: string, fuel: int, t: bool
-  var c: counter, k: Counter, o: Odd, a: array[int], q: sequence[real], l: list[int], e: cell[real], z: sequence[int]
+  var c: counter, k: Counter, o: Odd, a: array[int], d: array[int], q: sequence[real], l: list[int], e: cell[real], z: sequence[int]
   i2 := 2
   i3 := -3
   r1 := 1.5
@@ -213,6 +252,7 @@ fn program(seed: u64) -> String {
   c := k
   z := [1, i1, 5]
   a := array_create[int](0, z)
+  d := a
   q := [r0, r1]
   l := list_of[int](z)
   e := cell_new[real]()
@@ -312,7 +352,7 @@ impl Writer<'_> {
         let (x, y, z) = (self.int_var(), self.int(), self.int());
         let (r, p, w) = (self.real_var(), self.real_var(), self.real_var());
         let b = self.bool_var();
-        match self.random.below(30) {
+        match self.random.below(31) {
             0..=4 => {
                 let op = self.random.pick(&[
                     "add", "sub", "mul", "div", "mod", "min", "max", "band", "bor", "bxor", "shl", "shr",
@@ -403,8 +443,8 @@ impl Writer<'_> {
                     _ => format!("{r} := get Counter.x(o)"),
                 });
             }
-            27 => {
-                let call = self.random.below(8);
+            27 | 28 => {
+                let call = self.random.below(16);
                 self.line(&match call {
                     0 => format!("array[int].append(a, {y})"),
                     1 => format!("{x} := array[int].fetch(a, {y})"),
@@ -413,6 +453,14 @@ impl Writer<'_> {
                     4 => format!("{x} := array[int].remove_low(a)"),
                     5 => format!("{r} := sequence[real].fetch(q, {y})"),
                     6 => format!("cell[real].put(e, {r})"),
+                    8 => format!("{x} := sum(a)"),
+                    9 => format!("{x} := third(d, {y})"),
+                    10 => "d := a".to_owned(),
+                    11 => "d := array_create[int](1, z)".to_owned(),
+                    12 => format!("array[int].store(d, 2, {z})"),
+                    13 => format!("{x} := array[int].fetch(d, 1)"),
+                    14 => "array[int].clear(a)".to_owned(),
+                    15 => format!("{x} := array[int].high(d)"),
                     _ => format!("{r} := cell[real].get(e)"),
                 });
             }
@@ -427,7 +475,7 @@ impl Writer<'_> {
         let (x, y) = (self.int_var(), self.int_var());
         let r = self.real_var();
         let n = 1 + self.random.below(4);
-        let heading = match self.random.below(11) {
+        let heading = match self.random.below(13) {
             0 => format!("for {x} in int.to(1, {n}) do"),
             1 => format!("for {x} in int.to_by({n}, -2, -2) do"),
             2 | 3 => format!("for {x} in up({n}) do"),
@@ -440,6 +488,7 @@ impl Writer<'_> {
                 self.line("a := array_create[int](0, z)");
                 format!("for {x} in sequence[int].elements(z) do")
             }
+            11 | 12 => format!("for {x} in scan(d, {n}) do"),
             9 => format!("for {y} in list[int].elements(l) do"),
             _ => format!("for {r} in sequence[real].elements(q) do"),
         };

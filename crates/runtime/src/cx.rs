@@ -105,8 +105,8 @@ pub struct Cx {
     pub signal_values: [Word; VALUES_MAX],
     /// The results of the last call, from the second on at index 1.
     pub results: [Word; VALUES_MAX],
-    /// Where the walk over the frames of machine code begins, while Rust runs that such code has called: see
-    /// [`Engine::stack_map`](crate::Engine::stack_map).
+    /// The record that the last entry into Rust left in its frame: its frame pointer, a count, and so many references
+    /// ([`Engine::native_entry`](crate::Engine::native_entry)).
     pub exit_frame: usize,
     /// Steps left for the running batch.
     pub fuel: i64,

@@ -42,9 +42,9 @@ pub trait Engine: Send + Sync {
     /// Where references, or zeros, lie in the frame of machine code: byte offsets from the frame's stack pointer at the
     /// call that returns to the address. `None` if the address is no machine code.
     ///
-    /// The frames behind Rust that machine code has called are walked thus: `fp` begins as [`Cx::exit_frame`]; the
-    /// word at `fp + 8` is a return address, `fp + 16` was the stack pointer at that call, and the word at `fp` is the
-    /// next `fp`; until the map is `None`, which is where Rust has entered machine code.
+    /// The frames behind Rust that machine code has called are walked thus: `fp` begins as the frame pointer of the record
+    /// [`Cx::exit_frame`]; the word at `fp + 8` is a return address, `fp + 16` was the stack pointer at that call, and the
+    /// word at `fp` is the next `fp`; until the map is `None`, which is where Rust has entered machine code.
     fn stack_map(&self, return_address: usize) -> Option<&[u32]>;
 }
 
