@@ -23,10 +23,13 @@ const OF_ARRAYS: &[&str] = &[
     "indexes",
 ];
 
-/// Methods of other containers that call no code of the program.
+/// Other containers. What maps do may call the methods of their keys.
+const OTHERS: &[&str] = &["sequence", "vector", "list", "cell"];
+
+/// Their methods that call no code of the program.
 const OF_OTHERS: &[&str] = &[
     "fetch", "length", "empty", "first", "next", "notEmpty", "nth", "cons", "put", "get", "full", "append",
-    "concat", "subseq", "bottom", "top", "reverse", "elements", "indexes",
+    "concat", "subseq", "bottom", "top", "reverse", "elements", "indexes", "store",
 ];
 
 /// Routines written in Rust that change no array.
@@ -172,6 +175,7 @@ fn built_in(calls: Calls<'_>, m: MethodRef) -> bool {
     match types.method(m).builtin {
         Some(row) if row.family == "array" => OF_ARRAYS.contains(&name),
         Some(row) if row.family == "string" => true,
-        _ => types.kind(m.ty).is_basic() || OF_OTHERS.contains(&name),
+        Some(row) if OTHERS.contains(&row.family) => OF_OTHERS.contains(&name),
+        _ => types.kind(m.ty).is_basic(),
     }
 }

@@ -7,8 +7,8 @@ use bifrost_heap::{HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK};
 use bifrost_ir::builtin::Builtin;
 use bifrost_ir::{Block, Callee, MethodRef, Operand, TypeId, Var};
 use bifrost_runtime::image::Table;
-use bifrost_runtime::object::{array, cell, list, sequence, string};
-use cranelift_codegen::ir::{InstBuilder, Type, Value, condcodes::IntCC, types};
+use bifrost_runtime::object::{array, cell, list, sequence, string, vector};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, condcodes::IntCC, types};
 
 use super::Lower;
 use super::known::View;
@@ -30,7 +30,8 @@ impl<'a> Lower<'_, 'a, '_> {
                 | ("array", "fetch" | "store" | "length" | "empty" | "low" | "high" | "append")
                 | ("sequence", "fetch" | "length" | "empty")
                 | ("list", "first" | "next" | "empty" | "notEmpty" | "length")
-                | ("string", "length" | "empty")
+                | ("vector", "fetch" | "store" | "length")
+                | ("string", "length" | "empty" | "fetch")
         );
         if !known {
             return false;
@@ -41,6 +42,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let operands: Vec<Value> = args[1..].iter().map(|a| self.operand(*a)).collect();
         self.make_ordinary(object, args[0], m.ty);
         let value = match (row.family, row.name()) {
+            ("string", "fetch") => Some(self.string_fetch(Callee::Method(m), args, object, operands[0])),
             ("array", "append") => {
                 self.array_append(Callee::Method(m), args, object, operands[0]);
                 None
@@ -116,11 +118,18 @@ impl<'a> Lower<'_, 'a, '_> {
                 let sum = self.b.ins().iadd(view.low, view.length);
                 Some(self.b.ins().iadd_imm_s(sum, -1))
             }
+            ("vector", "fetch") => {
+                let base = self.vector_element(object, args[0]);
+                Some(self.load_field(element, base, vector::ELEMENTS, Region::Elements))
+            }
+            ("vector", "store") => {
+                let base = self.vector_element(object, args[0]);
+                self.store_field(base, vector::ELEMENTS, args[1], Region::Elements);
+                None
+            }
             ("sequence", "fetch") => {
                 let length = self.field(object, sequence::LENGTH);
-                let at = self.b.ins().iadd_imm_s(args[0], -1);
-                let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, length);
-                self.signal_if(outside, signals.bounds);
+                let at = self.position(args[0], length);
                 let base = self.element_base(object, at);
                 Some(self.load_field(element, base, sequence::ELEMENTS, Region::Constant))
             }
@@ -138,6 +147,7 @@ impl<'a> Lower<'_, 'a, '_> {
                     "array" => self.view(object).length,
                     "sequence" => self.field(object, sequence::LENGTH),
                     "list" => self.field(object, list::LENGTH),
+                    "vector" => self.field(object, vector::LENGTH),
                     _ => self.field(object, string::CHARS),
                 };
                 Some(match name {
@@ -156,6 +166,42 @@ impl<'a> Lower<'_, 'a, '_> {
         let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, view.length);
         self.signal_if(outside, bounds);
         at
+    }
+
+    /// An index from 1 on, less 1, inside a length.
+    fn position(&mut self, index: Value, length: Value) -> Value {
+        let bounds = self.unit.image.signals().bounds;
+        let at = self.b.ins().iadd_imm_s(index, -1);
+        let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, length);
+        self.signal_if(outside, bounds);
+        at
+    }
+
+    fn vector_element(&mut self, object: Value, index: Value) -> Value {
+        let length = self.field(object, vector::LENGTH);
+        let at = self.position(index, length);
+        self.element_base(object, at)
+    }
+
+    /// A character of a string: a byte, if all characters are; otherwise the method finds it.
+    fn string_fetch(&mut self, fetch: Callee, args: &[Operand], object: Value, index: Value) -> Value {
+        let (fast, slow, done) = (self.b.create_block(), self.cold_block(), self.b.create_block());
+        let result = self.b.append_block_param(done, types::I64);
+        let chars = self.field(object, string::CHARS);
+        let bytes = self.field(object, string::BYTES);
+        let at = self.position(index, chars);
+        let plain = self.b.ins().icmp(IntCC::Equal, chars, bytes);
+        self.b.ins().brif(plain, fast, &[], slow, &[]);
+        self.start(fast);
+        let base = self.b.ins().iadd(object, at);
+        let byte = self.load_field(types::I8, base, string::TEXT, Region::Constant);
+        let value = self.b.ins().uextend(types::I64, byte);
+        self.b.ins().jump(done, &[BlockArg::Value(value)]);
+        self.start(slow);
+        let value = self.call(fetch, args, None);
+        self.b.ins().jump(done, &[BlockArg::Value(value)]);
+        self.start(done);
+        result
     }
 
     /// Appends where the storage has room; the method makes room otherwise.

@@ -48,6 +48,8 @@ impl Lower<'_, '_, '_> {
                     value
                 }
             },
+            Op::IntMul if constant(args[1]).is_some_and(is_factor) => self.multiply(x, constant(args[1])),
+            Op::IntMul if constant(args[0]).is_some_and(is_factor) => self.multiply(y, constant(args[0])),
             Op::IntMul => {
                 let (value, over) = self.b.ins().smul_overflow(x, y);
                 self.signal_if(over, signals.overflow);
@@ -109,6 +111,18 @@ impl Lower<'_, '_, '_> {
         value
     }
 
+    /// Multiplies by a constant: what does not go over is between two other constants, which is one comparison.
+    fn multiply(&mut self, x: Value, factor: Option<i64>) -> Value {
+        let n = factor.expect("checked by the caller");
+        let overflow = self.unit.image.signals().overflow;
+        let (low, high) = if n > 0 { (i64::MIN / n, i64::MAX / n) } else { (i64::MAX / n, i64::MIN / n) };
+        let above = self.b.ins().iadd_imm_s(x, -low);
+        let most = self.int(high - low);
+        let over = self.b.ins().icmp(IntCC::UnsignedGreaterThan, above, most);
+        self.signal_if(over, overflow);
+        self.b.ins().imul_imm_s(x, n)
+    }
+
     /// The truth value of a comparison, as a word.
     pub(super) fn compare(&mut self, how: IntCC, x: Value, y: Value) -> Value {
         let truth = self.b.ins().icmp(how, x, y);
@@ -165,6 +179,12 @@ impl Lower<'_, '_, '_> {
 
     /// Euclidean division by neither 0 nor -1.
     fn divide_nonzero(&mut self, x: Value, y: Value, known: Option<i64>, quotient: bool) -> Value {
+        if let Some(n) = known.filter(|n| *n > 0 && n.count_ones() == 1) {
+            return match quotient {
+                true => self.b.ins().sshr_imm_u(x, i64::from(n.trailing_zeros())),
+                false => self.b.ins().band_imm_s(x, n - 1),
+            };
+        }
         let q = self.b.ins().sdiv(x, y);
         let product = self.b.ins().imul(q, y);
         let r = self.b.ins().isub(x, product);
@@ -195,6 +215,11 @@ impl Lower<'_, '_, '_> {
         let fixed = self.b.ins().iadd(r, size);
         self.b.ins().select(below, fixed, r)
     }
+}
+
+/// Whether there is a faster way to multiply by a number.
+fn is_factor(n: i64) -> bool {
+    !(-1..=1).contains(&n)
 }
 
 fn constant(operand: Operand) -> Option<i64> {
