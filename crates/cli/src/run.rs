@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bifrost_engine::{Engine, Mode};
 use bifrost_ir::{RoutineId, TypeKind, Types};
-use bifrost_runtime::Limits;
+use bifrost_runtime::{HeapStats, Limits};
+use bifrost_server::config::collect;
 use bifrost_server::program;
 use bifrost_server::space::{Space, on_stack};
 
@@ -40,6 +41,9 @@ pub struct Args {
     /// Bytes of stack
     #[arg(long, value_name = "BYTES")]
     stack_bytes: Option<usize>,
+    /// Print what the collector did to the standard error, at the end
+    #[arg(long)]
+    gc_stats: bool,
 }
 
 /// Runs the command.
@@ -62,6 +66,9 @@ pub fn run(args: &Args) -> Outcome {
         // SAFETY: the context runs this engine's image, and `find_main` has seen what `main` takes.
         unsafe { engine.call(&mut cx, main, &words) }.map_err(|raised| raised.to_string())
     })?;
+    if args.gc_stats {
+        eprintln!("{}", stats(&space.lock().heap_stats()));
+    }
     match ended {
         Ok(_) => Ok(()),
         Err(exception) => {
@@ -70,9 +77,29 @@ pub fn run(args: &Args) -> Outcome {
     }
 }
 
+/// What the collector did, on one line.
+fn stats(stats: &HeapStats) -> String {
+    let HeapStats { usage, pause_ns_max, pauses_ns, .. } = stats;
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let ms = |ns: u64| ns as f64 / 1e6;
+    format!(
+        "collections {}, {:.1} ms in all, {:.1} ms at most; allocated {:.1} MiB; live after the last {:.1} MiB in {} \
+         objects; used {:.1} MiB, held {:.1} MiB of {:.0} MiB",
+        usage.collections,
+        ms(*pauses_ns),
+        ms(*pause_ns_max),
+        mib(usage.allocated_bytes),
+        mib(usage.live_bytes as u64),
+        usage.live_objects,
+        mib(usage.used_bytes as u64),
+        mib(usage.held_bytes as u64),
+        mib(usage.limit_bytes as u64),
+    )
+}
+
 /// A program of one's own has no time limit and may fill the heap.
 fn limits(args: &Args) -> Limits {
-    let mut limits = Limits { fuel: i64::MAX, ..Limits::default() };
+    let mut limits = Limits { fuel: i64::MAX, collect: collect(), ..Limits::default() };
     limits.heap_bytes = args.heap_bytes_max.unwrap_or(limits.heap_bytes);
     limits.batch_heap_bytes = limits.heap_bytes;
     limits.stack_bytes = args.stack_bytes.unwrap_or(limits.stack_bytes);

@@ -164,7 +164,7 @@ impl Engine {
         Ok(Batch { prepared, func: Arc::new(func) })
     }
 
-    /// Runs a batch between [`Cx::begin`] and [`Cx::leave`].
+    /// Runs a batch between [`Cx::begin`] and [`Cx::leave`]. The caller keeps the objects among the arguments.
     ///
     /// # Safety
     /// `cx` runs this engine's image, and `args` are words of the types of the batch's parameters.
@@ -173,7 +173,7 @@ impl Engine {
         unsafe { self.interp.run(cx, &batch.prepared, args) }
     }
 
-    /// Calls a routine from Rust, as `main` and `setup` are.
+    /// Calls a routine from Rust, as `main` and `setup` are. A result that is an object is the caller's to keep.
     ///
     /// # Errors
     /// The exception that it ended with; `killed` if it was ended from outside.
@@ -202,6 +202,9 @@ impl Engine {
                     None => vec![bifrost_ir::Types::STRING],
                 };
                 let words: [Word; VALUES_MAX] = cx.signal_values;
+                let objects = types.iter().zip(words).filter(|(ty, _)| self.image.is_reference(**ty));
+                let objects: Vec<Word> = objects.map(|(_, word)| word).collect();
+                let _kept = cx.keep_all(&objects);
                 let values: Vec<String> =
                     types.iter().zip(words).map(|(ty, word)| self.unparse(cx, *ty, word)).collect();
                 let values =
@@ -230,14 +233,20 @@ impl Engine {
         fits.then_some(id)
     }
 
-    /// A `sequence[string]` for `main`.
+    /// A `sequence[string]` for `main`, which is the caller's to keep.
     ///
     /// # Errors
     /// [`bifrost_heap::HeapFull`]
     pub fn arguments(&self, cx: &mut Cx, arguments: &[String]) -> Result<Word, bifrost_heap::HeapFull> {
         let ty = bifrost_ir::TypeKind::Sequence(bifrost_ir::Types::STRING);
         let ty = self.program().types.find_instance(ty).expect("`main` names the type");
-        let words = arguments.iter().map(|a| cx.new_string(a)).collect::<Result<Vec<_>, _>>()?;
+        let mut words = Vec::new();
+        let mut kept = Vec::new();
+        for argument in arguments {
+            let word = cx.new_string(argument)?;
+            kept.push(cx.keep(word));
+            words.push(word);
+        }
         cx.new_sequence(self.image.table_of(ty), &[&words])
     }
 

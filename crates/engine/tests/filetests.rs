@@ -23,7 +23,7 @@ use bifrost_ir::verify::{verify_func, verify_program};
 use bifrost_ir::{Program, TypeId, TypeKind, Types};
 use bifrost_jit::{Emit, Jit};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, Image, Kill, Limits, invoke, object};
+use bifrost_runtime::{Collect, Cx, Image, Kill, Limits, invoke, object};
 
 #[test]
 fn filetests() {
@@ -99,11 +99,18 @@ fn check_file(path: &Path) -> Vec<String> {
     let both = directives(&text, "; run: ").map(|(line, d)| (line, d, true));
     let one = directives(&text, "; run compiled: ").map(|(line, d)| (line, d, false));
     for (line, directive, both) in both.chain(one) {
-        for (engine, image) in [("interpreted", &interpreted), ("compiled", &compiled)] {
-            if engine == "interpreted" && !both {
+        // Each way once as usual, and once with a collection at every allocation.
+        let ways = [
+            ("interpreted", &interpreted, Collect::Checked),
+            ("interpreted with zeal", &interpreted, Collect::Zeal(1)),
+            ("compiled", &compiled, Collect::Checked),
+            ("compiled with zeal", &compiled, Collect::Zeal(1)),
+        ];
+        for (engine, image, collect) in ways {
+            if engine.starts_with("interpreted") && !both {
                 continue;
             }
-            match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(image, directive))) {
+            match std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(image, directive, collect))) {
                 Ok(Ok(())) => {}
                 Ok(Err(e)) => mistakes.push(format!("{name}:{line}: {engine}: {directive}: {e}")),
                 Err(_) => mistakes.push(format!("{name}:{line}: {engine}: {directive}: panicked")),
@@ -118,7 +125,7 @@ fn directives<'t>(text: &'t str, prefix: &'static str) -> impl Iterator<Item = (
 }
 
 /// Runs one line.
-fn run(image: &Arc<Image>, directive: &str) -> Result<(), String> {
+fn run(image: &Arc<Image>, directive: &str, collect: Collect) -> Result<(), String> {
     let (call, expected) = match directive.split_once(" == ") {
         Some((call, expected)) => (call, expected.to_owned()),
         None => match directive.split_once(" signals ") {
@@ -135,11 +142,17 @@ fn run(image: &Arc<Image>, directive: &str) -> Result<(), String> {
     let routine = program.find_routine(name).ok_or_else(|| format!("no routine `{name}`"))?;
     let signature = &program.routines[routine].signature;
 
-    let mut cx = Cx::new(image.clone(), Limits::default(), 1, || 0);
+    // What fills the heap with zeal would take for ever.
+    let batch_heap_bytes = if collect == Collect::Checked { 64 << 20 } else { 256 << 10 };
+    let limits = Limits { collect, batch_heap_bytes, ..Limits::default() };
+    let mut cx = Cx::new(image.clone(), limits, 1, || 0);
     let mut words: Vec<Word> = vec![0];
+    let mut kept = Vec::new();
     let types: Vec<TypeId> = signature.params.iter().map(|p| p.ty).collect();
     for (text, ty) in split(arguments).iter().zip(&types) {
-        words.push(value(&mut cx, program, *ty, text)?);
+        let word = value(&mut cx, program, *ty, text)?;
+        words.push(word);
+        kept.extend(image.is_reference(*ty).then(|| cx.keep(word)));
     }
     if words.len() != 1 + types.len() {
         return Err(format!("{} arguments expected", types.len()));

@@ -1,17 +1,35 @@
-//! Object layout and allocation.
+//! Object layout, allocation, and the collector.
 //!
 //! An object is `[table pointer][header][fields...]`, all 64-bit words, and a reference is the address of
-//! its first word. The table pointer says what a call to the object must do first (`runtime`); the header
-//! keeps the object's size, and room for the collector and for identity.
+//! its first word; 0 refers to nothing. The table pointer says what a call to the object must do first (`runtime`), and
+//! the first word of every table is the address of a [`Shape`], which says which fields are references. The header has
+//! the object's size and the collector's mark.
 //!
-//! Allocation bumps a pointer inside a [`Window`]; when the window is used up, [`Heap::refill`] gives a new one
-//! from a chunk, within the heap's byte limit. Compiled code bumps the window itself.
+//! Read [`Heap`]. Allocation bumps a pointer inside a [`Window`], which compiled code does itself; when the window is
+//! used up, [`Heap::alloc`] brings a new one. [`Heap::collect`] frees what cannot be reached from the roots that its
+//! caller names. Objects never move.
 //!
-//! What is deliberately absent: a heap is never shared between threads, and this crate knows no types.
-//! Memory is given back when the heap is dropped.
+//! The collector is that of S. M. Blackburn and K. S. McKinley, "Immix: A Mark-Region Garbage Collector with Space
+//! Efficiency, Fast Collection, and Mutator Performance" (PLDI 2008): memory is divided into blocks of lines, marking an
+//! object marks its lines, and allocation bumps through runs of lines without mark. It departs from the paper in that
+//! nothing is evacuated, so that references on the stacks of compiled and of Rust code stay what they are; an object's lines are
+//! marked exactly instead of one line too many; and marks are epochs, in headers and in lines, so that no collection
+//! begins by clearing them. A collection costs what lives, one byte for each line, and the list of large objects.
+//!
+//! What is deliberately absent: a heap is never shared between threads; this crate knows no types and no stacks, and
+//! it does not decide when to collect ([`Heap::must_collect`] advises).
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
+mod blocks;
+mod heap;
+mod mark;
+mod shape;
+
 use std::ptr::NonNull;
+
+pub use blocks::{BLOCK_BYTES, CHUNK_BYTES, LINE_BYTES};
+pub use heap::{Heap, HeapUse, LARGE_BYTES_MIN};
+pub use mark::Marker;
+pub use shape::{Finalizer, Shape};
 
 /// One untagged value: a reference, or the bits of a basic value.
 pub type Word = u64;
@@ -28,9 +46,21 @@ pub const OBJECT_WORDS: usize = 2;
 /// Bits of the header that hold the object's size in words, table pointer and header included.
 pub const SIZE_MASK: u64 = 0xffff_ffff;
 
+/// Where in the header the epoch of the collection is that last found the object; 8 bits, 0 for a new object.
+pub(crate) const EPOCH_SHIFT: u32 = 32;
+pub(crate) const EPOCH_MASK: u64 = 0xff << EPOCH_SHIFT;
+
+/// Set in the header of an object with an allocation of its own. Not all objects of that size have one: they may have
+/// found room in the window.
+pub(crate) const LARGE: u64 = 1 << 62;
+
 /// Set in the header of an object that lies outside all heaps and is there as long as the process: collectors
 /// leave it alone. It refers to no object of a heap.
 pub const LASTING: u64 = 1 << 63;
+
+/// What freed memory is filled with when a heap is checked: as a reference it is no address, so that whoever
+/// uses an object that was freed too early is found at once.
+pub const POISON: Word = 0xdead_beef_dead_beef;
 
 /// The memory that allocation may use without asking: `next <= end`, both aligned to words.
 #[repr(C)]
@@ -56,7 +86,7 @@ impl Window {
             return None;
         }
         let start = NonNull::new(self.next)?;
-        // SAFETY: `words` words lie between `next` and `end`, which are inside one chunk.
+        // SAFETY: `words` words lie between `next` and `end`, which are inside one block.
         self.next = unsafe { self.next.add(words) };
         Some(start)
     }
@@ -68,111 +98,4 @@ impl Window {
 pub struct HeapFull {
     /// The limit, in bytes.
     pub limit: usize,
-}
-
-/// The memory of one session or node.
-#[derive(Debug)]
-pub struct Heap {
-    chunks: Vec<(NonNull<u8>, Layout)>,
-    used_bytes: usize,
-    limit_bytes: usize,
-}
-
-// SAFETY: the chunks are owned by the heap and reached through it only.
-unsafe impl Send for Heap {}
-
-const CHUNK_BYTES_MIN: usize = 64 << 10;
-const CHUNK_BYTES_MAX: usize = 4 << 20;
-
-impl Heap {
-    /// An empty heap that takes no more than `limit_bytes` from the system.
-    pub fn new(limit_bytes: usize) -> Heap {
-        Heap { chunks: Vec::new(), used_bytes: 0, limit_bytes }
-    }
-
-    /// Bytes taken from the system.
-    pub fn used_bytes(&self) -> usize {
-        self.used_bytes
-    }
-
-    /// The limit, in bytes.
-    pub fn limit_bytes(&self) -> usize {
-        self.limit_bytes
-    }
-
-    /// Gives the window a new piece of zeroed memory with room for at least `words` words.
-    /// What was left of the old piece stays unused.
-    ///
-    /// # Errors
-    /// [`HeapFull`] when the limit would be passed; the window is as before.
-    pub fn refill(&mut self, window: &mut Window, words: usize) -> Result<(), HeapFull> {
-        let full = HeapFull { limit: self.limit_bytes };
-        let needed = words.checked_mul(size_of::<Word>()).ok_or(full)?;
-        let room = self.limit_bytes.saturating_sub(self.used_bytes);
-        let comfortable = self.used_bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX);
-        let bytes = needed.max(comfortable.min(room));
-        if bytes > room {
-            return Err(full);
-        }
-        let bytes = bytes & !(size_of::<Word>() - 1);
-        let layout = Layout::from_size_align(bytes.max(needed), 16).map_err(|_| full)?;
-        // SAFETY: the layout has a size above 0, since `needed` or the room of a chunk is.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(full)?;
-        self.chunks.push((start, layout));
-        self.used_bytes += layout.size();
-        window.next = start.as_ptr().cast();
-        // SAFETY: the end of the allocation just made.
-        window.end = unsafe { start.as_ptr().add(layout.size()).cast() };
-        Ok(())
-    }
-}
-
-impl Drop for Heap {
-    fn drop(&mut self) {
-        for (start, layout) in self.chunks.drain(..) {
-            // SAFETY: allocated with this layout in `refill`, and freed once.
-            unsafe { dealloc(start.as_ptr(), layout) };
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn windows_come_from_chunks_within_the_limit() {
-        let mut heap = Heap::new(1 << 20);
-        let mut window = Window::empty();
-        assert!(window.take(1).is_none());
-        let mut taken = 0;
-        loop {
-            match window.take(100) {
-                Some(p) => {
-                    taken += 800;
-                    // SAFETY: the first of 100 words just taken.
-                    assert_eq!(unsafe { p.read() }, 0);
-                }
-                None => match heap.refill(&mut window, 100) {
-                    Ok(()) => {}
-                    Err(e) => {
-                        assert_eq!(e, HeapFull { limit: 1 << 20 });
-                        break;
-                    }
-                },
-            }
-        }
-        assert!(taken > 900_000, "{taken}");
-        assert!(heap.used_bytes() <= 1 << 20);
-    }
-
-    #[test]
-    fn a_large_object_gets_a_chunk_of_its_own() {
-        let mut heap = Heap::new(64 << 20);
-        let mut window = Window::empty();
-        heap.refill(&mut window, 1 << 20).unwrap();
-        assert!(window.take(1 << 20).is_some());
-        assert!(heap.refill(&mut window, usize::MAX / 4).is_err());
-        assert!(heap.refill(&mut window, usize::MAX).is_err());
-    }
 }

@@ -19,6 +19,8 @@ pub struct Prepared {
     pub(crate) params: usize,
     /// The frame at the start: zeros for variables, the constants behind them.
     pub(crate) template: Box<[Word]>,
+    /// The places of variables that are references, for the collector. Constants of the program's text last anyway.
+    pub(crate) references: Box<[Place]>,
     pub(crate) body: Box<[Node]>,
     pub(crate) results: usize,
     pub(crate) iterator: bool,
@@ -65,6 +67,8 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct ForEach {
     pub call: Call,
+    /// Which words of the call are references: the loop's body may assign to the variables that they came from.
+    pub references: Box<[Place]>,
     pub vars: Box<[Place]>,
     pub body: Box<[Node]>,
 }

@@ -25,6 +25,12 @@ pub(crate) fn prepare(image: &Image, func: &Func, procedures: &[Arc<Prepared>]) 
         kind: func.kind,
         params: func.param_count(),
         template: p.template.into(),
+        references: func
+            .vars
+            .iter()
+            .filter(|(_, var)| image.is_reference(var.ty))
+            .map(|(v, _)| v.as_u32())
+            .collect(),
         body,
         results: func.signature.results.len(),
         iterator: func.signature.is_iterator(),
@@ -80,6 +86,17 @@ impl Preparer<'_> {
         operands.iter().map(|o| self.operand(*o)).collect()
     }
 
+    /// Which words of a call are references.
+    fn reference_words(&self, callee: Callee, args: &[Operand]) -> Box<[Place]> {
+        // A routine's descriptor goes before its arguments.
+        let first = u32::from(!matches!(callee, Callee::Method(_)));
+        let reference = |operand: &Operand| match operand {
+            Operand::Var(v) => self.image.is_reference(self.func.vars[*v].ty),
+            Operand::Const(_) => false,
+        };
+        (first..).zip(args).filter(|(_, arg)| reference(arg)).map(|(i, _)| i).collect()
+    }
+
     fn block(&mut self, block: &Block) -> Box<[Node]> {
         block.0.iter().map(|s| self.stmt(s)).collect()
     }
@@ -117,6 +134,7 @@ impl Preparer<'_> {
                 body: self.block(body),
             })),
             Stmt::ForEach { callee, args, vars, body, site } => Node::ForEach(Box::new(ForEach {
+                references: self.reference_words(*callee, args),
                 call: self.general_call(*callee, args, &[], *site),
                 vars: self.vars(vars),
                 body: self.block(body),

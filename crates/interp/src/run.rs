@@ -3,9 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use bifrost_ir::{Func, FuncId, FuncKind, SignalId, Site};
-use bifrost_runtime::abi::{Closure, Code, Outcome, Ret, Word, enter};
+use bifrost_runtime::abi::{Closure, Code, Outcome, Ret, Word, YIELDS_MAX, enter};
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::image::{Image, Interpreter, RoutineDesc, Table};
+use bifrost_runtime::roots;
 use bifrost_runtime::{Cx, object};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -61,13 +62,17 @@ enum Flow {
 pub struct Interp {
     image: Arc<Image>,
     funcs: Box<[OnceLock<Arc<Prepared>>]>,
+    /// The entries of loops' bodies by the number of their variables.
+    bodies: [Code; YIELDS_MAX + 1],
 }
 
 impl Interp {
     /// An interpreter for a linked program; becomes that program's interpreter.
     pub fn new(image: Arc<Image>) -> Arc<Interp> {
         let funcs = image.program().funcs.iter().map(|_| OnceLock::new()).collect();
-        let interp = Arc::new(Interp { image: image.clone(), funcs });
+        // A body stores the values in its frame before anything else happens: its entry need not keep them.
+        let bodies = std::array::from_fn(|values| image.native_entry(BODIES[values], 1 + values, 0));
+        let interp = Arc::new(Interp { image: image.clone(), funcs, bodies });
         image.set_interpreter(interp.clone());
         interp
     }
@@ -188,6 +193,9 @@ impl Run<'_> {
         let mut words: SmallVec<[Word; 24]> = SmallVec::from_slice(&prepared.template);
         words[..prepared.params].copy_from_slice(args);
         let frame = Frame(words.as_mut_ptr());
+        let mut known = roots::Frame::new(frame.0, &prepared.references);
+        // SAFETY: the words and the places are there until the end of this function, and the guard goes before them.
+        let _known = unsafe { known.link(self.cx) };
         self.block(prepared, frame, &prepared.body)
     }
 
@@ -375,36 +383,41 @@ impl Run<'_> {
         self.meter(function, site)
     }
 
-    /// Enters what a call names, with the operands and, for an iterator, the closure.
-    fn enter(&mut self, function: &Prepared, frame: Frame, call: &Call, closure: Option<&Closure>) -> Ret {
-        let mut words: SmallVec<[Word; 8]> = SmallVec::new();
-        if matches!(call.target, Target::Routine(_) | Target::InterpretFunc(_)) {
-            words.push(0);
-        }
-        words.extend(call.args.iter().map(|p| frame.get(*p)));
-        if let Some(closure) = closure {
-            words.push(closure as *const Closure as Word);
-        }
+    /// Enters the iterator of a loop.
+    fn enter_iterator(
+        &mut self,
+        function: &Prepared,
+        frame: Frame,
+        each: &ForEach,
+        closure: &Closure,
+    ) -> Ret {
+        let mut words = words(frame, &each.call);
+        words.push(closure as *const Closure as Word);
+        let mut known = roots::Frame::new(words.as_ptr(), &each.references);
+        // SAFETY: the words and the places are there until the end of this function, and the guard goes before them.
+        let _known = unsafe { known.link(self.cx) };
+        self.enter(function, &each.call, &words)
+    }
+
+    /// Enters what a call names.
+    fn enter(&mut self, function: &Prepared, call: &Call, words: &[Word]) -> Ret {
         let cx = self.cx;
         // SAFETY: the function is verified: each target takes these words.
         unsafe {
             match &call.target {
-                Target::Slot(slot) => enter(Table::of(words[0]).entry(*slot), cx, &words),
-                Target::Native(code) => enter(*code, cx, &words),
-                Target::Routine(desc) => {
-                    words[0] = *desc as *const RoutineDesc as Word;
-                    enter(desc.code(), cx, &words)
-                }
+                Target::Slot(slot) => enter(Table::of(words[0]).entry(*slot), cx, words),
+                Target::Native(code) => enter(*code, cx, words),
+                Target::Routine(desc) => enter(desc.code(), cx, words),
                 Target::Interpret(slot) => {
                     let table = Table::of(words[0]);
                     match self.interp.image.method_func(table.info(), *slot) {
-                        Some(func) => self.interp.call(cx, func, &words),
-                        None => enter(table.entry(*slot), cx, &words),
+                        Some(func) => self.interp.call(cx, func, words),
+                        None => enter(table.entry(*slot), cx, words),
                     }
                 }
-                Target::InterpretFunc(func) => self.interp.call(cx, *func, &words),
-                Target::Procedure(procedure) => self.procedure(procedure, &words),
-                Target::Itself => self.procedure(function, &words),
+                Target::InterpretFunc(func) => self.interp.call(cx, *func, words),
+                Target::Procedure(procedure) => self.procedure(procedure, words),
+                Target::Itself => self.procedure(function, words),
             }
         }
     }
@@ -431,7 +444,7 @@ impl Run<'_> {
     }
 
     fn call(&mut self, function: &Prepared, frame: Frame, call: &Call) -> Flow {
-        let ret = self.enter(function, frame, call, None);
+        let ret = self.enter(function, call, &words(frame, call));
         if !ret.returned() {
             return self.failed(ret, call.site);
         }
@@ -493,9 +506,9 @@ impl Run<'_> {
         // SAFETY: `'i` outlives this call, during which alone the closure is used.
         body.run = unsafe { std::mem::transmute::<*mut Run<'_>, *mut Run<'_>>(self) };
         let body: *mut LoopBody<'_, '_> = &mut body;
-        let closure = Closure { code: body_code(each.vars.len()), environment: body as Word };
+        let closure = Closure { code: self.interp.bodies[each.vars.len()], environment: body as Word };
         self.cx().calls += function.cost as u64;
-        let ret = self.enter(function, frame, &each.call, Some(&closure));
+        let ret = self.enter_iterator(function, frame, each, &closure);
         // SAFETY: the loop's body lives until the end of this function.
         let (flow, steps) = unsafe { ((*body).flow, (*body).steps) };
         match ret.outcome {
@@ -549,6 +562,20 @@ impl Run<'_> {
     }
 }
 
+/// The words that a call passes but for a closure.
+#[inline]
+fn words(frame: Frame, call: &Call) -> SmallVec<[Word; 8]> {
+    let mut words: SmallVec<[Word; 8]> = SmallVec::new();
+    match call.target {
+        Target::Routine(desc) => words.push(desc as *const RoutineDesc as Word),
+        // An interpreted function does not look at it.
+        Target::InterpretFunc(_) => words.push(0),
+        _ => {}
+    }
+    words.extend(call.args.iter().map(|p| frame.get(*p)));
+    words
+}
+
 /// One step of a FOREACH, entered by its iterator.
 ///
 /// # Safety
@@ -576,29 +603,25 @@ unsafe fn body_step(environment: Word, values: &[Word]) -> Ret {
 }
 
 macro_rules! bodies {
-    ($($n:literal $name:ident ($($v:ident),*)),* $(,)?) => {
+    ($($name:ident ($($v:ident),*)),* $(,)?) => {
         $(extern "C" fn $name(_cx: *mut Cx, environment: Word $(, $v: Word)*) -> Ret {
             // SAFETY: closures are made by `for_each` with the entry for their number of variables.
             unsafe { body_step(environment, &[$($v),*]) }
         })*
 
-        fn body_code(values: usize) -> Code {
-            match values {
-                $($n => Code($name as *const u8),)*
-                _ => unreachable!("linking refuses iterators that yield more"),
-            }
-        }
+        /// The entries by the number of values.
+        static BODIES: [Code; YIELDS_MAX + 1] = [$(Code($name as *const u8)),*];
     };
 }
 
 bodies! {
-    0 body0 (),
-    1 body1 (a),
-    2 body2 (a, b),
-    3 body3 (a, b, c),
-    4 body4 (a, b, c, d),
-    5 body5 (a, b, c, d, e),
-    6 body6 (a, b, c, d, e, f),
-    7 body7 (a, b, c, d, e, f, g),
-    8 body8 (a, b, c, d, e, f, g, h),
+    body0 (),
+    body1 (a),
+    body2 (a, b),
+    body3 (a, b, c),
+    body4 (a, b, c, d),
+    body5 (a, b, c, d, e),
+    body6 (a, b, c, d, e, f),
+    body7 (a, b, c, d, e, f, g),
+    body8 (a, b, c, d, e, f, g, h),
 }

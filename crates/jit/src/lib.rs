@@ -501,4 +501,8 @@ impl bifrost_runtime::Engine for Jit {
     fn stack_map(&self, return_address: usize) -> Option<&[u32]> {
         Jit::stack_map(self, return_address)
     }
+
+    fn collects(&self) -> bool {
+        true
+    }
 }

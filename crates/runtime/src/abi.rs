@@ -14,6 +14,23 @@
 //! an exception in `Cx::signal_*`. The context is a raw pointer and not a `&mut Cx` because another thread
 //! writes its poll word while code runs.
 //!
+//! # What the collector finds on the stack
+//!
+//! A collection may happen in every Rust function of this convention, and objects that only running code knows must be
+//! found. Which words are references follows from static types: values of basic types are none, all others are (or 0), but
+//! for the first word of a routine and the address of a closure.
+//!
+//! - Machine code of the compiler keeps frame pointers: `[fp]` is the caller's, `[fp + 8]` the return address, and `fp + 16` the
+//!   caller's stack pointer at the call. [`Engine::stack_map`](crate::image::Engine::stack_map) tells for each return address
+//!   where above that stack pointer the references lie that the caller needs after the call.
+//! - Machine code enters Rust only through *trampolines*, which leave an [`ExitFrame`] in `Cx::exit_frame`. That of a native
+//!   ([`Engine::native_entry`](crate::image::Engine::native_entry)) has the native's reference arguments in it, so that natives may
+//!   rely on their arguments. What a native makes or reads itself it keeps with [`Cx::keep`].
+//! - Rust enters machine code only through [`enter`], which saves the exit frame in an [`Activation`]. So the collector walks from
+//!   the exit frame from frame to frame until a return address is none of the compiler's, and goes on with the activation before.
+//! - The interpreter has its frames in a list ([`Frame`](crate::roots::Frame)).
+//! - `Cx::signal_values` and `Cx::results` are no roots: nothing may be allocated between their writing and their reading.
+//!
 //! Sources: status-returning calls as in Concert and in 003 section 4; iterators as procedures with a closure of
 //! the loop's body as in 000 section 6.4.6.
 
@@ -114,6 +131,25 @@ pub struct Closure {
     pub environment: Word,
 }
 
+/// What a trampoline from machine code into Rust leaves in its own frame.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ExitFrame {
+    /// The trampoline's frame pointer.
+    pub frame_pointer: usize,
+    /// How many words follow.
+    pub count: usize,
+    /// The reference arguments of the native; each may be 0.
+    pub references: [Word; 0],
+}
+
+/// The machine code below a call from Rust into code.
+#[derive(Debug)]
+pub(crate) struct Activation {
+    pub exit_frame: *const ExitFrame,
+    pub previous: *const Activation,
+}
+
 /// Functions of each arity, for calls from Rust. `N` counts the words after the context.
 macro_rules! arities {
     ($($n:literal => ($($a:ident),*)),* $(,)?) => {
@@ -127,7 +163,11 @@ macro_rules! arities {
         /// With more than [`ARGS_MAX`] words; linking refuses functions that take more.
         #[inline]
         pub unsafe fn enter(code: Code, cx: *mut Cx, args: &[Word]) -> Ret {
-            match *args {
+            // SAFETY: promised by the caller.
+            let below = unsafe { (*cx).open_activation() };
+            // SAFETY: `below` lives until the call is over.
+            unsafe { (*cx).set_activation(std::ptr::null(), &below) };
+            let ret = match *args {
                 $([$($a),*] => {
                     type F = extern "C" fn(*mut Cx $(, arities!(@word $a))*) -> Ret;
                     // SAFETY: promised by the caller.
@@ -135,7 +175,10 @@ macro_rules! arities {
                     f(cx $(, $a)*)
                 })*
                 _ => panic!("a call with {} words", args.len()),
-            }
+            };
+            // SAFETY: promised by the caller.
+            unsafe { (*cx).set_activation(below.exit_frame, below.previous) };
+            ret
         }
     };
     (@word $a:ident) => { Word };

@@ -5,11 +5,13 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bifrost_heap::{Heap, HeapFull, OBJECT_WORDS, SIZE_MASK, Window};
+use bifrost_heap::{Heap, Window};
 use bifrost_ir::SignalId;
 
-use crate::abi::{Ret, VALUES_MAX, Word};
-use crate::image::{Image, Table};
+use crate::abi::{Activation, ExitFrame, Ret, VALUES_MAX, Word};
+use crate::collect::Collecting;
+use crate::image::Image;
+use crate::roots::{Frame, Roots};
 
 /// Why a batch was ended from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,17 +30,53 @@ pub enum Kill {
 pub struct Limits {
     /// Bytes of the whole heap.
     pub heap_bytes: usize,
-    /// Bytes that one batch may allocate.
+    /// Bytes that one batch may add to the heap. What it makes and drops again does not count.
     pub batch_heap_bytes: usize,
     /// Bytes of stack.
     pub stack_bytes: usize,
     /// Steps of a batch's own loops and calls.
     pub fuel: i64,
+    /// When the heap is collected.
+    pub collect: Collect,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { heap_bytes: 1 << 30, batch_heap_bytes: 64 << 20, stack_bytes: 24 << 20, fuel: 10_000_000 }
+        Limits {
+            heap_bytes: 1 << 30,
+            batch_heap_bytes: 64 << 20,
+            stack_bytes: 24 << 20,
+            fuel: 10_000_000,
+            collect: Collect::default(),
+        }
+    }
+}
+
+/// When the heap is collected.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Collect {
+    /// When it pays.
+    #[default]
+    Ordinary,
+    /// The same, and what is freed is made unusable, so that a missing root is found: for tests.
+    Checked,
+    /// At every so many allocations (1 for each of them), checked as well. All allocation takes the slow way: for tests.
+    Zeal(u32),
+}
+
+impl std::str::FromStr for Collect {
+    type Err = String;
+
+    /// `ordinary`, `check`, `zeal`, or `zeal=100` for every 100th allocation.
+    fn from_str(text: &str) -> Result<Collect, String> {
+        let every = text.strip_prefix("zeal=").and_then(|n| n.parse().ok()).filter(|n| *n > 0);
+        match (text, every) {
+            ("ordinary", _) => Ok(Collect::Ordinary),
+            ("check", _) => Ok(Collect::Checked),
+            ("zeal", _) => Ok(Collect::Zeal(1)),
+            (_, Some(every)) => Ok(Collect::Zeal(every)),
+            _ => Err(format!("`{text}` is none of `ordinary`, `check`, `zeal` and `zeal=100`")),
+        }
     }
 }
 
@@ -98,16 +136,15 @@ pub struct Cx {
     /// (design.md, Polls).
     poll_word: AtomicUsize,
     /// Where the next object goes.
-    window: Window,
+    pub(crate) window: Window,
+    /// What the last trampoline from machine code into Rust left; 0 if Rust was entered from Rust.
+    pub exit_frame: *const ExitFrame,
     /// The exception under way: its name.
     pub signal_id: u64,
     /// Its values.
     pub signal_values: [Word; VALUES_MAX],
     /// The results of the last call, from the second on at index 1.
     pub results: [Word; VALUES_MAX],
-    /// The record that the last entry into Rust left in its frame: its frame pointer, a count, and so many references
-    /// ([`Engine::native_entry`](crate::Engine::native_entry)).
-    pub exit_frame: usize,
     /// Steps left for the running batch.
     pub fuel: i64,
     /// Calls made by code that clients sent, since the run began.
@@ -117,14 +154,20 @@ pub struct Cx {
 
     poll: Arc<Poll>,
     stack_limit: usize,
-    image: Arc<Image>,
-    heap: Heap,
-    limits: Limits,
+    pub(crate) image: Arc<Image>,
+    pub(crate) heap: Heap,
+    pub(crate) collecting: Collecting,
+    /// The calls from Rust into code that are under way, the last first.
+    pub(crate) activation: *const Activation,
+    /// The interpreter's frames, the last first.
+    pub(crate) frames: *const Frame,
+    pub(crate) roots: Roots,
+    pub(crate) limits: Limits,
     batch_heap_start: usize,
     /// What `print` writes goes here when nobody else wants it.
     output: Output,
-    root: BTreeMap<String, Word>,
-    root_object: Word,
+    pub(crate) root: BTreeMap<String, Word>,
+    pub(crate) root_object: Word,
     random: u64,
     now_ms: fn() -> i64,
 }
@@ -152,14 +195,14 @@ pub mod offset {
     pub const ALLOC_NEXT: i32 = offset_of!(Cx, window.next) as i32;
     /// `Window::end`
     pub const ALLOC_END: i32 = offset_of!(Cx, window.end) as i32;
+    /// The [`ExitFrame`](crate::abi::ExitFrame) of the last trampoline into Rust.
+    pub const EXIT_FRAME: i32 = offset_of!(Cx, exit_frame) as i32;
     /// `Cx::signal_id`
     pub const SIGNAL_ID: i32 = offset_of!(Cx, signal_id) as i32;
     /// `Cx::signal_values`
     pub const SIGNAL_VALUES: i32 = offset_of!(Cx, signal_values) as i32;
     /// `Cx::results`
     pub const RESULTS: i32 = offset_of!(Cx, results) as i32;
-    /// `Cx::exit_frame`
-    pub const EXIT_FRAME: i32 = offset_of!(Cx, exit_frame) as i32;
 }
 
 /// The address of something on the current stack; good enough to compare with the limit.
@@ -178,16 +221,20 @@ impl Cx {
         let mut cx = Box::new(Cx {
             poll_word: AtomicUsize::new(0),
             window: Window::empty(),
+            exit_frame: std::ptr::null(),
             signal_id: 0,
             signal_values: [0; VALUES_MAX],
             results: [0; VALUES_MAX],
-            exit_frame: 0,
             fuel: limits.fuel,
             calls: 0,
             procedure_depth: 0,
             poll,
             stack_limit: 0,
             heap: Heap::new(limits.heap_bytes),
+            collecting: Collecting::new(limits.collect),
+            activation: std::ptr::null(),
+            frames: std::ptr::null(),
+            roots: Roots::new(),
             image,
             limits,
             batch_heap_start: 0,
@@ -197,6 +244,7 @@ impl Cx {
             random: seed | 1,
             now_ms,
         });
+        cx.heap.set_check(limits.collect != Collect::Ordinary);
         *cx.poll.word.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
             Some(PollWord(NonNull::from(&cx.poll_word)));
         let table = cx.image.table_of(bifrost_ir::Types::DIRECTORY);
@@ -224,9 +272,21 @@ impl Cx {
         &self.limits
     }
 
-    /// Bytes of the heap that were taken from the system.
-    pub fn heap_bytes(&self) -> usize {
-        self.heap.used_bytes()
+    /// Enters the monotonic clock, in nanoseconds, by which collections are timed.
+    pub fn set_clock(&mut self, now_ns: fn() -> u64) {
+        self.collecting.now_ns = now_ns;
+    }
+
+    /// What a call from Rust into code comes back to.
+    #[inline]
+    pub(crate) fn open_activation(&self) -> Activation {
+        Activation { exit_frame: self.exit_frame, previous: self.activation }
+    }
+
+    #[inline]
+    pub(crate) fn set_activation(&mut self, exit_frame: *const ExitFrame, activation: *const Activation) {
+        self.exit_frame = exit_frame;
+        self.activation = activation;
     }
 
     /// Where `print` writes.
@@ -267,7 +327,7 @@ impl Cx {
         self.fuel = self.limits.fuel;
         self.calls = 0;
         self.procedure_depth = 0;
-        self.batch_heap_start = self.heap.used_bytes();
+        self.batch_heap_start = self.heap.filled_bytes();
         self.turn();
     }
 
@@ -281,9 +341,9 @@ impl Cx {
         self.poll.epoch.store(epoch + 1, Ordering::Release);
     }
 
-    /// Bytes that were taken for the batch under way.
+    /// Bytes by which the heap has grown during the batch under way, garbage included that was not collected yet.
     pub fn batch_heap_bytes(&self) -> usize {
-        self.heap.used_bytes() - self.batch_heap_start
+        self.heap.filled_bytes().saturating_sub(self.batch_heap_start)
     }
 
     /// Counts what an earlier run took for the same batch: a batch may come in pieces. Called after [`Cx::begin`].
@@ -313,7 +373,8 @@ impl Cx {
             return Ret::KILLED;
         }
         if stack_pointer() < self.stack_limit {
-            return self.failure("stack overflow");
+            // The poll's entry keeps all registers and has no exit frame.
+            return self.failure_uncollected("stack overflow");
         }
         self.poll_word.store(self.stack_limit, Ordering::Relaxed);
         Ret::NOTHING
@@ -377,42 +438,6 @@ impl Cx {
         }
         let name = self.image.program().types.signal_name(id).to_owned();
         self.failure(&format!("unhandled exception: {name}"))
-    }
-
-    /// A new object with `fields` zeroed fields.
-    ///
-    /// # Errors
-    /// [`HeapFull`] at the heap's or the batch's limit.
-    #[inline]
-    pub fn alloc(&mut self, table: &'static Table, fields: usize) -> Result<NonNull<Word>, HeapFull> {
-        let words = OBJECT_WORDS + fields;
-        let object = match self.window.take(words) {
-            Some(object) => object,
-            None => self.alloc_slow(words)?,
-        };
-        // SAFETY: the object has at least two words.
-        unsafe {
-            object.write(table as *const Table as Word);
-            object.add(1).write(words as u64 & SIZE_MASK);
-        }
-        Ok(object)
-    }
-
-    #[cold]
-    fn alloc_slow(&mut self, words: usize) -> Result<NonNull<Word>, HeapFull> {
-        let batch = self.heap.used_bytes() - self.batch_heap_start;
-        let bytes = words.saturating_mul(size_of::<Word>());
-        if words as u64 > SIZE_MASK || batch.saturating_add(bytes) > self.limits.batch_heap_bytes {
-            return Err(HeapFull { limit: self.limits.batch_heap_bytes });
-        }
-        self.heap.refill(&mut self.window, words)?;
-        self.window.take(words).ok_or(HeapFull { limit: self.limits.heap_bytes })
-    }
-
-    /// Signals that there is no memory left.
-    #[cold]
-    pub fn out_of_memory(&mut self, full: HeapFull) -> Ret {
-        self.failure(&format!("out of memory: {full}"))
     }
 
     /// The directory of well-known objects.

@@ -1,6 +1,6 @@
 //! A program linked for running: classes' tables, routines' descriptors, and the entry of every function.
 //!
-//! A table starts with a [`ClassInfo`] and the mode, and then has one entry for each slot of
+//! A table starts with the objects' [`Shape`], their [`ClassInfo`] and the mode, and then has one entry for each slot of
 //! [`Dispatch`]. The entry of a method that never ran is a stub that has it compiled, puts the code in
 //! its place in all tables that inherit it, and goes on into it.
 //!
@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use bifrost_heap::Shape;
 use bifrost_ir::dispatch::Dispatch;
 use bifrost_ir::{
     Body, ClassId, FuncId, Literal, MethodId, MethodRef, Program, RoutineId, Signature, TypeId, TypeKind,
@@ -34,18 +35,24 @@ pub trait Engine: Send + Sync {
     /// The code of a function.
     fn compile(&self, image: &Image, func: FuncId) -> Code;
 
-    /// An entry of the arity to a native function that may collect: it makes the frames behind it known through
-    /// [`Cx::exit_frame`] and keeps the references among its words. `references` has a bit for each word that is one,
-    /// the lowest for the first behind the context.
-    fn native_entry(&self, native: Code, arity: usize, references: u32) -> Code;
+    /// An entry to a function written in Rust for machine code: leaves an exit frame ([`crate::abi`]) in which the
+    /// words are kept that `references` has a bit for, counting from the word after the context.
+    fn native_entry(&self, code: Code, arity: usize, references: u32) -> Code {
+        let _ = (arity, references);
+        code
+    }
 
-    /// Where references, or zeros, lie in the frame of machine code: byte offsets from the frame's stack pointer at the
-    /// call that returns to the address. `None` if the address is no machine code.
-    ///
-    /// The frames behind Rust that machine code has called are walked thus: `fp` begins as the frame pointer of the record
-    /// [`Cx::exit_frame`]; the word at `fp + 8` is a return address, `fp + 16` was the stack pointer at that call, and the
-    /// word at `fp` is the next `fp`; until the map is `None`, which is where Rust has entered machine code.
-    fn stack_map(&self, return_address: usize) -> Option<&[u32]>;
+    /// Where the references are that a caller in machine code needs after the call that returns to this address: byte
+    /// offsets from its stack pointer at the call. `None` for addresses that are not the engine's.
+    fn stack_map(&self, return_address: usize) -> Option<&[u32]> {
+        let _ = return_address;
+        None
+    }
+
+    /// Whether all references of the machine code can be found, so that heaps may be collected.
+    fn collects(&self) -> bool {
+        false
+    }
 }
 
 /// What the runtime asks of the interpreter: functions run without machine code.
@@ -124,6 +131,8 @@ impl ElementMethod {
 #[derive(Debug)]
 #[repr(C)]
 pub struct Table {
+    /// For the collector, which looks nowhere else.
+    shape: &'static Shape,
     info: &'static ClassInfo,
     /// Reserved for the object's mode; 0 is the ordinary one, in which entries are bodies.
     mode: u64,
@@ -133,7 +142,12 @@ pub struct Table {
 impl Table {
     /// The byte offset of a slot's entry.
     pub const fn entry_offset(slot: u32) -> i32 {
-        16 + 8 * slot as i32
+        24 + 8 * slot as i32
+    }
+
+    /// Which fields of the objects are references.
+    pub fn shape(&self) -> &'static Shape {
+        self.shape
     }
 
     /// What the objects have in common.
@@ -235,7 +249,8 @@ pub struct Image {
     codes: Vec<OnceLock<Code>>,
     /// Natives of basic types' methods, by type and method.
     basics: HashMap<MethodRef, Code>,
-    storage: &'static Table,
+    /// Of basic values, and of references.
+    storage: [&'static Table; 2],
     data: &'static Table,
     /// By type: the slots of the methods by which containers treat elements, for types that declare them.
     element_slots: Vec<[Option<u32>; ElementMethod::ALL.len()]>,
@@ -274,8 +289,17 @@ impl Image {
         check_sizes(&program)?;
         let dispatch = Dispatch::new(&program);
         let natives = natives::registry();
-        let find =
-            |key: &str| natives.get(key).copied().ok_or_else(|| LinkError::NoNative { name: key.to_owned() });
+        let find = |key: &str, method: bool, signature: &Signature| {
+            let code =
+                natives.get(key).copied().ok_or_else(|| LinkError::NoNative { name: key.to_owned() })?;
+            Ok(match &engine {
+                Some(engine) => {
+                    let references = references(&program.types, method, signature);
+                    engine.native_entry(code, arity(signature), references)
+                }
+                None => code,
+            })
+        };
 
         let mut tables: Vec<Option<&'static Table>> = vec![None; program.types.len()];
         let mut basics = HashMap::new();
@@ -289,7 +313,8 @@ impl Image {
                 if let Some(row) = m.builtin
                     && !(def.kind.is_basic() && row.op.is_some())
                 {
-                    natives_of.push((method, find(&row.key())?));
+                    let receiver = !def.kind.is_basic();
+                    natives_of.push((method, find(&row.key(), receiver, &m.signature)?));
                 }
             }
             if def.kind.is_basic() {
@@ -297,7 +322,7 @@ impl Image {
                 continue;
             }
             let info: &'static ClassInfo = Box::leak(Box::new(class_info(&program, &dispatch, ty)));
-            let table = make_table(info, dispatch.table_len());
+            let table = make_table(shape(&program, def.kind), info, dispatch.table_len());
             for (slot, method) in info.methods.iter().enumerate() {
                 let Some(method) = method else { continue };
                 let code = natives_of.iter().find(|(m, _)| m == method).map(|(_, code)| *code);
@@ -315,7 +340,7 @@ impl Image {
         let mut routines = Vec::new();
         for (routine, def) in program.routines.iter() {
             let code = match def.body {
-                Body::Native(native) => find(&program.natives[native])?,
+                Body::Native(native) => find(&program.natives[native], false, &def.signature)?,
                 Body::Func(_) => match &engine {
                     Some(engine) => engine.routine_stub(arity(&def.signature)),
                     None => Code(std::ptr::null()),
@@ -343,8 +368,8 @@ impl Image {
             routines,
             codes,
             basics,
-            storage: inner_table("storage"),
-            data: inner_table("data"),
+            storage: [Shape::leaf(), Shape::tail_from(0)].map(|shape| inner_table("storage", shape)),
+            data: inner_table("data", Shape::leaf()),
             element_slots,
             empty_string,
             literals,
@@ -363,6 +388,17 @@ impl Image {
     #[inline]
     pub fn dispatch(&self) -> &Dispatch {
         &self.dispatch
+    }
+
+    /// What made the machine code, if functions run as such.
+    #[inline]
+    pub fn engine(&self) -> Option<&Arc<dyn Engine>> {
+        self.engine.as_ref()
+    }
+
+    /// An entry for machine code to a function written in Rust ([`Engine::native_entry`]).
+    pub fn native_entry(&self, code: Code, arity: usize, references: u32) -> Code {
+        self.engine.as_ref().map_or(code, |engine| engine.native_entry(code, arity, references))
     }
 
     /// Whether functions run as machine code; otherwise only the interpreter runs them.
@@ -400,9 +436,15 @@ impl Image {
         self.tables.get(ty.index()).copied().flatten()
     }
 
-    /// The table of the storage behind arrays; has no methods.
-    pub fn storage_table(&self) -> &'static Table {
-        self.storage
+    /// The table of the storage behind containers, by the type of what is stored; has no methods.
+    pub fn storage_table(&self, element: TypeId) -> &'static Table {
+        self.storage[usize::from(self.is_reference(element))]
+    }
+
+    /// Whether words of a static type are references.
+    #[inline]
+    pub fn is_reference(&self, ty: TypeId) -> bool {
+        !self.program.types.kind(ty).is_basic()
     }
 
     /// The table of words that are no references, behind maps; has no methods.
@@ -574,7 +616,7 @@ fn class_info(program: &Program, dispatch: &Dispatch, ty: TypeId) -> ClassInfo {
 /// of the process.
 extern "C" fn no_method(cx: *mut Cx) -> Ret {
     // SAFETY: every function is entered with the current context.
-    unsafe { (*cx).failure("internal error: a method without body was called") }
+    unsafe { (*cx).failure_uncollected("internal error: a method without body was called") }
 }
 
 /// The slots of [`ElementMethod`]s, by type.
@@ -592,7 +634,7 @@ fn element_slots(program: &Program, dispatch: &Dispatch) -> Vec<[Option<u32>; El
 }
 
 /// The table of objects inside others, which programs do not see.
-fn inner_table(name: &str) -> &'static Table {
+fn inner_table(name: &str, shape: Shape) -> &'static Table {
     let info = ClassInfo {
         name: name.to_owned(),
         ty: Types::ANY,
@@ -602,16 +644,51 @@ fn inner_table(name: &str) -> &'static Table {
         conforms: Vec::new(),
         methods: Vec::new(),
     };
-    make_table(Box::leak(Box::new(info)), 0)
+    make_table(shape, Box::leak(Box::new(info)), 0)
 }
 
-fn make_table(info: &'static ClassInfo, slots: u32) -> &'static Table {
-    let words = 2 + slots as usize;
+/// Which words after the context of a call with this heading are references: a bit for each.
+fn references(types: &Types, method: bool, signature: &Signature) -> u32 {
+    let first = u32::from(method);
+    let bits = signature.params.iter().enumerate();
+    bits.fold(first, |all, (i, param)| all | u32::from(!types.kind(param.ty).is_basic()) << (i + 1))
+}
+
+/// Which fields of the objects of a type are references.
+fn shape(program: &Program, kind: TypeKind) -> Shape {
+    let reference = |ty: &TypeId| !program.types.kind(*ty).is_basic();
+    let fields = |element: TypeId, field: usize| reference(&element).then_some(field as u32);
+    match kind {
+        TypeKind::Class(class) => {
+            let fields = (0..).zip(&program.classes[class].fields);
+            Shape::of(fields.filter(|(_, field)| reference(&field.ty)).map(|(i, _)| i))
+        }
+        TypeKind::Array(_) => Shape::of([object::array::STORAGE as u32]),
+        TypeKind::Sequence(element) if reference(&element) => {
+            Shape::tail_from(object::sequence::ELEMENTS as u32)
+        }
+        TypeKind::Vector(element) if reference(&element) => Shape::tail_from(object::vector::ELEMENTS as u32),
+        TypeKind::Map(..) => {
+            use object::map::{INDEX, KEYS, META, VALUES};
+            Shape::of([INDEX, META, KEYS, VALUES].map(|field| field as u32))
+        }
+        TypeKind::List(element) => {
+            Shape::of(fields(element, object::list::FIRST).into_iter().chain([object::list::NEXT as u32]))
+        }
+        TypeKind::Cell(element) => Shape::of(fields(element, object::cell::VALUE)),
+        _ => Shape::leaf(),
+    }
+}
+
+fn make_table(shape: Shape, info: &'static ClassInfo, slots: u32) -> &'static Table {
+    let words = 3 + slots as usize;
     let memory: &'static mut [Word] = Box::leak(vec![0; words].into_boxed_slice());
-    for entry in &mut memory[2..] {
+    for entry in &mut memory[3..] {
         *entry = no_method as *const () as Word;
     }
-    memory[0] = info as *const ClassInfo as Word;
-    // SAFETY: the memory is laid out as `Table`: the info's address, the mode 0, then `slots` entries; it is never freed.
+    memory[0] = std::ptr::from_ref::<Shape>(Box::leak(Box::new(shape))) as Word;
+    memory[1] = info as *const ClassInfo as Word;
+    // SAFETY: the memory is laid out as `Table`: the addresses of shape and info, the mode 0, then `slots` entries; it is
+    // never freed.
     unsafe { &*memory.as_ptr().cast::<Table>() }
 }

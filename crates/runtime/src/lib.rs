@@ -2,18 +2,23 @@
 //!
 //! Read [`abi`] first: it is the calling convention that compiled code, interpreter, built-in
 //! functions and stubs share. [`image`] links a program to tables that code can be called through.
-//! [`Cx`] is the context of one running piece of code: its heap, its limits, the exception under way.
+//! [`Cx`] is the context of one running piece of code: its heap, its limits, the exception under way; [`collect`] and
+//! [`roots`] are how its heap is collected.
 //!
 //! What is deliberately absent: neither engine is named here. The one that runs a method's code the first
 //! time is asked through [`image::Engine`].
 
 pub mod abi;
+pub mod collect;
 pub mod cx;
 pub mod image;
 pub mod invoke;
 pub mod natives;
 pub mod object;
+pub mod roots;
 
 pub use abi::{Code, Outcome, Ret};
-pub use cx::{Cx, Kill, Limits};
+pub use collect::HeapStats;
+pub use cx::{Collect, Cx, Kill, Limits};
 pub use image::{ClassInfo, ElementMethod, Engine, Image, Interpreter, LinkError, RoutineDesc, Table};
+pub use roots::{Kept, Root, RootSet};

@@ -146,7 +146,7 @@ pub unsafe fn slice<'a>(object: Word, from: usize, count: usize) -> &'a [Word] {
 /// The text of a string.
 ///
 /// # Safety
-/// `word` is a reference to a string. Strings never change; the text lives as long as the heap.
+/// `word` is a reference to a string. Strings never change; the text is used as long as something keeps the string.
 #[inline]
 pub unsafe fn text<'a>(word: Word) -> &'a str {
     // SAFETY: strings are made from Rust strings by `Cx::new_string` only, with their length in the field.
@@ -210,7 +210,7 @@ impl Cx {
         self.new_string_of(&[text])
     }
 
-    /// A new string, the concatenation of the parts.
+    /// A new string, the concatenation of the parts. Strings that parts are the texts of are the caller's to keep.
     ///
     /// # Errors
     /// [`HeapFull`]
@@ -246,7 +246,7 @@ impl Cx {
         Ok(object as Word)
     }
 
-    /// A new object of this table with these fields.
+    /// A new object of this table with these fields. References among them are the caller's to keep.
     ///
     /// # Errors
     /// [`HeapFull`]
@@ -258,7 +258,8 @@ impl Cx {
         Ok(object as Word)
     }
 
-    /// A new object of this table whose first field is the number of elements, followed by the elements.
+    /// A new object of this table whose first field is the number of elements, followed by the elements, which are the
+    /// caller's to keep if they are references.
     ///
     /// # Errors
     /// [`HeapFull`]
@@ -277,7 +278,7 @@ impl Cx {
         Ok(object as Word)
     }
 
-    /// A new array of this table with these elements.
+    /// A new array of this table with these elements, which are the caller's to keep if they are references.
     ///
     /// # Errors
     /// [`HeapFull`]
@@ -289,8 +290,12 @@ impl Cx {
     ) -> Result<Word, HeapFull> {
         let storage = match elements {
             [] => 0,
-            _ => self.new_object(self.image().storage_table(), elements)?,
+            _ => self.new_object(
+                self.image().storage_table(table.info().element.unwrap_or(bifrost_ir::Types::ANY)),
+                elements,
+            )?,
         };
+        let _storage = self.keep(storage);
         self.new_object(table, &[low as Word, elements.len() as Word, 0, storage])
     }
 }

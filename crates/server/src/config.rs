@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use bifrost_runtime::Collect;
 use bifrost_session::Limits;
 use bifrost_transport::{Address, AddressError, ListenOptions, default_directory};
 use bifrost_wire::Limit;
@@ -25,7 +26,7 @@ pub struct Config {
     pub sessions_max: usize,
     /// Most bytes of all objects.
     pub heap_bytes_max: usize,
-    /// Most bytes that one batch may allocate.
+    /// Most bytes that one batch may add to the objects. What it makes and drops again does not count.
     pub batch_heap_bytes_max: usize,
     /// Bytes of stack for running code.
     pub stack_bytes: usize,
@@ -122,6 +123,7 @@ const NO_SETTINGS: &[&str] = &[
     "fuzz_seed",
     "seeds",
     "emit",
+    "gc",
     "filetest",
     "victim",
     "child",
@@ -183,6 +185,7 @@ impl Config {
             heap_bytes: self.heap_bytes_max,
             batch_heap_bytes: self.batch_heap_bytes_max,
             stack_bytes: self.stack_bytes,
+            collect: collect(),
             ..bifrost_runtime::Limits::default()
         }
     }
@@ -195,6 +198,16 @@ impl Config {
         }
         options
     }
+}
+
+/// When heaps are collected, as `BIFROST_GC` says, which is for tests: `check` makes what is freed unusable, `zeal` collects
+/// at every allocation, `zeal=100` at every hundredth.
+pub fn collect() -> Collect {
+    let Ok(asked) = std::env::var("BIFROST_GC") else { return Collect::Ordinary };
+    asked.parse().unwrap_or_else(|error: String| {
+        tracing::warn!(error, "gc.unknown");
+        Collect::Ordinary
+    })
 }
 
 #[cfg(test)]

@@ -6,7 +6,8 @@
 //!
 //! A watch ends what runs too long. It looks often while something runs, and seldom when nothing does.
 
-use std::sync::Arc;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bifrost_engine::Engine;
@@ -22,6 +23,49 @@ pub struct Space {
     poll: Arc<Poll>,
 }
 
+/// The context of a space while it is locked. At the end it tells of the collections that there were, as an event.
+#[derive(Debug)]
+pub struct SpaceGuard<'a> {
+    cx: MutexGuard<'a, Box<Cx>>,
+    collections: u64,
+}
+
+impl Deref for SpaceGuard<'_> {
+    type Target = Cx;
+
+    fn deref(&self) -> &Cx {
+        &self.cx
+    }
+}
+
+impl DerefMut for SpaceGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Cx {
+        &mut self.cx
+    }
+}
+
+impl Drop for SpaceGuard<'_> {
+    fn drop(&mut self) {
+        let stats = self.cx.heap_stats();
+        let usage = stats.usage;
+        if usage.collections == self.collections {
+            return;
+        }
+        tracing::debug!(
+            collections = usage.collections - self.collections,
+            pause_us = stats.pause_ns / 1000,
+            pause_us_max = stats.pause_ns_max / 1000,
+            live_bytes = usage.live_bytes,
+            live_objects = usage.live_objects,
+            used_bytes = usage.used_bytes,
+            held_bytes = usage.held_bytes,
+            limit_bytes = usage.limit_bytes,
+            allocated_bytes = usage.allocated_bytes,
+            "heap.collected"
+        );
+    }
+}
+
 /// How often the watch looks while something runs, and while nothing does.
 const LOOK_BUSY: Duration = Duration::from_millis(5);
 const LOOK_IDLE: Duration = Duration::from_millis(100);
@@ -34,7 +78,8 @@ impl Space {
     pub fn new(engine: Arc<Engine>, limits: Limits) -> std::io::Result<Arc<Space>> {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(std::io::Error::other)?;
-        let cx = Cx::new(engine.image().clone(), limits, u64::from_le_bytes(seed), now_ms);
+        let mut cx = Cx::new(engine.image().clone(), limits, u64::from_le_bytes(seed), now_ms);
+        cx.set_clock(now_ns);
         let poll = cx.poll().clone();
         Ok(Arc::new(Space { engine, cx: Mutex::new(cx), poll }))
     }
@@ -45,8 +90,10 @@ impl Space {
     }
 
     /// The context, for as long as the guard lives.
-    pub fn lock(&self) -> MutexGuard<'_, Box<Cx>> {
-        self.cx.lock()
+    pub fn lock(&self) -> SpaceGuard<'_> {
+        let cx = self.cx.lock();
+        let collections = cx.heap_stats().usage.collections;
+        SpaceGuard { cx, collections }
     }
 
     /// Sends what programs print to a buffer instead of the standard output.
@@ -92,6 +139,12 @@ fn now_ms() -> i64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
         .map_or(0, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// Nanoseconds since the first question.
+fn now_ns() -> u64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Runs `work` on a stack with room for running code.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bifrost_engine::Mode;
+use bifrost_runtime::{Collect, Limits};
 use bifrost_server::{Space, program, space};
 
 #[test]
@@ -17,16 +18,18 @@ fn programs_print_what_they_should() {
         count += 1;
         let expected = std::fs::read_to_string(path.with_extension("out")).unwrap();
         for mode in [Mode::Compiled, Mode::Interpreted] {
-            assert_eq!(run(&path, mode), expected, "{} {mode:?}", path.display());
+            for collect in [Collect::Ordinary, Collect::Zeal(1)] {
+                assert_eq!(run(&path, mode, collect), expected, "{} {mode:?} {collect:?}", path.display());
+            }
         }
     }
     assert!(count > 0);
 }
 
-fn run(path: &Path, mode: Mode) -> String {
+fn run(path: &Path, mode: Mode, collect: Collect) -> String {
     let engine = program::load(&[path.to_path_buf()], None, mode).unwrap_or_else(|e| panic!("{e}"));
     let main = engine.find_entry("main", 1).expect("a program has `main`");
-    let limits = bifrost_runtime::Limits::default();
+    let limits = Limits { collect, ..Limits::default() };
     let space = Space::new(engine.clone(), limits).unwrap();
     space.capture_output();
     space::on_stack(limits.stack_bytes, || {

@@ -211,7 +211,7 @@ impl Session {
                 None => Future::Nothing,
             },
             BatchEnd::Signalled(_) => {
-                let kind = signalled(cx, &procedure.batch.func.signature);
+                let kind = self.signalled(cx, &procedure.batch.func.signature);
                 Future::Failed(self.note(Failure { call, iterations: SmallVec::new(), kind }))
             }
             BatchEnd::Killed(_) => Future::Failed(self.killed(cx, call, SmallVec::new())),
@@ -262,30 +262,36 @@ impl Session {
         self.make(cx, (0..numbers).map(|_| Future::Failed(failed)));
     }
 
+    /// The exception under way, which a call with this heading signalled. Its values live until the end of the batch.
+    pub(crate) fn signalled(&self, cx: &mut Cx, signature: &Signature) -> FailureKind {
+        let name = cx.signalled();
+        let types: &[TypeId] = match signature.signal(name) {
+            Some(signal) => &signal.values,
+            None if name == SignalId::FAILURE => &[Types::STRING],
+            None => &[],
+        };
+        let values: SmallVec<[(Word, TypeId); 2]> =
+            cx.signal_values.iter().copied().zip(types.iter().copied()).collect();
+        for (word, ty) in &values {
+            if !self.tables.is_basic(*ty) {
+                self.hold(cx, *word);
+            }
+        }
+        FailureKind::Signal { name, values }
+    }
+
     #[cold]
     fn ended_badly(&mut self, cx: &mut Cx, numbers: u32, ret: Ret, signature: &Signature) {
         let call = self.next();
         let failed = match ret.outcome {
             1 => {
-                let kind = signalled(cx, signature);
+                let kind = self.signalled(cx, signature);
                 self.note(Failure { call, iterations: SmallVec::new(), kind })
             }
             _ => self.killed(cx, call, SmallVec::new()),
         };
         self.make(cx, (0..numbers).map(|_| Future::Failed(failed)));
     }
-}
-
-/// The exception under way, which a call with this heading signalled.
-pub(crate) fn signalled(cx: &Cx, signature: &Signature) -> FailureKind {
-    let name = cx.signalled();
-    let types: &[TypeId] = match signature.signal(name) {
-        Some(signal) => &signal.values,
-        None if name == SignalId::FAILURE => &[Types::STRING],
-        None => &[],
-    };
-    let values = cx.signal_values.iter().copied().zip(types.iter().copied()).collect();
-    FailureKind::Signal { name, values }
 }
 
 /// Signals what an operation could not do.

@@ -7,6 +7,8 @@ use bifrost_runtime::abi::Word;
 use bifrost_wire::ErrorNumber;
 use smallvec::SmallVec;
 
+use crate::tables::Tables;
+
 /// A call that did not give its results, or a structure that did not run to its end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
@@ -16,6 +18,17 @@ pub struct Failure {
     pub iterations: SmallVec<[u32; 4]>,
     /// What happened.
     pub kind: FailureKind,
+}
+
+impl Failure {
+    /// The objects among the values of an exception.
+    fn objects(&self, tables: &Tables) -> impl Iterator<Item = Word> {
+        let values = match &self.kind {
+            FailureKind::Signal { values, .. } => values.as_slice(),
+            _ => &[],
+        };
+        values.iter().filter(|(_, ty)| !tables.is_basic(*ty)).map(|(word, _)| *word)
+    }
 }
 
 /// What happened to a call.
@@ -70,13 +83,24 @@ pub struct History {
 }
 
 impl History {
-    /// Adds a batch's failures, keeping the newest `most`.
-    pub fn add(&mut self, batch: u64, failures: impl Iterator<Item = Failure>, most: usize) {
+    /// Adds a batch's failures, keeping the newest `most`. `roots` are the objects among the values of those that are kept,
+    /// in their order.
+    pub fn add(
+        &mut self,
+        batch: u64,
+        failures: Vec<Failure>,
+        most: usize,
+        tables: &Tables,
+        roots: &mut Vec<Word>,
+    ) {
         for failure in failures {
             if self.kept.len() >= most {
-                self.kept.pop_front();
+                if let Some((_, oldest)) = self.kept.pop_front() {
+                    roots.drain(..oldest.objects(tables).count());
+                }
                 self.omitted += 1;
             }
+            roots.extend(failure.objects(tables));
             self.kept.push_back((batch, failure));
         }
     }

@@ -2,6 +2,9 @@
 //!
 //! A handle names a slot and the slot's generation; giving a handle back raises the generation, so that
 //! an old handle never means another object. One object has one handle in a session (001 section 3).
+//!
+//! What has a handle lives: the table writes its objects into a root set of the context as well, at the numbers of their
+//! slots. The methods that change the table get that set's words.
 
 use std::collections::HashMap;
 
@@ -35,7 +38,7 @@ impl Handles {
     }
 
     /// The object's handle, made now if it has none; nothing if there are `most` handles already.
-    pub fn of(&mut self, object: Word, most: usize) -> Option<Ref> {
+    pub fn of(&mut self, object: Word, most: usize, roots: &mut Vec<Word>) -> Option<Ref> {
         if let Some(slot) = self.by_object.get(&object) {
             return Some(Ref::handle(*slot, self.slots[*slot as usize].generation));
         }
@@ -54,6 +57,8 @@ impl Handles {
                 slot
             }
         };
+        roots.resize(self.slots.len(), 0);
+        roots[slot as usize] = object;
         let place = &mut self.slots[slot as usize];
         place.object = object;
         self.by_object.insert(object, slot);
@@ -61,11 +66,12 @@ impl Handles {
     }
 
     /// Gives a handle back; false if it stands for nothing.
-    pub fn free(&mut self, handle: Ref) -> bool {
+    pub fn free(&mut self, handle: Ref, roots: &mut [Word]) -> bool {
         let Some(object) = self.get(handle) else { return false };
         let slot = handle.slot();
         let place = &mut self.slots[slot as usize];
         place.object = 0;
+        roots[slot as usize] = 0;
         self.by_object.remove(&object);
         // A slot whose generations are used up stays out of use, so that no old handle ever fits again.
         if place.generation < 0x7fff_ffff {
@@ -87,21 +93,33 @@ mod tests {
 
     #[test]
     fn one_object_has_one_handle() {
-        let mut h = Handles::default();
-        let a = h.of(100, 10).unwrap();
-        assert_eq!(h.of(100, 10), Some(a));
-        assert_ne!(h.of(200, 10), Some(a));
+        let (mut h, mut roots) = (Handles::default(), Vec::new());
+        let a = h.of(100, 10, &mut roots).unwrap();
+        assert_eq!(h.of(100, 10, &mut roots), Some(a));
+        assert_ne!(h.of(200, 10, &mut roots), Some(a));
         assert_eq!(h.get(a), Some(100));
         assert_eq!(h.len(), 2);
     }
 
     #[test]
+    fn what_has_a_handle_is_a_root() {
+        let (mut h, mut roots) = (Handles::default(), Vec::new());
+        let a = h.of(100, 10, &mut roots).unwrap();
+        h.of(200, 10, &mut roots).unwrap();
+        assert_eq!(roots, [0, 100, 200]);
+        h.free(a, &mut roots);
+        assert_eq!(roots, [0, 0, 200]);
+        h.of(300, 10, &mut roots).unwrap();
+        assert_eq!(roots, [0, 300, 200]);
+    }
+
+    #[test]
     fn an_old_handle_never_means_another_object() {
-        let mut h = Handles::default();
-        let old = h.of(100, 10).unwrap();
-        assert!(h.free(old));
-        assert!(!h.free(old));
-        let new = h.of(200, 10).unwrap();
+        let (mut h, mut roots) = (Handles::default(), Vec::new());
+        let old = h.of(100, 10, &mut roots).unwrap();
+        assert!(h.free(old, &mut roots));
+        assert!(!h.free(old, &mut roots));
+        let new = h.of(200, 10, &mut roots).unwrap();
         assert_eq!(new.slot(), old.slot());
         assert_ne!(new, old);
         assert_eq!(h.get(old), None);
@@ -111,7 +129,7 @@ mod tests {
     #[test]
     fn forged_handles_mean_nothing() {
         let mut h = Handles::default();
-        h.of(100, 10).unwrap();
+        h.of(100, 10, &mut Vec::new()).unwrap();
         for forged in [0, 1 << 32, 2, i64::MAX, (5 << 32) | 1] {
             assert_eq!(h.get(Ref(forged)), None, "{forged}");
         }
@@ -119,9 +137,9 @@ mod tests {
 
     #[test]
     fn the_table_has_a_limit() {
-        let mut h = Handles::default();
-        assert!(h.of(1, 1).is_some());
-        assert!(h.of(2, 1).is_none());
-        assert!(h.of(1, 1).is_some());
+        let (mut h, mut roots) = (Handles::default(), Vec::new());
+        assert!(h.of(1, 1, &mut roots).is_some());
+        assert!(h.of(2, 1, &mut roots).is_none());
+        assert!(h.of(1, 1, &mut roots).is_some());
     }
 }

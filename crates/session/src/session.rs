@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bifrost_ir::{TypeId, TypeKind, Types};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::cx::Kill;
-use bifrost_runtime::{Cx, Table, object};
+use bifrost_runtime::{Cx, RootSet, Table, object};
 use bifrost_wire::command::Ranges;
 use bifrost_wire::encode::{self, Exceptions, Flushed};
 use bifrost_wire::{
@@ -55,6 +55,30 @@ pub struct Counters {
     pub failures: u64,
 }
 
+/// What keeps the session's objects alive, in the context that it runs in.
+#[derive(Debug)]
+pub(crate) struct Roots {
+    /// What has a handle, by slot.
+    handles: RootSet,
+    /// Whatever the batch under way has got hold of: results, strings that came with calls, values of exceptions.
+    batch: RootSet,
+    /// What batched procedures use from outside; procedures stay for the session.
+    procedures: RootSet,
+    /// The values of the exceptions in the history, in its order.
+    history: RootSet,
+}
+
+impl Roots {
+    fn new(cx: &mut Cx) -> Roots {
+        Roots {
+            handles: cx.new_root_set(),
+            batch: cx.new_root_set(),
+            procedures: cx.new_root_set(),
+            history: cx.new_root_set(),
+        }
+    }
+}
+
 /// The batch under way.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
@@ -82,6 +106,8 @@ pub struct Session {
     greeted: bool,
     ended: bool,
     pub(crate) handles: Handles,
+    /// Made when the session first runs in its context.
+    roots: Option<Roots>,
     pub(crate) batch: Batch,
     pub(crate) procedures: Vec<Option<Arc<Procedure>>>,
     /// A structure whose end has not come yet.
@@ -105,6 +131,7 @@ impl Session {
             greeted: false,
             ended: false,
             handles: Handles::default(),
+            roots: None,
             batch: Batch { fuel: fuel(&limits), ..Batch::default() },
             procedures: Vec::new(),
             scan: None,
@@ -119,7 +146,12 @@ impl Session {
 
     /// Executes the commands that are whole, and says how many bytes they had: hand in the others again, at the
     /// same place, with what follows them. Does not read after the end of the session.
+    ///
+    /// A session runs in one context all its life.
     pub fn handle(&mut self, cx: &mut Cx, bytes: &[u8]) -> usize {
+        if self.roots.is_none() {
+            self.roots = Some(Roots::new(cx));
+        }
         cx.begin();
         cx.charge_batch(self.batch.heap_bytes);
         cx.fuel = self.batch.fuel;
@@ -251,6 +283,23 @@ impl Session {
         }
     }
 
+    #[inline]
+    pub(crate) fn roots(&self) -> &Roots {
+        self.roots.as_ref().expect("made before anything runs")
+    }
+
+    /// Keeps an object alive until the end of the batch.
+    #[inline]
+    pub(crate) fn hold(&self, cx: &mut Cx, word: Word) {
+        cx.root_set(&self.roots().batch).push(word);
+    }
+
+    /// Keeps what a procedure uses from outside alive until the end of the session.
+    pub(crate) fn hold_captured(&self, cx: &mut Cx, captured: &[(Word, TypeId)]) {
+        let objects = captured.iter().filter(|(_, ty)| !self.tables.is_basic(*ty));
+        cx.root_set(&self.roots().procedures).extend(objects.map(|(word, _)| *word));
+    }
+
     /// The position of the next future.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
@@ -259,7 +308,10 @@ impl Session {
 
     /// Makes results of the batch; false, and nothing made, at the limit.
     pub(crate) fn make(&mut self, cx: &mut Cx, futures: impl IntoIterator<Item = Future>) {
-        self.batch.futures.extend(futures);
+        for future in futures {
+            self.hold_future(cx, future);
+            self.batch.futures.push(future);
+        }
         if self.batch.futures.len() as u64 > self.limits.get(Limit::Futures) {
             self.end_batch(cx, ErrorNumber::TooManyFutures, Limit::Futures);
         }
@@ -268,9 +320,17 @@ impl Session {
     /// Makes one result of the batch.
     #[inline]
     pub(crate) fn make_one(&mut self, cx: &mut Cx, future: Future) {
+        self.hold_future(cx, future);
         self.batch.futures.push(future);
         if self.batch.futures.len() as u64 > self.limits.get(Limit::Futures) {
             self.end_batch(cx, ErrorNumber::TooManyFutures, Limit::Futures);
+        }
+    }
+
+    #[inline]
+    fn hold_future(&self, cx: &mut Cx, future: Future) {
+        if let Future::Object(word, _) = future {
+            self.hold(cx, word);
         }
     }
 
@@ -322,7 +382,7 @@ impl Session {
     fn command(&mut self, cx: &mut Cx, command: Command<'_>) {
         if !self.greeted {
             return match command {
-                Command::Hello(hello) => self.hello(hello),
+                Command::Hello(hello) => self.hello(cx, hello),
                 _ => self.fail(ErrorNumber::OutOfOrder, "the first command is `hello`"),
             };
         }
@@ -336,18 +396,21 @@ impl Session {
             Command::Lookup { name, expected } => self.lookup(cx, name, expected),
             Command::Constant(value) => self.constant(cx, value),
             Command::Cell { element } => self.cell(cx, element),
-            Command::Free(handles) => handles.iter().for_each(|h| self.free(h)),
+            Command::Free(handles) => handles.iter().for_each(|h| self.free(cx, h)),
             Command::Flush { wanted, quiet } => {
                 self.batch.fuel = cx.fuel;
-                self.flush(wanted, quiet);
+                self.flush(cx, wanted, quiet);
                 // The next batch is a new run, with its own fuel and epoch: what ended this one does not end that.
                 cx.leave();
                 cx.begin();
                 cx.fuel = self.batch.fuel;
             }
             Command::Describe => encode::interface(&mut self.output, self.tables.json()),
-            Command::History => self.send_history(),
-            Command::ClearHistory => self.history.clear(),
+            Command::History => self.send_history(cx),
+            Command::ClearHistory => {
+                self.history.clear();
+                cx.root_set(&self.roots().history).clear();
+            }
             Command::Bye => {
                 self.ended = true;
                 encode::farewell(&mut self.output);
@@ -384,7 +447,7 @@ impl Session {
         self.procedures.resize(length, None);
     }
 
-    fn hello(&mut self, hello: bifrost_wire::Hello<'_>) {
+    fn hello(&mut self, cx: &mut Cx, hello: bifrost_wire::Hello<'_>) {
         if hello.version != VERSION {
             let text = format!("this server speaks version {VERSION}, the client version {}", hello.version);
             return self.fail(ErrorNumber::VersionMismatch, &text);
@@ -398,11 +461,12 @@ impl Session {
         let limits: Vec<(Limit, u64)> = self.limits.iter().collect();
         let digest = self.tables.numbering().digest();
         encode::welcome(&mut self.output, digest, &limits, self.welcome.session, &self.welcome.server);
-        self.reset_batch();
+        self.reset_batch(cx);
     }
 
-    pub(crate) fn free(&mut self, handle: Ref) {
-        if !self.handles.free(handle) {
+    pub(crate) fn free(&mut self, cx: &mut Cx, handle: Ref) {
+        let roots = self.roots.as_ref().expect("made before anything runs");
+        if !self.handles.free(handle, cx.root_set(&roots.handles)) {
             self.refuse(ErrorNumber::NoSuchHandle, format!("handle {} cannot be given back", handle.0));
         }
     }
@@ -460,7 +524,10 @@ impl Session {
             Value::Real(r) => (r.to_bits(), Types::REAL),
             Value::Char(c) => (Word::from(u32::from(c)), Types::CHAR),
             Value::Str(s) => match cx.new_string(s) {
-                Ok(word) => (word, Types::STRING),
+                Ok(word) => {
+                    self.hold(cx, word);
+                    (word, Types::STRING)
+                }
                 Err(full) => return Err(FailureKind::refused(ErrorNumber::HeapLimit, full.to_string())),
             },
         })
@@ -497,7 +564,7 @@ impl Session {
     }
 
     /// Answers the trailer of a batch.
-    pub(crate) fn flush(&mut self, wanted: Ranges<'_>, quiet: bool) {
+    pub(crate) fn flush(&mut self, cx: &mut Cx, wanted: Ranges<'_>, quiet: bool) {
         if u64::from(wanted.last()) > self.limits.get(Limit::Futures) {
             return self
                 .fail(ErrorNumber::TooManyFutures, "`flush` names more futures than a batch may have");
@@ -512,6 +579,8 @@ impl Session {
         if !failures.is_empty() {
             reported = self.reported(&failures, wanted, quiet);
         }
+        let roots = self.roots.as_ref().expect("made before anything runs");
+        let handle_roots = cx.root_set(&roots.handles);
         let mut reply = Flushed::begin(&mut self.output);
         let mut refused: Option<ErrorNumber> = None;
         for position in wanted.positions() {
@@ -521,7 +590,7 @@ impl Session {
                 Some(Future::Nothing) => Outcome::Value(Value::Nil),
                 Some(Future::Basic(word, ty)) => Outcome::Value(basic_value(*word, *ty)),
                 Some(Future::Object(word, _)) => {
-                    match object_outcome(self.tables, &mut self.handles, *word, most_handles) {
+                    match object_outcome(self.tables, &mut self.handles, handle_roots, *word, most_handles) {
                         Some(outcome) => outcome,
                         None => {
                             refused = Some(ErrorNumber::TooManyHandles);
@@ -547,6 +616,7 @@ impl Session {
             put_failure(
                 self.tables,
                 &mut self.handles,
+                handle_roots,
                 most_handles,
                 room,
                 &failures[*index as usize],
@@ -574,10 +644,10 @@ impl Session {
         self.counters.calls += self.batch.calls;
         if !failures.is_empty() {
             let most = self.limits.size(Limit::Exceptions);
-            self.history.add(self.batches, failures.into_iter(), most);
+            self.history.add(self.batches, failures, most, self.tables, cx.root_set(&roots.history));
             self.history.omitted += u64::from(self.batch.omitted);
         }
-        self.reset_batch();
+        self.reset_batch(cx);
     }
 
     fn reported(&self, failures: &[Failure], wanted: Ranges<'_>, quiet: bool) -> Vec<u32> {
@@ -597,7 +667,10 @@ impl Session {
         asked
     }
 
-    fn reset_batch(&mut self) {
+    fn reset_batch(&mut self, cx: &mut Cx) {
+        let held = cx.root_set(&self.roots().batch);
+        held.clear();
+        held.shrink_to(1 << 16);
         self.batch.futures.clear();
         if self.batch.futures.capacity() > 1 << 16 {
             self.batch.futures = Vec::new();
@@ -609,16 +682,19 @@ impl Session {
         };
     }
 
-    fn send_history(&mut self) {
+    fn send_history(&mut self, cx: &mut Cx) {
         let most_handles = self.limits.size(Limit::Handles);
         let mut room = self.limits.size(Limit::ReplyBytes);
+        let roots = self.roots.as_ref().expect("made before anything runs");
+        let handle_roots = cx.root_set(&roots.handles);
         let mut reply = Exceptions::begin(&mut self.output);
         for (batch, failure) in &self.history.kept {
             let put = &mut |w: Put<'_>| match w {
                 Put::Kind(call, rounds, kind) => reply.exception(*batch, call, rounds, kind),
                 Put::Signal(call, rounds, name, values) => reply.signal(*batch, call, rounds, name, values),
             };
-            let bytes = put_failure(self.tables, &mut self.handles, most_handles, room, failure, put);
+            let bytes =
+                put_failure(self.tables, &mut self.handles, handle_roots, most_handles, room, failure, put);
             room = room.saturating_sub(bytes);
         }
         reply.finish(self.history.omitted);
@@ -644,6 +720,7 @@ fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
 fn object_outcome(
     tables: &Tables,
     handles: &mut Handles,
+    roots: &mut Vec<Word>,
     word: Word,
     most: usize,
 ) -> Option<Outcome<'static>> {
@@ -653,7 +730,7 @@ fn object_outcome(
         // SAFETY: the object is a string. The text is copied into the reply before anything else runs.
         return Some(Outcome::Value(Value::Str(unsafe { object::text(word) })));
     }
-    let handle = handles.of(word, most)?;
+    let handle = handles.of(word, most, roots)?;
     Some(Outcome::Handle { handle, ty: tables.type_number(info.seen_as) })
 }
 
@@ -668,6 +745,7 @@ enum Put<'a> {
 fn put_failure(
     tables: &Tables,
     handles: &mut Handles,
+    roots: &mut Vec<Word>,
     most: usize,
     room: usize,
     failure: &Failure,
@@ -690,7 +768,7 @@ fn put_failure(
                     if tables.is_basic(*ty) {
                         return Outcome::Value(basic_value(*word, *ty));
                     }
-                    object_outcome(tables, handles, *word, most).unwrap_or(Outcome::Value(Value::Nil))
+                    object_outcome(tables, handles, roots, *word, most).unwrap_or(Outcome::Value(Value::Nil))
                 })
                 .collect();
             put(Put::Signal(failure.call, &failure.iterations, name, &values));

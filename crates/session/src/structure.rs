@@ -21,7 +21,7 @@ use bifrost_wire::{Arg, Args, Command, Decoded, ErrorNumber, Limit, ProcedureNum
 use smallvec::SmallVec;
 
 use crate::build::{self, Procedure};
-use crate::calls::{no_procedure, signalled};
+use crate::calls::no_procedure;
 use crate::failures::{Failure, FailureKind};
 use crate::futures::Future;
 use crate::session::{PROCEDURES_MAX, Session};
@@ -174,7 +174,7 @@ impl Session {
                     if self.batch.dead {
                         // A limit was passed: what was collected is not run, and the rest is read and dropped.
                         let at = scan.offset;
-                        self.dropped(&scan);
+                        self.dropped(cx, &scan);
                         return Some(at);
                     }
                     if matches!(command, Command::Flush { .. } | Command::Bye) {
@@ -189,7 +189,7 @@ impl Session {
                         // Found before the structure runs, not after.
                         let at = scan.offset;
                         self.end_batch(cx, ErrorNumber::TooManyFutures, Limit::Futures);
-                        self.dropped(&scan);
+                        self.dropped(cx, &scan);
                         return Some(at);
                     }
                     if scan.open.is_empty() {
@@ -216,14 +216,14 @@ impl Session {
         let text = format!("the batch ended inside {open}: its end marker is missing");
         let failed = self.refuse(ErrorNumber::MissingEnd, text);
         self.make(cx, (0..scan.numbers).map(|_| Future::Failed(failed)));
-        self.dropped(&scan);
+        self.dropped(cx, &scan);
     }
 
     /// What remains of a structure that is not run: its procedures have their numbers, its handles are given back.
-    fn dropped(&mut self, scan: &Scan) {
+    fn dropped(&mut self, cx: &mut Cx, scan: &Scan) {
         self.undefined(scan.definitions);
         for handle in &scan.frees {
-            self.free(*handle);
+            self.free(cx, *handle);
         }
     }
 
@@ -483,7 +483,7 @@ impl Session {
     fn structure(&mut self, cx: &mut Cx, scan: Scan, bytes: &[u8]) {
         let failed = match self.prepared(&scan, bytes) {
             Ok(batch) if scan.procedure => {
-                self.define(&scan, batch);
+                self.define(cx, &scan, batch);
                 None
             }
             Ok(batch) => self.run_structure(cx, &scan, &batch),
@@ -495,7 +495,7 @@ impl Session {
         let future = failed.map_or(Future::Inner, Future::Failed);
         self.make(cx, (0..scan.numbers).map(|_| future));
         for handle in scan.frees {
-            self.free(handle);
+            self.free(cx, handle);
         }
     }
 
@@ -517,7 +517,7 @@ impl Session {
             .map_err(|errors| refusal(self.tables, scan.base, &errors))
     }
 
-    fn define(&mut self, scan: &Scan, batch: Arc<Batch>) {
+    fn define(&mut self, cx: &mut Cx, scan: &Scan, batch: Arc<Batch>) {
         let signature = &batch.func.signature;
         let declared = signature.params.len() - scan.params.len();
         let procedure = Procedure {
@@ -526,6 +526,7 @@ impl Session {
             captured: scan.params.clone(),
             batch: batch.clone(),
         };
+        self.hold_captured(cx, &procedure.captured);
         self.procedures.push(Some(Arc::new(procedure)));
     }
 
@@ -539,7 +540,8 @@ impl Session {
         match end {
             BatchEnd::Done(_) => None,
             BatchEnd::Signalled(trace) => {
-                let kind = structure_signal(self.tables, cx, batch, &trace);
+                let heading = find_site(self.tables, batch, &batch.func.body, trace.site);
+                let kind = self.signalled(cx, heading.unwrap_or(&Signature::default()));
                 let (call, iterations) = place(scan.base, &trace);
                 Some(self.note(Failure { call, iterations, kind }))
             }
@@ -581,12 +583,7 @@ fn place(base: u32, trace: &Trace) -> (u32, SmallVec<[u32; 4]>) {
     (base + trace.site.0.max(1), iterations)
 }
 
-/// The exception under way, which the call at the trace's site signalled.
-fn structure_signal(tables: &Tables, cx: &Cx, batch: &Batch, trace: &Trace) -> FailureKind {
-    let heading = find_site(tables, batch, &batch.func.body, trace.site);
-    signalled(cx, heading.unwrap_or(&Signature::default()))
-}
-
+/// The heading of the call at a site.
 fn find_site<'a>(
     tables: &'a Tables,
     batch: &'a Batch,

@@ -6,7 +6,7 @@ use crate::cx::Cx;
 use crate::image::Table;
 use crate::object::{self, array::*};
 use bifrost_heap::HeapFull;
-use bifrost_ir::{TypeId, TypeKind};
+use bifrost_ir::{TypeId, TypeKind, Types};
 
 natives! {
     "array.length" => length / 1,
@@ -82,7 +82,7 @@ fn reserve(cx: &mut Cx, this: Word, front: bool) -> Result<(), HeapFull> {
     let old = if storage != 0 && capacity == room { storage } else { 0 };
     let target = match old {
         0 => {
-            let table: &'static Table = cx.image().storage_table();
+            let table = cx.image().storage_table(element_type(this).unwrap_or(Types::ANY));
             cx.alloc(table, capacity)?.as_ptr() as Word
         }
         same => same,
@@ -93,6 +93,13 @@ fn reserve(cx: &mut Cx, this: Word, front: bool) -> Result<(), HeapFull> {
             let from = (storage as *const Word).add(bifrost_heap::OBJECT_WORDS + head);
             let to = (target as *mut Word).add(bifrost_heap::OBJECT_WORDS + new_head);
             std::ptr::copy(from, to, length);
+            if target == storage {
+                // The places that became free would keep alive what has moved on.
+                let (old, new) = (head..head + length, new_head..new_head + length);
+                for at in old.filter(|at| !new.contains(at)) {
+                    object::set(storage, at, 0);
+                }
+            }
         }
     }
     set(this, STORAGE, target as i64);

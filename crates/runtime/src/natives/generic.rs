@@ -13,6 +13,7 @@ use crate::cx::Cx;
 use crate::image::ElementMethod;
 use crate::invoke;
 use crate::object::{self, array, cell, list, sequence, text};
+use crate::roots::Kept;
 
 /// A step of a native: its value, or the outcome that the native ends with.
 pub type Step<T> = Result<T, Ret>;
@@ -29,6 +30,12 @@ pub fn attend(cx: &mut Cx) -> Step<()> {
         }
     }
     Ok(())
+}
+
+/// Keeps a value of a type while something runs that may take it out of its container.
+pub fn keep(cx: &mut Cx, ty: TypeId, word: Word) -> Kept {
+    let word = if cx.image().is_reference(ty) { word } else { 0 };
+    cx.keep(word)
 }
 
 /// A walk over the elements of an array, sequence, vector or list: where it is, not what it sees. It looks at the object
@@ -102,6 +109,8 @@ pub fn call(cx: &mut Cx, ty: TypeId, method: ElementMethod, args: &[Word]) -> St
     let Some(slot) = cx.image().element_slot(ty, method) else {
         return Err(cx.failure(&format!("internal error: no method {}", method.name())));
     };
+    // The element may leave its container meanwhile.
+    let _kept = cx.keep_all(args);
     // SAFETY: the words have the static types that the method's heading asks for: `element_slot` knows only methods with
     // those headings.
     let ret = unsafe { invoke::method(cx, slot, args) };
@@ -166,6 +175,7 @@ fn same_elements(cx: &mut Cx, kind: TypeKind, element: TypeId, a: Word, b: Word,
     if length(kind, a) != length(kind, b) {
         return Ok(false);
     }
+    let _containers = cx.keep_all(&[a, b]);
     let (mut a, mut b) = (Walk::new(kind, a), Walk::new(kind, b));
     loop {
         attend(cx)?;
@@ -225,14 +235,16 @@ fn new_object(cx: &mut Cx, ty: TypeId, fields: &[Word]) -> Step<Word> {
 
 /// The copy of an array. If the array shrinks meanwhile, the copy is as short.
 fn copy_array(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word> {
+    let _original = cx.keep(word);
     let kind = TypeKind::Array(element);
     // SAFETY: the word is an array by its static type.
     let (low, room) = unsafe { (object::get(word, array::LOW), object::get(word, array::LENGTH) as usize) };
     let copied = new_object(cx, ty, &[low, 0, 0, 0])?;
+    let _copied = cx.keep(copied);
     if room == 0 {
         return Ok(copied);
     }
-    let storage = cx.image().storage_table();
+    let storage = cx.image().storage_table(element);
     let storage = cx.alloc(storage, room).map_err(|full| cx.out_of_memory(full))?.as_ptr() as Word;
     // SAFETY: the copy was made above, and its storage has `room` fields.
     unsafe { object::set(copied, array::STORAGE, storage) };
@@ -252,11 +264,13 @@ fn copy_array(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word
 
 /// The copy of a sequence or vector, whose length never changes.
 fn copy_elements(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word> {
+    let _original = cx.keep(word);
     let kind = cx.image().program().types.kind(ty);
     let count = length(kind, word) as usize;
     let table = cx.image().table_of(ty);
     let copied = cx.alloc(table, sequence::ELEMENTS + count).map_err(|full| cx.out_of_memory(full))?;
     let copied = copied.as_ptr() as Word;
+    let _copied = cx.keep(copied);
     let mut walk = Walk::new(kind, word);
     // SAFETY: the copy was just made with room for the length and `count` elements.
     unsafe { object::set(copied, sequence::LENGTH, count as Word) };
@@ -272,12 +286,15 @@ fn copy_elements(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<W
 
 /// The copy of a list, from its front: a node is filled when the next is there. Nobody sees it before it is whole.
 fn copy_list(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word> {
+    let _original = cx.keep(word);
     let first = new_object(cx, ty, &[0; list::FIELDS])?;
+    let _copied = cx.keep(first);
     let mut walk = Walk::new(TypeKind::List(element), word);
     let (mut at, mut left) = (first, length(TypeKind::List(element), word));
     while let Some(value) = walk.next() {
         attend(cx)?;
         let value = copy(cx, element, value)?;
+        let _value = keep(cx, element, value);
         let next = new_object(cx, ty, &[0; list::FIELDS])?;
         // SAFETY: the nodes were just made.
         unsafe {
@@ -295,5 +312,6 @@ fn copy_cell(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word>
     // SAFETY: the word is a cell by its static type.
     let (full, value) = unsafe { (object::get(word, cell::FULL), object::get(word, cell::VALUE)) };
     let value = if full == 0 { 0 } else { copy(cx, element, value)? };
+    let _value = keep(cx, element, value);
     new_object(cx, ty, &[full, value])
 }

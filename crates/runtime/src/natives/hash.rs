@@ -77,6 +77,7 @@ fn feed(cx: &mut Cx, ty: TypeId, word: Word, to: &mut impl Hasher) -> Step<()> {
         // SAFETY: the word is bytes by its static type.
         TypeKind::Bytes => to.write(unsafe { object::byte_slice(word) }),
         TypeKind::Sequence(element) | TypeKind::List(element) => {
+            let _container = cx.keep(word);
             let mut walk = Walk::new(kind, word);
             let mut count = 0;
             while let Some(value) = walk.next() {

@@ -72,9 +72,11 @@ extern "C" fn cons(cx: &mut Cx, this: Word, v: Word) -> Ret {
 
 extern "C" fn reverse(cx: &mut Cx, this: Word) -> Ret {
     let mut to = heap!(cx, cx.new_object(table(this), &[0; FIELDS]));
+    let kept = cx.keep(to);
     let mut at = this;
     while get(at, LENGTH) > 0 {
         to = heap!(cx, cx.new_object(table(this), &[get(at, FIRST), to, get(to, LENGTH) + 1]));
+        kept.set(to);
         at = get(at, NEXT);
     }
     Ret::of(to)

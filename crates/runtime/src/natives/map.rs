@@ -19,7 +19,7 @@
 use bifrost_heap::HeapFull;
 use bifrost_ir::{TypeId, TypeKind};
 
-use super::generic::{self, Same, Step, attend};
+use super::generic::{self, Same, Step, attend, keep};
 use super::{hash, natives, step};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
@@ -157,12 +157,17 @@ fn gather(cx: &mut Cx, this: Word) -> Result<(), HeapFull> {
     if room > ENTRIES_MAX {
         return Err(HeapFull { limit: cx.limits().heap_bytes });
     }
-    let (data, storage) = (cx.image().data_table(), cx.image().storage_table());
+    let (key_type, value_type) = types_of(cx, this);
+    let data = cx.image().data_table();
+    let [key_table, value_table] = [key_type, value_type].map(|ty| cx.image().storage_table(ty));
     // Two slots for each entry, two slots in each word.
     let index = cx.alloc(data, room.next_power_of_two())?.as_ptr() as Word;
+    let _index = cx.keep(index);
     let meta = cx.alloc(data, META_WORDS * room)?.as_ptr() as Word;
-    let keys = cx.alloc(storage, room)?.as_ptr() as Word;
-    let values = cx.alloc(storage, room)?.as_ptr() as Word;
+    let _meta = cx.keep(meta);
+    let keys = cx.alloc(key_table, room)?.as_ptr() as Word;
+    let _keys = cx.keep(keys);
+    let values = cx.alloc(value_table, room)?.as_ptr() as Word;
     let mut to = 0;
     for from in 0..get(this, USED) as usize {
         if !is_there(this, from) {
@@ -186,7 +191,7 @@ fn gather(cx: &mut Cx, this: Word) -> Result<(), HeapFull> {
     Ok(())
 }
 
-/// Gives a key a value.
+/// Gives a key a value. The caller keeps them.
 ///
 /// # Errors
 /// The outcome of a user's `hash` or `equal` that did not return, or that memory is used up.
@@ -258,12 +263,15 @@ fn first_after(this: Word, used: usize, stamp: Word) -> usize {
 /// # Errors
 /// The outcome of a user's method that did not return.
 pub fn similar(cx: &mut Cx, value_type: TypeId, a: Word, b: Word) -> Step<bool> {
+    let _maps = cx.keep_all(&[a, b]);
+    let (key_type, _) = types_of(cx, a);
     if get(a, LENGTH) != get(b, LENGTH) {
         return Ok(false);
     }
     let mut entries = Entries::default();
     while let Some((key, value)) = entries.next(a) {
         attend(cx)?;
+        let _entry = [(key_type, key), (value_type, value)].map(|(ty, word)| keep(cx, ty, word));
         let Some(entry) = look_up(cx, b, key)? else { return Ok(false) };
         if !generic::same(cx, value_type, value, inner(b, VALUES, entry), Same::Similar)? {
             return Ok(false);
@@ -277,13 +285,18 @@ pub fn similar(cx: &mut Cx, value_type: TypeId, a: Word, b: Word) -> Step<bool> 
 /// # Errors
 /// The outcome of a user's method that did not return, or that memory is used up.
 pub fn copy(cx: &mut Cx, ty: TypeId, key_type: TypeId, value_type: TypeId, this: Word) -> Step<Word> {
+    let _this = cx.keep(this);
     let table = cx.image().table_of(ty);
     let copied = cx.new_object(table, &[0; FIELDS]).map_err(|full| cx.out_of_memory(full))?;
+    let _copied = cx.keep(copied);
     let mut entries = Entries::default();
     while let Some((key, value)) = entries.next(this) {
         attend(cx)?;
+        let _value = keep(cx, value_type, value);
         let key = generic::copy(cx, key_type, key)?;
+        let _key = keep(cx, key_type, key);
         let value = generic::copy(cx, value_type, value)?;
+        let _value = keep(cx, value_type, value);
         put(cx, copied, key, value)?;
     }
     Ok(copied)

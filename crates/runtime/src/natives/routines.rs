@@ -1,5 +1,7 @@
 //! Built-in routines. The first word is the routine's descriptor, which knows the table of the result's class.
 
+use bifrost_ir::Types;
+
 use super::{heap, natives, sequence};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
@@ -26,20 +28,20 @@ natives! {
 }
 
 /// The table of what a creator makes.
-fn table(cx: &Cx, desc: Word) -> &'static Table {
+fn table(desc: Word) -> &'static Table {
     // SAFETY: routines are entered with their descriptor.
-    unsafe { RoutineDesc::of(desc) }.table.unwrap_or_else(|| cx.image().storage_table())
+    unsafe { RoutineDesc::of(desc) }.table.expect("linking gives creators the table of their result")
 }
 
 extern "C" fn array_new(cx: &mut Cx, desc: Word) -> Ret {
-    let table = table(cx, desc);
+    let table = table(desc);
     let mut fields = [0; array::FIELDS];
     fields[array::LOW] = 1;
     Ret::of(heap!(cx, cx.new_object(table, &fields)))
 }
 
 extern "C" fn array_create(cx: &mut Cx, desc: Word, low: Word, elements: Word) -> Ret {
-    let table = table(cx, desc);
+    let table = table(desc);
     // SAFETY: the argument is a sequence by the heading.
     let elements = unsafe { sequence::elements(elements) };
     Ret::of(heap!(cx, cx.new_array(table, low as i64, elements)))
@@ -49,17 +51,18 @@ extern "C" fn array_fill(cx: &mut Cx, desc: Word, low: Word, count: Word, v: Wor
     if (count as i64) < 0 {
         return cx.signal(cx.image().signals().bounds);
     }
-    let table = table(cx, desc);
+    let table = table(desc);
     let storage = if count == 0 {
         0
     } else {
-        let storage_table = cx.image().storage_table();
+        let storage_table = cx.image().storage_table(table.info().element.unwrap_or(Types::ANY));
         let storage = heap!(cx, cx.alloc(storage_table, count as usize)).as_ptr();
         // SAFETY: the storage was just made with that many fields.
         unsafe { std::slice::from_raw_parts_mut(storage.add(bifrost_heap::OBJECT_WORDS), count as usize) }
             .fill(v);
         storage as Word
     };
+    let _storage = cx.keep(storage);
     Ret::of(heap!(cx, cx.new_object(table, &[low, count, 0, storage])))
 }
 
@@ -67,7 +70,7 @@ extern "C" fn vector_new(cx: &mut Cx, desc: Word, count: Word, v: Word) -> Ret {
     if (count as i64) < 0 {
         return cx.signal(cx.image().signals().bounds);
     }
-    let made = heap!(cx, cx.alloc(table(cx, desc), vector::ELEMENTS + count as usize)).as_ptr();
+    let made = heap!(cx, cx.alloc(table(desc), vector::ELEMENTS + count as usize)).as_ptr();
     // SAFETY: the vector was just made with room for its length and that many elements.
     unsafe {
         let fields = made.add(bifrost_heap::OBJECT_WORDS);
@@ -78,7 +81,7 @@ extern "C" fn vector_new(cx: &mut Cx, desc: Word, count: Word, v: Word) -> Ret {
 }
 
 extern "C" fn map_new(cx: &mut Cx, desc: Word) -> Ret {
-    let table = table(cx, desc);
+    let table = table(desc);
     Ret::of(heap!(cx, cx.new_object(table, &[0; map::FIELDS])))
 }
 
@@ -95,23 +98,25 @@ extern "C" fn sequence_of(_cx: &mut Cx, _desc: Word, elements: Word) -> Ret {
 }
 
 extern "C" fn list_empty(cx: &mut Cx, desc: Word) -> Ret {
-    let table = table(cx, desc);
+    let table = table(desc);
     Ret::of(heap!(cx, cx.new_object(table, &[0; list::FIELDS])))
 }
 
 extern "C" fn list_of(cx: &mut Cx, desc: Word, elements: Word) -> Ret {
-    let table = table(cx, desc);
+    let table = table(desc);
     let mut at = heap!(cx, cx.new_object(table, &[0; list::FIELDS]));
+    let kept = cx.keep(at);
     // SAFETY: the argument is a sequence by the heading.
     let elements = unsafe { sequence::elements(elements) };
     for (length, v) in (1..).zip(elements.iter().rev()) {
         at = heap!(cx, cx.new_object(table, &[*v, at, length]));
+        kept.set(at);
     }
     Ret::of(at)
 }
 
 extern "C" fn cell_new(cx: &mut Cx, desc: Word) -> Ret {
-    let table = table(cx, desc);
+    let table = table(desc);
     Ret::of(heap!(cx, cx.new_object(table, &[0; cell::FIELDS])))
 }
 

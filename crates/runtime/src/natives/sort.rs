@@ -23,8 +23,8 @@ extern "C" fn sort(cx: &mut Cx, this: Word) -> Ret {
     }
 }
 
-fn new_storage(cx: &mut Cx, count: usize) -> Step<Word> {
-    let table = cx.image().storage_table();
+fn new_storage(cx: &mut Cx, element: TypeId, count: usize) -> Step<Word> {
+    let table = cx.image().storage_table(element);
     match cx.alloc(table, count) {
         Ok(storage) => Ok(storage.as_ptr() as Word),
         Err(full) => Err(cx.out_of_memory(full)),
@@ -41,7 +41,10 @@ fn sorted(cx: &mut Cx, this: Word) -> Step<()> {
     if count < 2 {
         return Ok(());
     }
-    let (mut from, mut to) = (new_storage(cx, count)?, new_storage(cx, count)?);
+    let mut from = new_storage(cx, element, count)?;
+    let _from = cx.keep(from);
+    let mut to = new_storage(cx, element, count)?;
+    let _to = cx.keep(to);
     // SAFETY: the array has `count` elements, and the storage room for them.
     unsafe {
         let (storage, head) = (object::get(this, STORAGE), object::get(this, HEAD) as usize);

@@ -48,6 +48,7 @@ fn write(cx: &mut Cx, ty: TypeId, word: Word, inside: bool, out: &mut String) ->
         | TypeKind::Sequence(element)
         | TypeKind::Vector(element)
         | TypeKind::List(element) => {
+            let _container = cx.keep(word);
             let mut walk = Walk::new(kind, word);
             let mut mark = "[";
             while let Some(value) = walk.next() {
@@ -69,10 +70,12 @@ fn write(cx: &mut Cx, ty: TypeId, word: Word, inside: bool, out: &mut String) ->
             out.push(')');
         }
         TypeKind::Map(key, value) => {
+            let _container = cx.keep(word);
             let mut entries = map::Entries::default();
             let mut mark = "{";
             while let Some((k, v)) = entries.next(word) {
                 attend(cx)?;
+                let _value = generic::keep(cx, value, v);
                 out.push_str(mark);
                 write(cx, key, k, true, out)?;
                 out.push_str(": ");

@@ -1,0 +1,188 @@
+//! Chunks, blocks and lines: where objects that are not large lie.
+//!
+//! A chunk is [`CHUNK_BYTES`] of memory at a multiple of its size. It is divided into blocks, and they into lines. The
+//! first bytes of a chunk are its table of marks, a byte for each line of the chunk, so that the mark of an object's line is
+//! found by its address alone; the lines that the table itself takes are never used.
+//!
+//! A line is in use if its mark is the epoch of the last collection, and free otherwise. What is allocated after that
+//! collection has no marks: the places are handed out in order, none twice.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::ptr::NonNull;
+
+use crate::Word;
+
+/// Bytes of a line.
+pub const LINE_BYTES: usize = 256;
+/// Bytes of a block.
+pub const BLOCK_BYTES: usize = 32 << 10;
+/// Bytes of a chunk, and its alignment.
+pub const CHUNK_BYTES: usize = 1 << 20;
+
+const CHUNK_LINES: usize = CHUNK_BYTES / LINE_BYTES;
+pub(crate) const BLOCK_LINES: usize = BLOCK_BYTES / LINE_BYTES;
+/// Lines at the start of a chunk that its table takes.
+const TABLE_LINES: usize = CHUNK_LINES / LINE_BYTES;
+
+/// Marks the lines of an object.
+///
+/// # Safety
+/// The `bytes` (above 0) at `address` lie in one block of a chunk that is allocated.
+#[inline]
+pub(crate) unsafe fn mark_lines(address: usize, bytes: usize, epoch: u8) {
+    let table = (address & !(CHUNK_BYTES - 1)) as *mut u8;
+    let first = (address & (CHUNK_BYTES - 1)) / LINE_BYTES;
+    let last = ((address & (CHUNK_BYTES - 1)) + bytes - 1) / LINE_BYTES;
+    for line in first..=last {
+        // SAFETY: promised by the caller: the lines are the chunk's.
+        unsafe { *table.add(line) = epoch };
+    }
+}
+
+/// One block, by the address of its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Block(usize);
+
+/// A run of free lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hole {
+    pub start: *mut Word,
+    pub bytes: usize,
+}
+
+impl Block {
+    /// The block's line marks.
+    fn marks(self) -> *mut u8 {
+        let chunk = self.0 & !(CHUNK_BYTES - 1);
+        (chunk + (self.0 - chunk) / LINE_BYTES) as *mut u8
+    }
+
+    /// The chunk that the block is part of.
+    pub fn chunk(self) -> usize {
+        self.0 & !(CHUNK_BYTES - 1)
+    }
+
+    /// The first line that is not the table's.
+    fn first_line(self) -> usize {
+        if self.0 == self.chunk() { TABLE_LINES } else { 0 }
+    }
+
+    fn mark(self, line: usize) -> u8 {
+        debug_assert!(line < BLOCK_LINES);
+        // SAFETY: blocks are made for chunks that are allocated, and forgotten before those are freed.
+        unsafe { *self.marks().add(line) }
+    }
+
+    /// How many lines are in use.
+    pub fn used_lines(self, epoch: u8) -> usize {
+        // SAFETY: as in `mark`; nobody writes marks meanwhile.
+        let marks = unsafe { std::slice::from_raw_parts(self.marks(), BLOCK_LINES) };
+        marks[self.first_line()..].iter().map(|mark| usize::from(*mark == epoch)).sum()
+    }
+
+    /// How many lines objects can have.
+    pub fn lines(self) -> usize {
+        BLOCK_LINES - self.first_line()
+    }
+
+    /// The first run of free lines at or behind `line`, and the line behind it.
+    pub fn next_hole(self, line: usize, epoch: u8) -> Option<(Hole, usize)> {
+        let start = (line.max(self.first_line())..BLOCK_LINES).find(|l| self.mark(*l) != epoch)?;
+        let end = (start..BLOCK_LINES).find(|l| self.mark(*l) == epoch).unwrap_or(BLOCK_LINES);
+        let bytes = (end - start) * LINE_BYTES;
+        Some((Hole { start: (self.0 + start * LINE_BYTES) as *mut Word, bytes }, end))
+    }
+
+    /// The whole block, which is free.
+    pub fn whole(self) -> Hole {
+        let start = self.first_line() * LINE_BYTES;
+        Hole { start: (self.0 + start) as *mut Word, bytes: BLOCK_BYTES - start }
+    }
+}
+
+impl Hole {
+    /// Fills the memory with a word.
+    ///
+    /// # Safety
+    /// Nothing lives there.
+    pub unsafe fn fill(self, word: Word) {
+        // SAFETY: promised by the caller; the memory is that of lines of an allocated chunk.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.bytes / size_of::<Word>()) }.fill(word);
+    }
+
+    /// Takes the lines out of the free ones until the next collection.
+    pub fn take(self, epoch: u8) {
+        // SAFETY: a hole is made of lines of an allocated chunk.
+        unsafe { mark_lines(self.start as usize, self.bytes, epoch) };
+    }
+}
+
+/// The chunks of a heap.
+#[derive(Debug, Default)]
+pub(crate) struct Chunks {
+    /// In the order of their addresses.
+    all: Vec<NonNull<u8>>,
+}
+
+impl Chunks {
+    fn layout() -> Layout {
+        Layout::from_size_align(CHUNK_BYTES, CHUNK_BYTES).expect("a power of two")
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// All blocks, in the order of their addresses.
+    pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
+        self.all.iter().flat_map(|chunk| blocks_of(chunk.as_ptr() as usize))
+    }
+
+    /// Takes a chunk from the system: its blocks, which are free; nothing if the system has no memory.
+    pub fn grow(&mut self) -> Option<impl DoubleEndedIterator<Item = Block> + use<>> {
+        // SAFETY: the layout has a size.
+        let chunk = NonNull::new(unsafe { alloc(Chunks::layout()) })?;
+        // SAFETY: the table is the chunk's beginning.
+        unsafe { chunk.as_ptr().write_bytes(0, CHUNK_LINES) };
+        let at = self.all.partition_point(|other| *other < chunk);
+        self.all.insert(at, chunk);
+        Some(blocks_of(chunk.as_ptr() as usize))
+    }
+
+    /// Gives chunks back to the system.
+    ///
+    /// # Safety
+    /// Nothing lives in them, and no block of theirs is kept. The addresses are in order.
+    pub unsafe fn release(&mut self, chunks: &[usize]) {
+        self.all.retain(|chunk| {
+            let goes = chunks.binary_search(&(chunk.as_ptr() as usize)).is_ok();
+            if goes {
+                // SAFETY: allocated with this layout in `grow`, and taken off the list here.
+                unsafe { dealloc(chunk.as_ptr(), Chunks::layout()) };
+            }
+            !goes
+        });
+    }
+
+    /// Makes all marks those of no epoch.
+    pub fn clear_marks(&mut self) {
+        for chunk in &self.all {
+            // SAFETY: the table is the chunk's beginning.
+            unsafe { chunk.as_ptr().write_bytes(0, CHUNK_LINES) };
+        }
+    }
+}
+
+fn blocks_of(chunk: usize) -> impl DoubleEndedIterator<Item = Block> {
+    (0..CHUNK_BYTES / BLOCK_BYTES).map(move |i| Block(chunk + i * BLOCK_BYTES))
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        for chunk in self.all.drain(..) {
+            // SAFETY: allocated with this layout in `grow`, and freed once.
+            unsafe { dealloc(chunk.as_ptr(), Chunks::layout()) };
+        }
+    }
+}

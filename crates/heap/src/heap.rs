@@ -1,0 +1,400 @@
+//! The heap: places for objects, and what becomes of them in a collection.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+use crate::blocks::{BLOCK_BYTES, Block, CHUNK_BYTES, Chunks, Hole, LINE_BYTES};
+use crate::mark::{Marker, is_marked, shape};
+use crate::{HeapFull, LARGE, POISON, SIZE_MASK, Window, Word};
+
+/// Objects of so many bytes and more that do not fit the window are large: each has an allocation of its own.
+pub const LARGE_BYTES_MIN: usize = (8 << 10) + size_of::<Word>();
+
+/// Least allocation between two collections, in bytes; otherwise as much as lived after the last one.
+const INTERVAL_BYTES_MIN: usize = 32 << 20;
+
+/// An object with an allocation of its own.
+#[derive(Debug)]
+struct Large {
+    object: NonNull<Word>,
+    layout: Layout,
+}
+
+/// The memory of one session or node.
+#[derive(Debug)]
+pub struct Heap {
+    chunks: Chunks,
+    /// Blocks without a line in use, the one with the lowest address last.
+    free: Vec<Block>,
+    /// Blocks that the last collection found used in part.
+    partial: Vec<Block>,
+    /// How many of them have been handed out.
+    partial_next: usize,
+    /// The block whose holes are being handed out, and from which line on.
+    current: Option<(Block, usize)>,
+    /// For objects of more than a line that do not fit the window.
+    overflow: Window,
+    large: Vec<Large>,
+    /// Objects that own something outside the heap.
+    finalizable: Vec<NonNull<Word>>,
+    epoch: u8,
+    check: bool,
+    limit_bytes: usize,
+    large_bytes: usize,
+    live_bytes: usize,
+    live_objects: usize,
+    /// Bytes handed out since the last collection.
+    fresh_bytes: usize,
+    /// Bytes handed out before it.
+    old_bytes: u64,
+    collections: u64,
+}
+
+// SAFETY: what the heap has is owned by it and reached through it only.
+unsafe impl Send for Heap {}
+
+/// What a heap has, in bytes and numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeapUse {
+    /// The limit.
+    pub limit_bytes: usize,
+    /// Bytes of blocks in use, and of large objects; never more than the limit.
+    pub used_bytes: usize,
+    /// Bytes taken from the system, free blocks included.
+    pub held_bytes: usize,
+    /// Bytes of the objects that the last collection found.
+    pub live_bytes: usize,
+    /// How many these were.
+    pub live_objects: usize,
+    /// Bytes handed out for objects ever.
+    pub allocated_bytes: u64,
+    /// Collections.
+    pub collections: u64,
+}
+
+impl Heap {
+    /// An empty heap that uses no more than `limit_bytes`.
+    pub fn new(limit_bytes: usize) -> Heap {
+        Heap {
+            chunks: Chunks::default(),
+            free: Vec::new(),
+            partial: Vec::new(),
+            partial_next: 0,
+            current: None,
+            overflow: Window::empty(),
+            large: Vec::new(),
+            finalizable: Vec::new(),
+            epoch: 1,
+            check: false,
+            limit_bytes,
+            large_bytes: 0,
+            live_bytes: 0,
+            live_objects: 0,
+            fresh_bytes: 0,
+            old_bytes: 0,
+            collections: 0,
+        }
+    }
+
+    /// From now on collections look at every reference, and fill what they free with [`POISON`](crate::POISON).
+    pub fn set_check(&mut self, check: bool) {
+        self.check = check;
+    }
+
+    /// The limit, in bytes.
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes
+    }
+
+    /// Changes the limit.
+    pub fn set_limit_bytes(&mut self, limit_bytes: usize) {
+        self.limit_bytes = limit_bytes;
+    }
+
+    /// Bytes of blocks in use, and of large objects.
+    pub fn used_bytes(&self) -> usize {
+        let blocks = self.chunks.len() * (CHUNK_BYTES / BLOCK_BYTES) - self.free.len();
+        blocks * BLOCK_BYTES + self.large_bytes
+    }
+
+    /// Bytes of the objects that the last collection found, and of what was handed out since.
+    #[inline]
+    pub fn filled_bytes(&self) -> usize {
+        self.live_bytes + self.fresh_bytes
+    }
+
+    /// What the heap has.
+    pub fn usage(&self) -> HeapUse {
+        HeapUse {
+            limit_bytes: self.limit_bytes,
+            used_bytes: self.used_bytes(),
+            held_bytes: self.chunks.len() * CHUNK_BYTES + self.large_bytes,
+            live_bytes: self.live_bytes,
+            live_objects: self.live_objects,
+            allocated_bytes: self.old_bytes + self.fresh_bytes as u64,
+            collections: self.collections,
+        }
+    }
+
+    /// Whether so much was allocated that a collection is worth its cost.
+    #[inline]
+    pub fn must_collect(&self) -> bool {
+        self.fresh_bytes >= self.live_bytes.max(INTERVAL_BYTES_MIN)
+    }
+
+    /// Whether what lives fills the heap so far that a collection gains too little to be repeated for the next object.
+    pub fn is_tight(&self) -> bool {
+        self.live_bytes > self.limit_bytes - self.limit_bytes / 32
+    }
+
+    /// A place for an object of `words` words that did not fit the window, and new room for the window if
+    /// that is useful. What was left of the old room stays unused until the next collection. The object's header is in its
+    /// place, all else is zero.
+    ///
+    /// # Errors
+    /// [`HeapFull`] when the limit would be passed; the window is as before.
+    pub fn alloc(&mut self, window: &mut Window, words: usize) -> Result<NonNull<Word>, HeapFull> {
+        let full = HeapFull { limit: self.limit_bytes };
+        let bytes = words.checked_mul(size_of::<Word>()).ok_or(full)?;
+        let (object, flags) = if bytes >= LARGE_BYTES_MIN {
+            (self.alloc_large(bytes), LARGE)
+        } else if bytes > LINE_BYTES {
+            (self.alloc_medium(words), 0)
+        } else {
+            // A hole has a line at least, so the object fits.
+            *window = self.next_hole().map(|hole| self.open(hole)).ok_or(full)?;
+            (window.take(words), 0)
+        };
+        let object = object.ok_or(full)?;
+        // SAFETY: every object has a header.
+        unsafe { object.add(1).write(words as u64 & SIZE_MASK | flags) };
+        Ok(object)
+    }
+
+    /// Notes that an object just made owns something outside the heap, as its shape says.
+    ///
+    /// # Safety
+    /// `object` was just allocated here, and its table is in its place.
+    pub unsafe fn add_finalizable(&mut self, object: NonNull<Word>) {
+        self.finalizable.push(object);
+    }
+
+    fn alloc_large(&mut self, bytes: usize) -> Option<NonNull<Word>> {
+        if self.used_bytes().checked_add(bytes)? > self.limit_bytes {
+            return None;
+        }
+        let layout = Layout::from_size_align(bytes, 16).ok()?;
+        // SAFETY: the layout has a size.
+        let object = NonNull::new(unsafe { alloc_zeroed(layout) })?.cast();
+        self.large.push(Large { object, layout });
+        self.large_bytes += bytes;
+        self.fresh_bytes += bytes;
+        Some(object)
+    }
+
+    /// An object of several lines goes to a block of its kind, so that the holes of others stay for small ones.
+    fn alloc_medium(&mut self, words: usize) -> Option<NonNull<Word>> {
+        if let Some(object) = self.overflow.take(words) {
+            return Some(object);
+        }
+        let hole = match self.next_free_block() {
+            Some(block) => block.whole(),
+            None => self.find_hole(words * size_of::<Word>())?,
+        };
+        self.overflow = self.open(hole);
+        self.overflow.take(words)
+    }
+
+    /// Makes a hole usable.
+    fn open(&mut self, hole: Hole) -> Window {
+        // SAFETY: nothing lives in a hole.
+        unsafe { hole.fill(0) };
+        self.fresh_bytes += hole.bytes;
+        // SAFETY: the end of the hole.
+        Window { next: hole.start, end: unsafe { hole.start.add(hole.bytes / size_of::<Word>()) } }
+    }
+
+    /// The next run of free lines, in the order of addresses.
+    fn next_hole(&mut self) -> Option<Hole> {
+        loop {
+            if let Some((block, line)) = self.current {
+                if let Some((hole, next)) = block.next_hole(line, self.epoch) {
+                    self.current = Some((block, next));
+                    return Some(hole);
+                }
+                self.current = None;
+            }
+            if let Some(block) = self.partial.get(self.partial_next) {
+                self.partial_next += 1;
+                self.current = Some((*block, 0));
+                continue;
+            }
+            return Some(self.next_free_block()?.whole());
+        }
+    }
+
+    /// A hole of so many bytes in a block used in part, when no block is free.
+    fn find_hole(&mut self, bytes: usize) -> Option<Hole> {
+        for block in &self.partial[self.partial_next..] {
+            let mut line = 0;
+            while let Some((hole, next)) = block.next_hole(line, self.epoch) {
+                if hole.bytes >= bytes {
+                    hole.take(self.epoch);
+                    return Some(hole);
+                }
+                line = next;
+            }
+        }
+        None
+    }
+
+    /// A block without a line in use, within the limit.
+    fn next_free_block(&mut self) -> Option<Block> {
+        if self.used_bytes() + BLOCK_BYTES > self.limit_bytes {
+            return None;
+        }
+        if self.free.is_empty() {
+            self.free.extend(self.chunks.grow()?.rev());
+        }
+        self.free.pop()
+    }
+
+    /// Frees what the roots do not reach. `roots` hands all of them to the [`Marker`]. The window is empty afterwards.
+    ///
+    /// Cost: what lives, a byte for each line, the list of large objects, and that of objects with finalizers.
+    pub fn collect(&mut self, window: &mut Window, roots: impl FnOnce(&mut Marker)) {
+        *window = Window::empty();
+        self.overflow = Window::empty();
+        self.epoch = match self.epoch {
+            u8::MAX => {
+                // Marks as old as an epoch can tell would seem new.
+                self.chunks.clear_marks();
+                1
+            }
+            epoch => epoch + 1,
+        };
+        let mut marker = Marker::new(self.epoch, self.check);
+        roots(&mut marker);
+        (self.live_bytes, self.live_objects) = marker.live();
+        self.old_bytes += self.fresh_bytes as u64;
+        self.fresh_bytes = 0;
+        self.collections += 1;
+        self.finalize();
+        if self.check {
+            self.poison();
+        }
+        self.sweep_large();
+        self.sweep_blocks();
+    }
+
+    /// Makes what was freed unusable. Blocks that were free before have been so already, or were never used.
+    fn poison(&mut self) {
+        for block in self.chunks.blocks().filter(|block| !self.free.contains(block)) {
+            let mut line = 0;
+            while let Some((hole, end)) = block.next_hole(line, self.epoch) {
+                // SAFETY: marking is over, and nothing lives in lines without mark.
+                unsafe { hole.fill(POISON) };
+                line = end;
+            }
+        }
+        for large in &self.large {
+            // SAFETY: the list has objects of this heap; what is not marked is freed after this.
+            unsafe {
+                if !is_marked(large.object.as_ptr() as Word, self.epoch) {
+                    large.object.write(POISON);
+                }
+            }
+        }
+    }
+
+    fn finalize(&mut self) {
+        let epoch = self.epoch;
+        self.finalizable.retain(|object| {
+            // SAFETY: the list has objects of this heap, whose memory is freed after this.
+            let lives = unsafe { is_marked(object.as_ptr() as Word, epoch) };
+            if !lives {
+                // SAFETY: as above; nothing refers to the object, and it leaves the list.
+                unsafe { finalize(*object) };
+            }
+            lives
+        });
+    }
+
+    fn sweep_large(&mut self) {
+        let (epoch, mut freed) = (self.epoch, 0);
+        self.large.retain(|large| {
+            // SAFETY: the list has objects of this heap.
+            let lives = unsafe { is_marked(large.object.as_ptr() as Word, epoch) };
+            if !lives {
+                freed += large.layout.size();
+                // SAFETY: allocated with this layout in `alloc_large`, and taken off the list here.
+                unsafe { dealloc(large.object.as_ptr().cast(), large.layout) };
+            }
+            lives
+        });
+        self.large_bytes -= freed;
+    }
+
+    /// Sorts the blocks by use, and gives chunks without use back, but for as much as will be allocated before the next
+    /// collection.
+    fn sweep_blocks(&mut self) {
+        self.free.clear();
+        self.partial.clear();
+        (self.partial_next, self.current) = (0, None);
+        let mut spare = self.live_bytes.max(INTERVAL_BYTES_MIN) / CHUNK_BYTES;
+        let mut idle = Vec::new();
+        let blocks: Vec<Block> = self.chunks.blocks().collect();
+        for chunk in blocks.chunk_by(|a, b| a.chunk() == b.chunk()) {
+            let (free, partial) = (self.free.len(), self.partial.len());
+            for block in chunk {
+                match block.used_lines(self.epoch) {
+                    0 => self.free.push(*block),
+                    used if used < block.lines() => self.partial.push(*block),
+                    _ => {}
+                }
+            }
+            if self.free.len() - free == chunk.len() {
+                debug_assert_eq!(self.partial.len(), partial);
+                match spare.checked_sub(1) {
+                    Some(less) => spare = less,
+                    None => {
+                        self.free.truncate(free);
+                        idle.push(chunk[0].chunk());
+                    }
+                }
+            }
+        }
+        self.free.reverse();
+        // SAFETY: no line of these chunks is in use, and their blocks are in no list.
+        unsafe { self.chunks.release(&idle) };
+    }
+}
+
+/// Frees what an object owns.
+///
+/// # Safety
+/// The object's shape has a finalizer, which has not been called for it.
+unsafe fn finalize(object: NonNull<Word>) {
+    // SAFETY: promised by the caller; the object's memory is still there.
+    unsafe {
+        if let Some(finalizer) = shape(object.as_ptr() as Word).finalizer() {
+            finalizer(object.as_ptr());
+        }
+    }
+}
+
+impl Drop for Heap {
+    fn drop(&mut self) {
+        for object in self.finalizable.drain(..) {
+            // SAFETY: finalized objects leave the list; all memory is still there.
+            unsafe { finalize(object) };
+        }
+        for large in self.large.drain(..) {
+            // SAFETY: allocated with this layout in `alloc_large`, and freed once.
+            unsafe { dealloc(large.object.as_ptr().cast(), large.layout) };
+        }
+    }
+}
+
+// What is not large fits the block that has the chunk's table.
+const _: () = assert!(LARGE_BYTES_MIN <= BLOCK_BYTES - CHUNK_BYTES / LINE_BYTES);

@@ -1,0 +1,110 @@
+//! Which fields of an object are references.
+
+use std::fmt;
+
+use crate::Word;
+
+/// Frees what an object owns outside the heap. Called with the object's address, once, when nothing refers to
+/// the object any more or when the heap goes. It may use no other object: those may be gone already.
+pub type Finalizer = unsafe fn(object: *mut Word);
+
+/// Which fields of the objects of a table are references. The first word of a table is the address of its shape.
+#[repr(C)]
+#[derive(Clone, Default)]
+pub struct Shape {
+    /// A bit for each of the first 64 fields that is one.
+    first: u64,
+    /// From this field on all are references; 0 if none are, otherwise the field's number and 1.
+    tail: u32,
+    /// The reference fields from the 64th on.
+    more: Box<[u32]>,
+    finalizer: Option<Finalizer>,
+}
+
+impl Shape {
+    /// The shape of objects without references.
+    pub fn leaf() -> Shape {
+        Shape::default()
+    }
+
+    /// The shape of objects in which exactly these fields are references.
+    pub fn of(references: impl IntoIterator<Item = u32>) -> Shape {
+        let mut shape = Shape::default();
+        let mut more = Vec::new();
+        for field in references {
+            match field {
+                0..64 => shape.first |= 1 << field,
+                _ => more.push(field),
+            }
+        }
+        shape.more = more.into();
+        shape
+    }
+
+    /// The shape of objects in which all fields from this one on are references, and no others.
+    pub fn tail_from(field: u32) -> Shape {
+        Shape { tail: field + 1, ..Shape::default() }
+    }
+
+    /// The same with a finalizer.
+    #[must_use]
+    pub fn with_finalizer(self, finalizer: Finalizer) -> Shape {
+        Shape { finalizer: Some(finalizer), ..self }
+    }
+
+    /// What frees the objects' belongings.
+    pub fn finalizer(&self) -> Option<Finalizer> {
+        self.finalizer
+    }
+
+    /// Whether no field is a reference.
+    #[inline]
+    pub fn is_leaf(&self) -> bool {
+        self.first == 0 && self.tail == 0 && self.more.is_empty()
+    }
+
+    /// The first field from which on all are references.
+    #[inline]
+    pub(crate) fn tail(&self) -> Option<usize> {
+        (self.tail as usize).checked_sub(1)
+    }
+
+    /// The fields outside the tail that are references. Every object of the shape has them.
+    #[inline]
+    pub(crate) fn fixed(&self) -> impl Iterator<Item = usize> + '_ {
+        let mut bits = self.first;
+        let first = std::iter::from_fn(move || {
+            let field = bits.trailing_zeros();
+            (bits != 0).then(|| {
+                bits &= bits - 1;
+                field as usize
+            })
+        });
+        first.chain(self.more.iter().map(|field| *field as usize))
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shape")
+            .field("references", &self.fixed().collect::<Vec<_>>())
+            .field("tail", &self.tail())
+            .field("finalized", &self.finalizer.is_some())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_told_on_both_sides_of_the_bitmap() {
+        let shape = Shape::of([0, 3, 63, 64, 200]);
+        assert_eq!(shape.fixed().collect::<Vec<_>>(), [0, 3, 63, 64, 200]);
+        assert_eq!(shape.tail(), None);
+        assert!(!shape.is_leaf() && Shape::leaf().is_leaf());
+        let shape = Shape::tail_from(1);
+        assert_eq!((shape.fixed().count(), shape.tail(), shape.is_leaf()), (0, Some(1), false));
+    }
+}

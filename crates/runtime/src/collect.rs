@@ -1,0 +1,271 @@
+//! Allocation, and when and from which roots the heap is collected.
+//!
+//! Collections happen where an object does not fit the window: when so much was allocated as to be worth it
+//! ([`Heap::must_collect`](bifrost_heap::Heap::must_collect)), before an allocation fails at the limit of the heap, and before
+//! one fails at that of the batch. The limit of a batch is on what it *adds* to the heap, counted after a collection: a batch that
+//! makes garbage may make as much as it likes, one that keeps what it makes is stopped. What was garbage when the batch
+//! began counts for it, not against it.
+
+use std::ptr::NonNull;
+
+use bifrost_heap::{HeapFull, HeapUse, Marker, OBJECT_WORDS, SIZE_MASK, Window};
+
+use crate::abi::{Activation, ExitFrame, Ret, Word};
+use crate::cx::{Collect, Cx};
+use crate::image::{Engine, Table};
+use crate::roots::Frame;
+
+/// What may be allocated beyond the heap's limit for the text that says that it is reached.
+const RESERVE_BYTES: usize = 256 << 10;
+
+/// How a context collects, and what it has measured.
+#[derive(Debug)]
+pub(crate) struct Collecting {
+    /// In place of the context's window when each allocation shall take the slow way.
+    hidden: Window,
+    /// Allocations until the next collection, when they are counted.
+    countdown: u32,
+    forbidden: bool,
+    pub now_ns: fn() -> u64,
+    pause_ns: u64,
+    pause_ns_max: u64,
+    pauses_ns: u64,
+}
+
+/// What a context's heap has and what its collections took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeapStats {
+    /// Bytes and numbers.
+    pub usage: HeapUse,
+    /// How long the last collection took.
+    pub pause_ns: u64,
+    /// How long the longest took.
+    pub pause_ns_max: u64,
+    /// How long all took together.
+    pub pauses_ns: u64,
+}
+
+impl Collecting {
+    pub fn new(collect: Collect) -> Collecting {
+        let countdown = if let Collect::Zeal(every) = collect { every } else { 0 };
+        Collecting {
+            hidden: Window::empty(),
+            countdown,
+            forbidden: false,
+            now_ns: || 0,
+            pause_ns: 0,
+            pause_ns_max: 0,
+            pauses_ns: 0,
+        }
+    }
+}
+
+impl Cx {
+    /// A new object with `fields` zeroed fields.
+    ///
+    /// May collect: objects that nothing refers to but the caller's words are gone afterwards
+    /// ([`roots`](crate::roots)).
+    ///
+    /// # Errors
+    /// [`HeapFull`] at the heap's or the batch's limit.
+    #[inline]
+    pub fn alloc(&mut self, table: &'static Table, fields: usize) -> Result<NonNull<Word>, HeapFull> {
+        let words = OBJECT_WORDS + fields;
+        let object = match self.window.take(words) {
+            Some(object) => {
+                // SAFETY: the object has at least two words.
+                unsafe { object.add(1).write(words as u64 & SIZE_MASK) };
+                object
+            }
+            None => self.alloc_slow(words)?,
+        };
+        // SAFETY: as above.
+        unsafe { object.write(table as *const Table as Word) };
+        Ok(object)
+    }
+
+    /// A new object whose shape has a finalizer, with zeroed fields: the finalizer may be called from now on.
+    ///
+    /// # Errors
+    /// As for [`Cx::alloc`].
+    pub fn alloc_finalizable(
+        &mut self,
+        table: &'static Table,
+        fields: usize,
+    ) -> Result<NonNull<Word>, HeapFull> {
+        let object = self.alloc(table, fields)?;
+        // SAFETY: the object was just made in this heap.
+        unsafe { self.heap.add_finalizable(object) };
+        Ok(object)
+    }
+
+    /// A place for an object with its header.
+    #[cold]
+    fn alloc_slow(&mut self, words: usize) -> Result<NonNull<Word>, HeapFull> {
+        let bytes = words.saturating_mul(size_of::<Word>());
+        let batch = HeapFull { limit: self.limits.batch_heap_bytes };
+        if words as u64 > SIZE_MASK {
+            return Err(batch);
+        }
+        let collects = self.collects();
+        if collects && (self.heap.must_collect() || self.zeal_is_due()) {
+            self.collect();
+        }
+        if self.batch_is_over(bytes) {
+            if !collects {
+                return Err(batch);
+            }
+            self.collect();
+            // A batch that is close to its limit would have a collection for every few objects.
+            if self.batch_is_over(bytes.max(self.limits.batch_heap_bytes / 32)) {
+                return Err(batch);
+            }
+        }
+        let first = self.place(words);
+        if first.is_ok() || !collects {
+            return first;
+        }
+        self.collect();
+        if self.heap.is_tight() {
+            return first;
+        }
+        self.place(words)
+    }
+
+    fn place(&mut self, words: usize) -> Result<NonNull<Word>, HeapFull> {
+        let window = match self.limits.collect {
+            Collect::Zeal(_) => &mut self.collecting.hidden,
+            _ => &mut self.window,
+        };
+        match window.take(words) {
+            Some(object) => {
+                // SAFETY: the object has at least two words.
+                unsafe { object.add(1).write(words as u64 & SIZE_MASK) };
+                Ok(object)
+            }
+            None => self.heap.alloc(window, words),
+        }
+    }
+
+    fn batch_is_over(&self, bytes: usize) -> bool {
+        self.batch_heap_bytes().saturating_add(bytes) > self.limits.batch_heap_bytes
+    }
+
+    fn zeal_is_due(&mut self) -> bool {
+        let Collect::Zeal(every) = self.limits.collect else { return false };
+        self.collecting.countdown -= 1;
+        let due = self.collecting.countdown == 0;
+        if due {
+            self.collecting.countdown = every;
+        }
+        due
+    }
+
+    /// Whether all references on the stack can be found.
+    fn collects(&self) -> bool {
+        !self.collecting.forbidden && self.image.engine().is_none_or(|engine| engine.collects())
+    }
+
+    /// Frees the objects that nothing refers to any more.
+    #[cold]
+    pub fn collect(&mut self) {
+        if !self.collects() {
+            return;
+        }
+        let start = (self.collecting.now_ns)();
+        self.collecting.hidden = Window::empty();
+        let Cx { heap, window, roots, image, root, root_object, exit_frame, activation, frames, .. } = self;
+        heap.collect(window, |marker| {
+            // SAFETY: all that is handed over are references or 0: of the context itself, and what the stack has by the rules
+            // of `abi` and `roots`.
+            unsafe {
+                marker.root(*root_object);
+                for word in root.values() {
+                    marker.root(*word);
+                }
+                roots.trace(marker);
+                Frame::trace(*frames, marker);
+                if let Some(engine) = image.engine() {
+                    trace_code(&**engine, *exit_frame, *activation, marker);
+                }
+            }
+        });
+        let took = (self.collecting.now_ns)().saturating_sub(start);
+        self.collecting.pause_ns = took;
+        self.collecting.pause_ns_max = self.collecting.pause_ns_max.max(took);
+        self.collecting.pauses_ns += took;
+    }
+
+    /// What the heap has, and what its collections took.
+    pub fn heap_stats(&self) -> HeapStats {
+        let Collecting { pause_ns, pause_ns_max, pauses_ns, .. } = self.collecting;
+        HeapStats { usage: self.heap.usage(), pause_ns, pause_ns_max, pauses_ns }
+    }
+
+    /// Signals that there is no memory left.
+    #[cold]
+    pub fn out_of_memory(&mut self, full: HeapFull) -> Ret {
+        // The collection before was in vain.
+        self.failure_uncollected(&format!("out of memory: {full}"))
+    }
+
+    /// Signals `failure(text)` without a collection, for code that is entered without an exit frame. The text
+    /// goes beyond the limits if need be, into a small reserve; when that is used up it is empty.
+    #[cold]
+    pub fn failure_uncollected(&mut self, text: &str) -> Ret {
+        let limits = self.limits;
+        self.collecting.forbidden = true;
+        self.limits.batch_heap_bytes = usize::MAX;
+        self.heap.set_limit_bytes(limits.heap_bytes.saturating_add(RESERVE_BYTES));
+        let ret = self.failure(text);
+        self.heap.set_limit_bytes(limits.heap_bytes);
+        self.limits = limits;
+        self.collecting.forbidden = false;
+        ret
+    }
+}
+
+/// Hands the references in frames of machine code to the collector.
+///
+/// # Safety
+/// `exit` and `activation` are those of the context that runs, and the engine made all machine code between them.
+unsafe fn trace_code(
+    engine: &dyn Engine,
+    mut exit: *const ExitFrame,
+    mut activation: *const Activation,
+    marker: &mut Marker,
+) {
+    loop {
+        if !exit.is_null() {
+            // SAFETY: an exit frame lies in the frame of a trampoline that has not returned.
+            unsafe { trace_exit(engine, exit, marker) };
+        }
+        if activation.is_null() {
+            return;
+        }
+        // SAFETY: activations in the list belong to calls that have not returned.
+        unsafe { Activation { exit_frame: exit, previous: activation } = std::ptr::read(activation) };
+    }
+}
+
+/// The references of a trampoline and of the machine code below it.
+///
+/// # Safety
+/// As for [`trace_code`].
+unsafe fn trace_exit(engine: &dyn Engine, exit: *const ExitFrame, marker: &mut Marker) {
+    // SAFETY: the layout of frames is that of `abi`; the walk ends at the first return address that is not the compiler's.
+    unsafe {
+        let arguments = (&raw const (*exit).references).cast::<Word>();
+        for i in 0..(*exit).count {
+            marker.root(*arguments.add(i));
+        }
+        let mut frame = (*exit).frame_pointer as *const usize;
+        while let Some(offsets) = engine.stack_map(*frame.add(1)) {
+            let stack = frame.add(2).cast::<u8>();
+            for offset in offsets {
+                marker.root(*stack.add(*offset as usize).cast::<Word>());
+            }
+            frame = *frame as *const usize;
+        }
+    }
+}

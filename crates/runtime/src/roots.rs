@@ -1,0 +1,295 @@
+//! What keeps objects alive besides other objects.
+//!
+//! Objects never move, so a root is a copy of a reference that the collector can find; the word itself may be anywhere else
+//! besides. There is a kind for each way to hold references:
+//!
+//! | who | how | until |
+//! | --- | --- | --- |
+//! | a native, while it runs | [`Cx::keep`], [`Cx::keep_all`] | the guard is dropped |
+//! | a Rust value that outlives a call | [`Cx::root`] | the last clone is dropped |
+//! | a table of references, such as a session's handles | [`Cx::new_root_set`] | the set is dropped |
+//! | the interpreter's variables | [`Frame`] | the guard is dropped |
+//! | compiled code | stack maps, see [`crate::abi`] | |
+
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::{Arc, Weak};
+
+use bifrost_heap::Marker;
+
+use crate::abi::Word;
+use crate::cx::Cx;
+
+/// The words that natives keep, behind a pointer of its own so that guards need not borrow the context.
+#[derive(Debug, Default)]
+pub(crate) struct KeptWords {
+    words: RefCell<Vec<Word>>,
+}
+
+impl KeptWords {
+    fn push(&self, words: &[Word]) -> usize {
+        let mut all = self.words.borrow_mut();
+        all.extend_from_slice(words);
+        all.len() - words.len()
+    }
+
+    fn remove(&self, from: usize, count: usize) {
+        let mut all = self.words.borrow_mut();
+        all[from..from + count].fill(0);
+        // Guards usually go in the reverse order of their coming.
+        if from + count == all.len() {
+            all.truncate(from);
+        }
+    }
+}
+
+/// The roots of a context that are not on its stack.
+#[derive(Debug)]
+pub(crate) struct Roots {
+    kept: NonNull<KeptWords>,
+    rooted: Vec<Weak<Word>>,
+    /// How many of `rooted` there are at most before the dropped ones are sorted out.
+    rooted_most: usize,
+    sets: Vec<Option<(Weak<()>, Vec<Word>)>>,
+}
+
+impl Roots {
+    pub fn new() -> Roots {
+        let kept = NonNull::from(Box::leak(Box::default()));
+        Roots { kept, rooted: Vec::new(), rooted_most: 64, sets: Vec::new() }
+    }
+
+    /// Hands all roots to the collector, and forgets those whose owners are gone.
+    ///
+    /// # Safety
+    /// All of them are references to objects of the context's heap, lasting, or 0.
+    pub unsafe fn trace(&mut self, marker: &mut Marker) {
+        // SAFETY: the words live as long as the context.
+        for word in self.kept().words.borrow().iter() {
+            // SAFETY: promised by the caller.
+            unsafe { marker.root(*word) };
+        }
+        self.forget_dropped();
+        for root in &self.rooted {
+            if let Some(word) = root.upgrade() {
+                // SAFETY: promised by the caller.
+                unsafe { marker.root(*word) };
+            }
+        }
+        for (_, words) in self.sets.iter().flatten() {
+            for word in words {
+                // SAFETY: promised by the caller.
+                unsafe { marker.root(*word) };
+            }
+        }
+    }
+
+    fn kept(&self) -> &KeptWords {
+        // SAFETY: the words live as long as the context, see `Drop`.
+        unsafe { self.kept.as_ref() }
+    }
+
+    fn forget_dropped(&mut self) {
+        self.rooted.retain(|root| root.strong_count() > 0);
+        self.rooted_most = (self.rooted.len() * 2).max(64);
+        for set in &mut self.sets {
+            if set.as_ref().is_some_and(|(alive, _)| alive.strong_count() == 0) {
+                *set = None;
+            }
+        }
+    }
+}
+
+impl Drop for Roots {
+    fn drop(&mut self) {
+        // A guard that outlives its context finds its words still there.
+        if self.kept().words.borrow().is_empty() {
+            // SAFETY: made by `Box::leak`, and no guard points at it.
+            drop(unsafe { Box::from_raw(self.kept.as_ptr()) });
+        }
+    }
+}
+
+/// Keeps an object alive while a native runs. It belongs to the thread that runs the context.
+#[derive(Debug)]
+#[must_use = "the object is kept as long as this lives"]
+pub struct Kept {
+    kept: NonNull<KeptWords>,
+    at: usize,
+}
+
+impl Kept {
+    /// Keeps another object instead.
+    pub fn set(&self, word: Word) {
+        // SAFETY: guards live no longer than the words, see `Roots::drop`.
+        unsafe { self.kept.as_ref() }.words.borrow_mut()[self.at] = word;
+    }
+
+    /// The reference.
+    pub fn word(&self) -> Word {
+        // SAFETY: as in `set`.
+        unsafe { self.kept.as_ref() }.words.borrow()[self.at]
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // SAFETY: as in `set`.
+        unsafe { self.kept.as_ref() }.remove(self.at, 1);
+    }
+}
+
+/// Keeps objects alive while a native runs. It belongs to the thread that runs the context.
+#[derive(Debug)]
+#[must_use = "the objects are kept as long as this lives"]
+pub struct KeptAll {
+    kept: NonNull<KeptWords>,
+    from: usize,
+    count: usize,
+}
+
+impl Drop for KeptAll {
+    fn drop(&mut self) {
+        // SAFETY: as in `Kept::set`.
+        unsafe { self.kept.as_ref() }.remove(self.from, self.count);
+    }
+}
+
+/// Keeps an object alive from anywhere: in a Rust value, on another thread. Cheap to clone.
+///
+/// Two objects that hold roots of each other are never freed.
+#[derive(Clone, Debug)]
+pub struct Root(Arc<Word>);
+
+impl Root {
+    /// The reference.
+    #[inline]
+    pub fn word(&self) -> Word {
+        *self.0
+    }
+}
+
+/// Names a list of roots of one context, which lives until this is dropped.
+#[derive(Debug)]
+pub struct RootSet {
+    index: usize,
+    _alive: Arc<()>,
+}
+
+impl Cx {
+    /// Keeps an object alive until the guard is dropped. `word` is a reference, or 0 for nothing.
+    #[inline]
+    pub fn keep(&mut self, word: Word) -> Kept {
+        let roots = &mut self.roots;
+        Kept { kept: roots.kept, at: roots.kept().push(&[word]) }
+    }
+
+    /// Keeps objects alive until the guard is dropped. Each word is a reference or 0.
+    pub fn keep_all(&mut self, words: &[Word]) -> KeptAll {
+        let roots = &mut self.roots;
+        KeptAll { kept: roots.kept, from: roots.kept().push(words), count: words.len() }
+    }
+
+    /// Keeps an object alive until the root and its clones are dropped. `word` is a reference, or 0 for nothing.
+    pub fn root(&mut self, word: Word) -> Root {
+        let roots = &mut self.roots;
+        if roots.rooted.len() >= roots.rooted_most {
+            roots.forget_dropped();
+        }
+        let root = Root(Arc::new(word));
+        roots.rooted.push(Arc::downgrade(&root.0));
+        root
+    }
+
+    /// An empty list of roots, which this context has until the name is dropped.
+    pub fn new_root_set(&mut self) -> RootSet {
+        let roots = &mut self.roots;
+        roots.forget_dropped();
+        let alive = Arc::new(());
+        let set = Some((Arc::downgrade(&alive), Vec::new()));
+        let index = match roots.sets.iter().position(Option::is_none) {
+            Some(free) => {
+                roots.sets[free] = set;
+                free
+            }
+            None => {
+                roots.sets.push(set);
+                roots.sets.len() - 1
+            }
+        };
+        RootSet { index, _alive: alive }
+    }
+
+    /// The words of a root set of this context; each is 0 or a reference.
+    ///
+    /// # Panics
+    /// With the set of another context.
+    #[inline]
+    pub fn root_set(&mut self, set: &RootSet) -> &mut Vec<Word> {
+        match self.roots.sets.get_mut(set.index) {
+            Some(Some((_, words))) => words,
+            _ => panic!("a root set of another context"),
+        }
+    }
+}
+
+/// An activation of interpreted code: its words, and which of them are references.
+#[derive(Debug)]
+pub struct Frame {
+    previous: *const Frame,
+    words: *const Word,
+    references: *const [u32],
+}
+
+/// Takes the frame out of the context's list.
+#[derive(Debug)]
+pub struct FrameGuard {
+    cx: *mut Cx,
+    previous: *const Frame,
+}
+
+impl Frame {
+    /// A frame whose words at these places are references or 0 as long as it is in the list.
+    pub fn new(words: *const Word, references: &[u32]) -> Frame {
+        Frame { previous: std::ptr::null(), words, references }
+    }
+
+    /// Puts the frame into the context's list until the guard is dropped.
+    ///
+    /// # Safety
+    /// `cx` is the current context. The frame, its words and the list of places stay where they are while the guard lives, and
+    /// guards are dropped in the reverse order of their making.
+    #[inline]
+    pub unsafe fn link(&mut self, cx: *mut Cx) -> FrameGuard {
+        // SAFETY: promised by the caller.
+        let cx_frames = unsafe { &mut (*cx).frames };
+        self.previous = *cx_frames;
+        *cx_frames = self;
+        FrameGuard { cx, previous: self.previous }
+    }
+
+    /// Hands the references of this frame and of those before it to the collector.
+    ///
+    /// # Safety
+    /// The frames are in the list of the context that collects.
+    pub(crate) unsafe fn trace(mut frame: *const Frame, marker: &mut Marker) {
+        while !frame.is_null() {
+            // SAFETY: frames in the list live, and so do their words, as `link` was promised.
+            unsafe {
+                let Frame { previous, words, references } = *frame;
+                for place in &*references {
+                    marker.root(*words.add(*place as usize));
+                }
+                frame = previous;
+            }
+        }
+    }
+}
+
+impl Drop for FrameGuard {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the context outlives what runs in it.
+        unsafe { (*self.cx).frames = self.previous };
+    }
+}
