@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use bifrost_engine::{Engine, Mode, Raised};
 use bifrost_ir::{RoutineId, Types};
-use bifrost_runtime::Limits;
 use bifrost_runtime::abi::Word;
+use bifrost_runtime::{Collect, Limits};
 use bifrost_server::program;
 use bifrost_server::space::{Space, on_stack};
 use bifrost_theta::{Options, Sources};
@@ -23,8 +23,13 @@ pub struct Theta {
 }
 
 /// Programs of the benchmark may use as much as they like, as far as the machine goes.
-const LIMITS: Limits =
-    Limits { heap_bytes: 8 << 30, batch_heap_bytes: 8 << 30, stack_bytes: 24 << 20, fuel: i64::MAX };
+const LIMITS: Limits = Limits {
+    heap_bytes: 8 << 30,
+    batch_heap_bytes: 8 << 30,
+    stack_bytes: 24 << 20,
+    fuel: i64::MAX,
+    collect: Collect::Ordinary,
+};
 
 impl Theta {
     /// Compiles the program and runs it once with the small n.
