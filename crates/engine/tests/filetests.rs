@@ -143,7 +143,7 @@ fn run(image: &Arc<Image>, directive: &str, collect: Collect) -> Result<(), Stri
     let signature = &program.routines[routine].signature;
 
     // What fills the heap with zeal would take for ever.
-    let batch_heap_bytes = if collect == Collect::Checked { 64 << 20 } else { 1 << 20 };
+    let batch_heap_bytes = if collect == Collect::Checked { 64 << 20 } else { 256 << 10 };
     let limits = Limits { collect, batch_heap_bytes, ..Limits::default() };
     let mut cx = Cx::new(image.clone(), limits, 1, || 0);
     let mut words: Vec<Word> = vec![0];
