@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod client;
 mod demo;
+mod doc;
 mod failure;
 mod fmt;
 mod log;
@@ -51,6 +52,7 @@ enum Command {
     Shell(shell::Args),
     Check(check::Args),
     Fmt(fmt::Args),
+    Doc(doc::Args),
     Run(run::Args),
     Veneer(veneer::Args),
     Demo(demo::Args),
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Command::Shell(args) => shell::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Fmt(args) => fmt::run(&args),
+        Command::Doc(args) => doc::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Veneer(args) => veneer::run(&args),
         Command::Demo(args) => demo::run(&args),

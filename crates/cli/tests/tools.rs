@@ -88,3 +88,27 @@ fn check_reports_every_mistake_as_json() {
     assert!(fine.status.success());
     assert_eq!(stdout(&fine), "");
 }
+
+#[test]
+fn doc_writes_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    let doc = |arguments: &[&str]| {
+        let mut command = bifrost();
+        command.arg("doc").args(arguments).arg(example("database")).arg(example("lists"));
+        command.arg("--root").arg(support::examples()).current_dir(dir.path()).output().unwrap()
+    };
+    let output = doc(&[]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(
+        stderr(&output),
+        "wrote doc/index.html\nwrote doc/database.database.html\nwrote doc/lists.lists.html\n"
+    );
+    assert!(read(dir.path(), "doc/database.database.html").contains("<p>Counts a visit.</p>"));
+    assert!(doc(&["--markdown", "--out", "pages"]).status.success());
+    assert!(read(dir.path(), "pages/index.md").contains("(database.database.md#def.DataBase)"));
+
+    write(dir.path(), "broken.theta", "f (");
+    let broken = bifrost().args(["doc", "broken.theta"]).current_dir(dir.path()).output().unwrap();
+    assert_eq!(broken.status.code(), Some(1));
+    assert!(stderr(&broken).contains("error[E0109]"));
+}

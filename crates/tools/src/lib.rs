@@ -3,4 +3,5 @@
 //! Pure: texts in, texts out. No files, no clock, no streams; the program `bifrost` has those. Read
 //! [`fmt::format`] first.
 
+pub mod doc;
 pub mod fmt;
