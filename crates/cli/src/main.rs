@@ -11,6 +11,7 @@ mod doc;
 mod failure;
 mod fmt;
 mod log;
+mod lsp;
 mod run;
 mod serve;
 mod shell;
@@ -53,6 +54,7 @@ enum Command {
     Check(check::Args),
     Fmt(fmt::Args),
     Doc(doc::Args),
+    Lsp(lsp::Args),
     Run(run::Args),
     Veneer(veneer::Args),
     Demo(demo::Args),
@@ -71,6 +73,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Fmt(args) => fmt::run(&args),
         Command::Doc(args) => doc::run(&args),
+        Command::Lsp(args) => lsp::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Veneer(args) => veneer::run(&args),
         Command::Demo(args) => demo::run(&args),

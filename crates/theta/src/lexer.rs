@@ -21,6 +21,9 @@ macro_rules! tokens {
         }
 
         impl Tok {
+            /// The reserved words.
+            pub const WORDS: &[&str] = &[$($text,)*];
+
             /// The reserved word spelled `text`.
             pub fn word(text: &str) -> Option<Tok> {
                 match text { $($text => Some(Tok::$word),)* _ => None }

@@ -5,3 +5,5 @@
 
 pub mod doc;
 pub mod fmt;
+pub mod index;
+pub mod lsp;

@@ -1,0 +1,119 @@
+//! What is known about documents and the files around them.
+
+use std::collections::BTreeMap;
+
+use bifrost_theta::{Diagnostic, FileId, Options, Sources, compile, imports, load};
+
+use super::Files;
+use crate::index::{self, Index, PRELUDE_NAME};
+
+/// Texts with their index.
+pub struct Analysis {
+    /// The texts; the first is what is predeclared.
+    pub sources: Sources,
+    /// What their names mean.
+    pub index: Index,
+}
+
+impl Analysis {
+    /// The file of that path.
+    pub fn file(&self, path: &str) -> Option<FileId> {
+        self.sources.find(path)
+    }
+
+    /// Whether the file is what is predeclared, which nobody can open.
+    pub fn is_prelude(&self, file: FileId) -> bool {
+        self.sources.name(file) == PRELUDE_NAME
+    }
+}
+
+/// Documents as they are in the editor, over files as they are on the disk.
+pub struct View<'a> {
+    /// Open documents by path.
+    pub open: &'a BTreeMap<String, String>,
+    /// The disk.
+    pub files: &'a dyn Files,
+    /// Folders that the client has open.
+    pub folders: &'a [String],
+}
+
+impl View<'_> {
+    fn read(&self, path: &str) -> Option<String> {
+        self.open.get(path).cloned().or_else(|| self.files.read(path))
+    }
+
+    /// Folders at which the imports of a document may start: its own, and those around it up to one that is open.
+    fn roots(&self, path: &str) -> Vec<String> {
+        let mut roots = vec![];
+        let mut rest = path;
+        while let Some((folder, _)) = rest.rsplit_once('/') {
+            roots.push(folder.to_owned());
+            if self.folders.is_empty() || self.folders.iter().any(|open| open.trim_end_matches('/') == folder)
+            {
+                break;
+            }
+            rest = folder;
+        }
+        if !self.folders.iter().any(|open| path.starts_with(&**open)) {
+            roots.truncate(1);
+        }
+        if roots.is_empty() { vec![String::new()] } else { roots }
+    }
+
+    /// Where the imports of a document start: the first folder in which all are found.
+    fn options(&self, path: &str) -> Options {
+        let mut sources = Sources::new();
+        let text = self.read(path).unwrap_or_default();
+        let file = sources.add(path, text);
+        let roots = self.roots(path);
+        let complete = |root: &&String| {
+            let options = Options { root: root.to_string() };
+            imports(&sources, file, &options).iter().all(|name| self.read(name).is_some())
+        };
+        let root = roots.iter().find(complete).or(roots.first()).cloned().unwrap_or_default();
+        Options { root }
+    }
+
+    /// What is wrong with a document and with what it imports.
+    pub fn diagnostics(&self, path: &str) -> (Sources, Vec<Diagnostic>) {
+        let options = self.options(path);
+        let Some(sources) = load(path, &options, |name| self.read(name)) else {
+            return (Sources::new(), vec![]);
+        };
+        let compiled = compile(&sources, &options);
+        (sources, compiled.diagnostics)
+    }
+
+    /// A document and what it imports.
+    pub fn document(&self, path: &str) -> Analysis {
+        self.analyse(vec![path.to_owned()])
+    }
+
+    /// Every file of the open folders, every document, and what they import.
+    pub fn workspace(&self) -> Analysis {
+        let mut paths: Vec<String> = self.open.keys().cloned().collect();
+        paths.extend(self.folders.iter().flat_map(|folder| self.files.list(folder)));
+        self.analyse(paths)
+    }
+
+    fn analyse(&self, mut paths: Vec<String>) -> Analysis {
+        let mut sources = index::sources();
+        let mut roots: BTreeMap<FileId, String> = BTreeMap::new();
+        while let Some(path) = paths.pop() {
+            if sources.find(&path).is_some() {
+                continue;
+            }
+            let Some(text) = self.read(&path) else { continue };
+            let options = self.options(&path);
+            let file = sources.add(path, text);
+            paths.extend(imports(&sources, file, &options));
+            roots.insert(file, options.root);
+        }
+        let index = Index::new(&sources, |file, path| {
+            let root = roots.get(&file)?;
+            let name = format!("{}.theta", path.join("/"));
+            sources.find(&if root.is_empty() { name } else { format!("{root}/{name}") })
+        });
+        Analysis { sources, index }
+    }
+}
