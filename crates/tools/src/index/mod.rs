@@ -90,6 +90,9 @@ pub struct Def {
     shape: Shape,
 }
 
+/// A type above another, and the names that are changed on the way: new, old.
+type Above = (Ty, Vec<(Arc<str>, Arc<str>)>);
+
 /// What is needed to find out types.
 #[derive(Debug, Default)]
 enum Shape {
@@ -97,8 +100,8 @@ enum Shape {
     None,
     /// A variable or constant.
     Value(Ty),
-    /// A type, class or actor with its parameters, what is above it, and the names it changes there: new, old.
-    Type { parms: Vec<DefId>, above: Vec<(Ty, Vec<(Arc<str>, Arc<str>)>)> },
+    /// A type, class or actor with its parameters and what is above it.
+    Type { parms: Vec<DefId>, above: Vec<Above> },
     /// A type equate.
     Alias(Ty),
     /// A routine or method: parameters of types, arguments, results or what is yielded.

@@ -7,7 +7,7 @@ use bifrost_theta::ast::*;
 use bifrost_theta::{FileId, Sources, Span};
 
 use super::types::Bound;
-use super::{DefId, Index, Kind, PRELUDE_FILE, Shape, Ty};
+use super::{Above, DefId, Index, Kind, PRELUDE_FILE, Shape, Ty};
 
 impl Index {
     /// Resolves headings first, so that bodies find all types, and then bodies.
@@ -180,7 +180,7 @@ impl Walk<'_> {
         self.around.pop();
     }
 
-    fn above(&mut self, ty: &TypeExpr, renames: &[Rename]) -> (Ty, Vec<(Arc<str>, Arc<str>)>) {
+    fn above(&mut self, ty: &TypeExpr, renames: &[Rename]) -> Above {
         let up = self.ty(ty);
         for rename in renames {
             if let Some((old, _)) = self.index.member(&up, &rename.old.name, false) {
@@ -190,7 +190,7 @@ impl Walk<'_> {
         (up, renames.iter().map(|it| (it.new.name.clone(), it.old.name.clone())).collect())
     }
 
-    fn shape(&mut self, id: DefId, parms: &[Ident], above: Vec<(Ty, Vec<(Arc<str>, Arc<str>)>)>) {
+    fn shape(&mut self, id: DefId, parms: &[Ident], above: Vec<Above>) {
         let parms = self.parms(id, parms);
         self.index.def_mut(id).shape = Shape::Type { parms, above };
     }
