@@ -184,6 +184,11 @@ fn the_tutorial_is_true() {
 }
 
 #[test]
+fn the_chapter_on_tools_is_true() {
+    play("docs/book/tools.md");
+}
+
+#[test]
 fn the_chapter_on_performance_is_true() {
     play("docs/book/performance.md");
 }
