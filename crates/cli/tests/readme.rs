@@ -3,12 +3,16 @@
 //! A block `sh tested` is run; a `text` block right behind it is what it prints. A block `sh background` is started, and gone on
 //! with when it has said `ready`. A block `sh socket` is a conversation over a unix socket, which the test holds itself, for not
 //! every machine has an `nc`. Any other `sh` block must be in [`COVERED`]. All run in an empty folder with `examples`
-//! in it. `BIFROST_UPDATE=1 cargo test -p bifrost-cli --test readme` writes what the commands print.
+//! in it, and with the blocks whose fence says `file=NAME`. `BIFROST_UPDATE=1 cargo test -p bifrost-cli --test readme` writes what the commands print.
+
+mod document;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use document::{Document, blocks};
 
 /// Lines that are not run here, and what covers them.
 const COVERED: &[(&str, &str)] = &[
@@ -18,43 +22,13 @@ const COVERED: &[(&str, &str)] = &[
         "cargo build --release && export PATH=\"$PWD/target/release:$PATH\"",
         "the tests have built the program",
     ),
+    ("cargo install --path crates/cli", "the tests have built the program"),
     ("export BIFROST_URL=shm:///tmp/bifrost-tour/db", "the test has a folder of its own"),
     ("cargo run --release -p database-client", "examples/database/rust/tests/output.rs"),
     ("bifrost bench theta", "tests/bench.rs runs it with a small n"),
     ("bifrost bench theta fib shapes --peers c --samples 9", "tests/bench.rs runs it with a small n"),
     ("bifrost run bench/theta/fib.theta 35", "tests/bench.rs runs the program with a small n"),
 ];
-
-/// A fenced block: what follows the fence, and its lines.
-struct Block {
-    info: String,
-    text: String,
-    /// The lines of the document, fences excluded.
-    lines: std::ops::Range<usize>,
-}
-
-fn blocks(document: &str) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    let mut open: Option<Block> = None;
-    for (number, line) in document.lines().enumerate() {
-        match (&mut open, line.strip_prefix("```")) {
-            (None, Some(info)) => {
-                open = Some(Block { info: info.to_owned(), text: String::new(), lines: number + 1..0 });
-            }
-            (Some(_), Some(_)) => {
-                let mut block = open.take().expect("a block is open");
-                block.lines.end = number;
-                blocks.push(block);
-            }
-            (Some(block), None) => {
-                block.text.push_str(line);
-                block.text.push('\n');
-            }
-            (None, None) => {}
-        }
-    }
-    blocks
-}
 
 /// A server of a document; it ends with this value.
 struct Background(Child);
@@ -78,6 +52,13 @@ impl Player {
         let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
         std::os::unix::fs::symlink(examples, folder.path().join("examples")).unwrap();
         Player { folder, background: Vec::new() }
+    }
+
+    /// Writes a file of the document.
+    fn write(&self, name: &str, text: &str) {
+        let path = self.folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("a folder")).unwrap();
+        std::fs::write(path, text).unwrap();
     }
 
     fn bash(&self, commands: &str) -> Command {
@@ -129,12 +110,9 @@ impl Player {
 }
 
 fn play(path: &str) {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
-    let document = std::fs::read_to_string(&file).unwrap();
-    let mut lines: Vec<String> = document.lines().map(str::to_owned).collect();
+    let mut document = Document::read(path);
     let mut player = Player::new();
-    let mut wrong = Vec::new();
-    let blocks = blocks(&document);
+    let blocks = blocks(&document.text);
     for (i, block) in blocks.iter().enumerate() {
         // Several tests at a time must not meet.
         let commands = block.text.replace("/tmp/bifrost-tour", &player.folder.path().display().to_string());
@@ -152,24 +130,19 @@ fn play(path: &str) {
                 }
                 continue;
             }
-            _ => continue,
+            info => {
+                if let Some(name) = info.split(' ').find_map(|word| word.strip_prefix("file=")) {
+                    player.write(name, &block.text);
+                }
+                continue;
+            }
         };
-        let shown = blocks.get(i + 1).filter(|b| b.info == "text" && b.lines.start <= block.lines.end + 3);
-        if let Some(shown) = shown.filter(|b| b.text != said) {
-            wrong.push((shown.lines.clone(), &block.text, said));
+        if let Some(shown) = blocks.get(i + 1).filter(|b| b.info == "text" && b.follows(block)) {
+            document.compare(shown, &block.text, said);
         }
     }
-    if wrong.is_empty() {
-        return;
-    }
-    if std::env::var_os("BIFROST_UPDATE").is_some() {
-        for (range, _, said) in wrong.into_iter().rev() {
-            lines.splice(range, said.lines().map(str::to_owned));
-        }
-        std::fs::write(&file, lines.join("\n") + "\n").unwrap();
-    } else {
-        let texts = wrong.into_iter().map(|(_, commands, said)| format!("{commands}prints\n{said}"));
-        panic!("{path} shows something else:\n{}", texts.collect::<Vec<_>>().join("\n"));
+    if let Some(wrong) = document.finish() {
+        panic!("{wrong}");
     }
 }
 
@@ -179,13 +152,24 @@ fn the_readme_is_true() {
 }
 
 #[test]
-fn the_tutorial_is_true() {
+fn the_ten_minutes_are_true() {
     play("docs/book/ten-minutes.md");
 }
 
 #[test]
 fn the_chapter_on_tools_is_true() {
     play("docs/book/tools.md");
+}
+
+#[test]
+fn the_tutorial_is_true() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/tutorial");
+    let mut chapters: Vec<String> =
+        std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    chapters.sort();
+    for chapter in chapters {
+        play(&format!("docs/book/tutorial/{chapter}"));
+    }
 }
 
 #[test]

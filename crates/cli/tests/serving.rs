@@ -59,7 +59,7 @@ fn a_shell_finds_the_server_that_was_told_nothing() {
 
 #[test]
 fn the_transcripts_of_the_examples_hold() {
-    for name in ["database", "lists", "points", "routes"] {
+    for name in support::EXAMPLES {
         let folder = examples().join(name);
         let server = Server::start(name, &[]);
         let script = std::fs::read_to_string(folder.join("client.bifrost")).unwrap();

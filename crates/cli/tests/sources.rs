@@ -4,9 +4,7 @@ mod support;
 
 use std::path::Path;
 
-use support::{bifrost, example, examples, feed, stderr, stdout};
-
-const EXAMPLES: &[&str] = &["database", "lists", "points", "routes"];
+use support::{EXAMPLES, bifrost, example, examples, feed, stderr, stdout};
 
 fn write(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
@@ -17,10 +15,14 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
 #[test]
 fn examples_print_what_they_should() {
     for name in EXAMPLES {
-        let expected = std::fs::read_to_string(examples().join(name).join("expected.txt")).unwrap();
+        let file = examples().join(name).join("expected.txt");
         for mode in [&["--interpret"][..], &[]] {
             let output = bifrost().arg("run").args(mode).arg(example(name)).output().unwrap();
             assert!(output.status.success(), "{name} {mode:?}: {}", stderr(&output));
+            if std::env::var_os("UPDATE_EXPECT").is_some() {
+                std::fs::write(&file, stdout(&output)).unwrap();
+            }
+            let expected = std::fs::read_to_string(&file).unwrap();
             assert_eq!(stdout(&output), expected, "{name} {mode:?}");
         }
     }
@@ -85,6 +87,19 @@ fn exceptions_of_main_are_told() {
         assert_eq!(output.status.code(), Some(1));
         assert_eq!(stderr(&output), "error: `main` ended with the exception bad(\"y\", 2)\n");
     }
+}
+
+#[test]
+fn a_small_routine_calls_itself_100_000_deep() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "sum (n: int) returns (int)
+  if n = 0 then return (0) end
+  return (n + sum(n - 1))
+end sum
+main () print(sum(100_000).unparse()) end main
+";
+    let output = bifrost().args(["run", &write(dir.path(), "deep.theta", text)]).output().unwrap();
+    assert_eq!(stdout(&output), "5000050000\n", "{}", stderr(&output));
 }
 
 #[test]

@@ -37,10 +37,13 @@ fn the_tour_is_the_same_over_every_transport() {
 #[test]
 fn committed_stubs_are_fresh() {
     let folder = examples().join("database/rust/src");
-    let conformance = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance");
-    for (sources, folder) in
-        [(example("database"), folder), (conformance.join("conformance.theta"), conformance)]
-    {
+    let tests = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let (conformance, tutorial) = (tests.join("conformance"), tests.join("tutorial"));
+    for (sources, folder) in [
+        (example("database"), folder),
+        (conformance.join("conformance.theta"), conformance),
+        (tutorial.join("board.theta"), tutorial),
+    ] {
         let output = bifrost().args(["veneer", "--check", "-o"]).arg(&folder).arg(sources).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
     }

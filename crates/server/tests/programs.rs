@@ -1,4 +1,7 @@
-//! Programs of `tests/programs`, each run as machine code and in the interpreter: what they print is beside them.
+//! Programs, each run as machine code and in the interpreter: what they print is beside them.
+//!
+//! `tests/programs` has whole programs; `tests/definition` has a `main` for each example of the definition, which are files of
+//! `theta`'s tests.
 
 use std::path::Path;
 
@@ -8,7 +11,18 @@ use bifrost_server::{Space, program, space};
 
 #[test]
 fn programs_print_what_they_should() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    run_all("tests/programs", None);
+}
+
+#[test]
+fn examples_of_the_definition_print_what_they_should() {
+    run_all("tests/definition", Some("../theta/tests/programs"));
+}
+
+/// Runs the programs of a folder; their imports start at `root`, or in the folder.
+fn run_all(folder: &str, root: Option<&str>) {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (folder, root) = (here.join(folder), root.map(|root| here.join(root)));
     let mut count = 0;
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -19,15 +33,20 @@ fn programs_print_what_they_should() {
         let expected = std::fs::read_to_string(path.with_extension("out")).unwrap();
         for mode in [Mode::Compiled, Mode::Interpreted] {
             for collect in [Collect::Ordinary, Collect::Zeal(1)] {
-                assert_eq!(run(&path, mode, collect), expected, "{} {mode:?} {collect:?}", path.display());
+                assert_eq!(
+                    run(&path, root.as_deref(), mode, collect),
+                    expected,
+                    "{} {mode:?} {collect:?}",
+                    path.display()
+                );
             }
         }
     }
     assert!(count > 0);
 }
 
-fn run(path: &Path, mode: Mode, collect: Collect) -> String {
-    let engine = program::load(&[path.to_path_buf()], None, mode).unwrap_or_else(|e| panic!("{e}"));
+fn run(path: &Path, root: Option<&Path>, mode: Mode, collect: Collect) -> String {
+    let engine = program::load(&[path.to_path_buf()], root, mode).unwrap_or_else(|e| panic!("{e}"));
     let main = engine.find_entry("main", 1).expect("a program has `main`");
     let limits = Limits { collect, ..Limits::default() };
     let space = Space::new(engine.clone(), limits).unwrap();

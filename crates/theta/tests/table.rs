@@ -526,3 +526,18 @@ fn constants_are_computed_here() {
         ],
     );
 }
+
+#[test]
+fn e0212_import_clash() {
+    let mut sources = bifrost_theta::Sources::new();
+    sources.add("a.theta", "limit = 1\n");
+    sources.add("b.theta", "import a\nlimit = 2\n");
+    let found = bifrost_theta::compile(&sources, &bifrost_theta::Options::default()).diagnostics;
+    let [clash] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!(
+        (clash.code.name(), clash.message.as_str()),
+        ("E0212", "the imported name `limit` is taken already")
+    );
+    assert_eq!(sources.slice(clash.span), "import a");
+    assert_eq!(clash.help.as_deref(), Some("import it under another name: `(limit as …)`"));
+}

@@ -19,6 +19,9 @@ pub fn bifrost() -> Command {
     command
 }
 
+/// The examples, each in a folder of its name.
+pub const EXAMPLES: &[&str] = &["bags", "database", "lists", "points", "routes"];
+
 /// The folder of the examples.
 pub fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").canonicalize().unwrap()
