@@ -163,8 +163,11 @@ impl<'a> Lower<'_, 'a, '_> {
     fn array_position(&mut self, view: View, index: Value) -> Value {
         let bounds = self.unit.image.signals().bounds;
         let at = self.b.ins().isub(index, view.low);
-        let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, view.length);
-        self.signal_if(outside, bounds);
+        if !self.knows_inside(view.array, index) {
+            let outside = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, view.length);
+            self.signal_if(outside, bounds);
+            self.is_inside(view.array, index);
+        }
         at
     }
 
@@ -359,14 +362,18 @@ impl<'a> Lower<'_, 'a, '_> {
             body,
             |this| {
                 let view = this.view(object);
-                let i = this.b.use_var(counter);
-                let i = this.b.ins().smax(i, view.low);
-                this.b.def_var(counter, i);
+                let mut i = this.b.use_var(counter);
+                // Where the loop begins with the bounds of before, it stays above them.
+                if view.low != low {
+                    i = this.b.ins().smax(i, view.low);
+                    this.b.def_var(counter, i);
+                }
                 let at = this.b.ins().isub(i, view.low);
                 Some(this.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, at, view.length))
             },
             |this| {
                 let i = this.b.use_var(counter);
+                this.is_inside(object, i);
                 let value = if elements {
                     let view = this.view(object);
                     let at = this.b.ins().isub(i, view.low);

@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bifrost_ir::builtin::Op;
 use bifrost_ir::{Block, Callee, Operand, Stmt, TypeId, Var};
 use bifrost_runtime::image::Table;
 use bifrost_runtime::object::array;
@@ -24,18 +25,39 @@ pub(super) struct Known {
     /// Objects with the ordinary table of a type.
     ordinary: Vec<(Value, TypeId)>,
     views: Vec<View>,
+    /// Arrays and indexes inside their bounds.
+    inside: Vec<(Value, Value)>,
+    /// Results of operations that did not go over: they need not be made and checked again.
+    results: Vec<(Operation, Value)>,
     /// Counts what may have changed arrays.
     changes: u32,
+}
+
+/// An operation on two values, or on one and a constant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Operation {
+    Values(Op, Value, Value),
+    AddConstant(Value, i64),
 }
 
 /// Where an array's elements are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
-    array: Value,
+    pub(super) array: Value,
     pub(super) low: Value,
     pub(super) length: Value,
     /// The address of the object that has the first element as its first field.
     pub(super) base: Value,
+}
+
+/// Most facts of a kind that are kept; the oldest are forgotten.
+const FACTS_MAX: usize = 64;
+
+fn keep<T>(facts: &mut Vec<T>, fact: T) {
+    if facts.len() >= FACTS_MAX {
+        facts.drain(..FACTS_MAX / 2);
+    }
+    facts.push(fact);
 }
 
 /// Most arrays that are looked into before a loop.
@@ -66,7 +88,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// An object has the ordinary table of a type.
     pub(super) fn is_ordinary(&mut self, object: Value, ty: TypeId) {
-        self.known.ordinary.push((object, ty));
+        keep(&mut self.known.ordinary, (object, ty));
     }
 
     /// What an ordinary array looks like.
@@ -81,13 +103,33 @@ impl<'a> Lower<'_, 'a, '_> {
         self.mark(storage);
         let base = self.element_base(storage, head);
         let view = View { array: object, low, length, base };
-        self.known.views.push(view);
+        keep(&mut self.known.views, view);
         view
+    }
+
+    pub(super) fn knows_inside(&self, array: Value, index: Value) -> bool {
+        self.known.inside.contains(&(array, index))
+    }
+
+    /// An index is inside the bounds of an array.
+    pub(super) fn is_inside(&mut self, array: Value, index: Value) {
+        keep(&mut self.known.inside, (array, index));
+    }
+
+    /// The result of an operation: the one that is known, or a new one.
+    pub(super) fn result_of(&mut self, operation: Operation, make: impl FnOnce(&mut Self) -> Value) -> Value {
+        if let Some((_, known)) = self.known.results.iter().find(|(o, _)| *o == operation) {
+            return *known;
+        }
+        let value = make(self);
+        keep(&mut self.known.results, (operation, value));
+        value
     }
 
     /// Arrays may have changed.
     pub(super) fn arrays_change(&mut self) {
         self.known.views.clear();
+        self.known.inside.clear();
         self.known.changes += 1;
     }
 
@@ -112,6 +154,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.known.changes = changes;
         if changed {
             self.known.views.clear();
+            self.known.inside.clear();
         }
     }
 

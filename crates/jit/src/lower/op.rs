@@ -6,6 +6,7 @@ use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 
 use super::Lower;
+use super::known::Operation;
 
 impl Lower<'_, '_, '_> {
     pub(super) fn op(&mut self, op: Op, args: &[Operand]) -> Value {
@@ -34,27 +35,27 @@ impl Lower<'_, '_, '_> {
             Op::IntAdd => match (constant(args[0]), constant(args[1])) {
                 (None, Some(n)) => self.add_constant(x, n),
                 (Some(n), None) => self.add_constant(y, n),
-                _ => {
-                    let (value, over) = self.b.ins().sadd_overflow(x, y);
-                    self.signal_if(over, signals.overflow);
+                _ => self.result_of(Operation::Values(op, x, y), |this| {
+                    let (value, over) = this.b.ins().sadd_overflow(x, y);
+                    this.signal_if(over, signals.overflow);
                     value
-                }
+                }),
             },
             Op::IntSub => match constant(args[1]).and_then(i64::checked_neg) {
                 Some(n) => self.add_constant(x, n),
-                None => {
-                    let (value, over) = self.b.ins().ssub_overflow(x, y);
-                    self.signal_if(over, signals.overflow);
+                None => self.result_of(Operation::Values(op, x, y), |this| {
+                    let (value, over) = this.b.ins().ssub_overflow(x, y);
+                    this.signal_if(over, signals.overflow);
                     value
-                }
+                }),
             },
             Op::IntMul if constant(args[1]).is_some_and(is_factor) => self.multiply(x, constant(args[1])),
             Op::IntMul if constant(args[0]).is_some_and(is_factor) => self.multiply(y, constant(args[0])),
-            Op::IntMul => {
-                let (value, over) = self.b.ins().smul_overflow(x, y);
-                self.signal_if(over, signals.overflow);
+            Op::IntMul => self.result_of(Operation::Values(op, x, y), |this| {
+                let (value, over) = this.b.ins().smul_overflow(x, y);
+                this.signal_if(over, signals.overflow);
                 value
-            }
+            }),
             Op::IntNegate => {
                 let least = self.b.ins().icmp_imm_s(IntCC::Equal, x, i64::MIN);
                 self.signal_if(least, signals.overflow);
@@ -104,11 +105,13 @@ impl Lower<'_, '_, '_> {
     /// where the overflow flag would have to be fetched first.
     fn add_constant(&mut self, x: Value, n: i64) -> Value {
         let overflow = self.unit.image.signals().overflow;
-        let value = self.b.ins().iadd_imm_s(x, n);
-        let wrong = if n >= 0 { IntCC::SignedLessThan } else { IntCC::SignedGreaterThan };
-        let over = self.b.ins().icmp(wrong, value, x);
-        self.signal_if(over, overflow);
-        value
+        self.result_of(Operation::AddConstant(x, n), |this| {
+            let value = this.b.ins().iadd_imm_s(x, n);
+            let wrong = if n >= 0 { IntCC::SignedLessThan } else { IntCC::SignedGreaterThan };
+            let over = this.b.ins().icmp(wrong, value, x);
+            this.signal_if(over, overflow);
+            value
+        })
     }
 
     /// Multiplies by a constant: what does not go over is between two other constants, which is one comparison.
