@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use bifrost_engine::{Engine, Mode};
+use bifrost_ir::text::{print_func, print_program};
+use bifrost_ir::{Func, FuncId, Program};
 use bifrost_server::program;
 use bifrost_session::Tables;
 use bifrost_theta::{Colour, Severity, compile, render_all, to_json};
@@ -18,7 +20,8 @@ use crate::failure::{Exit, Failure, Outcome, print};
 Examples:
   bifrost check database.theta
   bifrost check --json src/*.theta          one JSON object a line, for editors and scripts
-  bifrost check --emit interface db.theta   what clients of a server with this file will see")]
+  bifrost check --emit interface db.theta   what clients of a server with this file will see
+  bifrost check --emit asm --only main db.theta   the machine's instructions of one routine")]
 pub struct Args {
     /// The files; what they import is found by itself
     #[arg(required = true, value_name = "FILE.theta")]
@@ -30,6 +33,9 @@ pub struct Args {
     /// Write what the sources compile to, if there are no errors
     #[arg(long, value_name = "WHAT")]
     emit: Option<Emit>,
+    /// Write only routines and methods of this name: `swap`, `Elem.touch`
+    #[arg(long, value_name = "NAME", requires = "emit")]
+    only: Option<String>,
     /// Where imports start [default: the folder of the first file]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
@@ -40,6 +46,10 @@ pub struct Args {
 enum Emit {
     /// The checked program in the text form of the intermediate representation
     Ir,
+    /// What each routine and method is compiled from: the code generator's form of it
+    Clif,
+    /// The machine's instructions of each routine and method
+    Asm,
     /// The interface description that clients and `bifrost veneer` work from, as JSON
     Interface,
 }
@@ -62,10 +72,15 @@ pub fn run(args: &Args) -> Outcome {
         return Err(Failure::reported(Exit::Failed));
     };
     if args.emit == Some(Emit::Ir) {
-        print(&bifrost_ir::text::print_program(&program))?;
+        print(&ir(&program, args.only.as_deref())?)?;
     }
     // Natives are looked up, and the compiler's work is verified, as a server would do it.
     let engine = Engine::new(program, Mode::Interpreted)?;
+    match args.emit {
+        Some(Emit::Clif) => print(&code(&engine, args.only.as_deref(), bifrost_engine::Emit::Clif)?)?,
+        Some(Emit::Asm) => print(&code(&engine, args.only.as_deref(), bifrost_engine::Emit::Assembly)?)?,
+        _ => {}
+    }
     if args.emit == Some(Emit::Interface) {
         let interface = Tables::new(engine).numbering().interface();
         let mut text = serde_json::to_string_pretty(interface).expect("strings and numbers always serialise");
@@ -73,6 +88,37 @@ pub fn run(args: &Args) -> Outcome {
         print(&text)?;
     }
     Ok(())
+}
+
+/// The text form of a program, or of its functions of one name.
+fn ir(program: &Program, only: Option<&str>) -> Result<String, Failure> {
+    match only {
+        None => Ok(print_program(program)),
+        Some(_) => chosen(program, only)?.map(|(_, func)| Ok(print_func(program, func))).collect(),
+    }
+}
+
+/// What functions are compiled to, each behind a line with its name.
+fn code(engine: &Engine, only: Option<&str>, emit: bifrost_engine::Emit) -> Result<String, Failure> {
+    let texts = chosen(engine.program(), only)?.map(|(id, func)| {
+        let text = engine.code_text(id, emit).unwrap_or_else(|why| format!("; not compiled: {why}\n"));
+        format!("; {}\n{}\n", func.name, text.trim_end())
+    });
+    Ok(texts.collect())
+}
+
+/// All functions, or those of one name.
+fn chosen<'a>(
+    program: &'a Program,
+    only: Option<&'a str>,
+) -> Result<impl Iterator<Item = (FuncId, &'a Func)>, Failure> {
+    let is_chosen = move |func: &Func| only.is_none_or(|name| func.name == name);
+    if let Some(name) = only
+        && !program.funcs.values().any(is_chosen)
+    {
+        return Err(Failure::new(Exit::Failed, format!("there is no routine or method `{name}`")));
+    }
+    Ok(program.funcs.iter().filter(move |(_, func)| is_chosen(func)))
 }
 
 fn counted(count: usize, what: &str) -> String {

@@ -78,6 +78,28 @@ fn what_sources_compile_to() {
 }
 
 #[test]
+fn what_one_routine_compiles_to() {
+    let emit = |what: &str, only: &str| {
+        bifrost().args(["check", "--emit", what, "--only", only]).arg(example("points")).output().unwrap()
+    };
+    let (ir, clif, asm) = (emit("ir", "swap"), emit("clif", "swap"), emit("asm", "PointRep.x"));
+    assert!(
+        stdout(&ir).contains("routine swap") && !stdout(&ir).contains("routine new_point"),
+        "{}",
+        stdout(&ir)
+    );
+    assert!(stdout(&clif).starts_with("; swap\nfunction "), "{}", stdout(&clif));
+    assert!(
+        stdout(&asm).starts_with("; PointRep.x\n") && stdout(&asm).contains("block0:"),
+        "{}",
+        stdout(&asm)
+    );
+    let nothing = emit("asm", "nothing");
+    assert_eq!(nothing.status.code(), Some(1));
+    assert!(stderr(&nothing).contains("there is no routine or method `nothing`"), "{}", stderr(&nothing));
+}
+
+#[test]
 fn exceptions_of_main_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let text = "main (args: sequence[string]) signals (bad (string, int))\n  signal bad(args[2], args.length())\nend main\n";

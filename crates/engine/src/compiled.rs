@@ -9,6 +9,10 @@ static JIT: OnceLock<Result<Arc<Jit>, String>> = OnceLock::new();
 
 /// The engine that compiles each function at its first call.
 pub(crate) fn engine() -> Result<Arc<dyn Engine>, String> {
-    let made = JIT.get_or_init(|| Jit::new().map(Arc::new).map_err(|e| e.to_string()));
-    made.clone().map(|jit| jit as Arc<dyn Engine>)
+    jit().map(|jit| jit as Arc<dyn Engine>)
+}
+
+/// The compiler.
+pub(crate) fn jit() -> Result<Arc<Jit>, String> {
+    JIT.get_or_init(|| Jit::new().map(Arc::new).map_err(|e| e.to_string())).clone()
 }

@@ -11,10 +11,12 @@ use std::sync::Arc;
 
 use bifrost_interp::{BatchEnd, Interp, Prepared};
 use bifrost_ir::verify::{ProgramError, VerifyError, verify_func, verify_program};
-use bifrost_ir::{Body, Func, Program, RoutineId, TypeId, builtin};
+use bifrost_ir::{Body, Func, FuncId, Program, RoutineId, TypeId, builtin};
 use bifrost_runtime::abi::{VALUES_MAX, Word};
 use bifrost_runtime::{Cx, Image, LinkError, Ret, invoke, natives, object};
 use parking_lot::Mutex;
+
+pub use bifrost_jit::Emit;
 
 mod compiled;
 
@@ -122,6 +124,14 @@ impl Engine {
     #[inline]
     pub fn program(&self) -> &Program {
         self.image.program()
+    }
+
+    /// What a function is compiled to, for people.
+    ///
+    /// # Errors
+    /// Why it is not compiled, for people.
+    pub fn code_text(&self, func: FuncId, emit: Emit) -> Result<String, String> {
+        compiled::jit()?.text(&self.image, func, emit)
     }
 
     /// The batch of this content, if it is kept. The content must determine the function completely.
