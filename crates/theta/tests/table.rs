@@ -469,6 +469,10 @@ fn handlers_of_a_wrong_call_are_no_mistake() {
             "a method with a similar name exists: `fetch`",
         )],
     );
+    check(
+        "f () returns (int)\n  b: nothing := 1\n  return (b.size()) except when bounds: return (0) end\nend f\n",
+        &[("E0208", "there is no type `nothing`", "nothing", "define it, or import the file that does")],
+    );
 }
 
 #[test]

@@ -86,6 +86,8 @@ pub(crate) struct Body<'c, 'a> {
     pub flow: Flow,
     pub loops: Vec<Loop>,
     pub frames: Vec<Frame>,
+    /// Expressions so far that were wrong, or use what was.
+    pub unknown_values: usize,
 }
 
 impl<'a> Checker<'a> {
@@ -140,6 +142,7 @@ impl<'c, 'a> Body<'c, 'a> {
             flow,
             loops: vec![],
             frames: vec![],
+            unknown_values: 0,
         }
     }
 
@@ -276,7 +279,7 @@ impl<'c, 'a> Body<'c, 'a> {
 
     /// Runs `inner` inside the handlers of `handler`; gives what it raised that matters to the handler.
     pub fn framed(&mut self, handler: &Handler, inner: impl FnOnce(&mut Self)) -> Raised {
-        let mistakes = self.cx.diagnostics.len();
+        let before = (self.cx.diagnostics.len(), self.unknown_values);
         let (names, others) = match handler {
             Handler::Except { arms, others } => {
                 let names = arms.iter().flat_map(|arm| {
@@ -288,7 +291,7 @@ impl<'c, 'a> Body<'c, 'a> {
         };
         self.frames.push(Frame { names, others, raised: vec![] });
         inner(self);
-        let complete = self.cx.diagnostics.len() == mistakes;
+        let complete = (self.cx.diagnostics.len(), self.unknown_values) == before;
         let Some(frame) = self.frames.pop() else { return Raised { signals: vec![], complete } };
         if let Some(outer) = self.frames.last_mut()
             && !frame.others

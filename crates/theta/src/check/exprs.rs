@@ -13,6 +13,12 @@ use crate::source::Span;
 impl<'a> Body<'_, 'a> {
     /// The one value of an expression.
     pub fn value(&mut self, expr: &'a Expr) -> Value {
+        let value = self.value_of(expr);
+        self.unknown_values += usize::from(value.ty.is_none());
+        value
+    }
+
+    fn value_of(&mut self, expr: &'a Expr) -> Value {
         match &expr.kind {
             ExprKind::Int(v) => self.constant(Const::Int(*v), Types::INT),
             ExprKind::Real(v) => self.constant(Const::Real(v.to_bits()), Types::REAL),
