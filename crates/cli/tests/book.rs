@@ -31,6 +31,9 @@ const LATER: &[&str] = &[
     "docs/book/tutorial/4-generics-and-data.md",
 ];
 
+/// Routines of the page on the library that come with the same.
+const LATER_ROUTINES: &[&str] = &["some (v: T) returns (maybe[T])", "none () returns (maybe[T])"];
+
 /// What a block of Theta says about itself.
 #[derive(Default)]
 struct Info<'a> {
@@ -217,7 +220,9 @@ fn the_library_is_complete() {
     }
     let routines = section(&document.text, "## Routines").expect("a section of routines");
     let own: Vec<&str> = ROUTINES.iter().map(|row| row.heading).collect();
-    compare(&mut mistakes, "Routines", &listed(routines), &own);
+    let mut shown = listed(routines);
+    shown.retain(|heading| own.contains(heading) || !LATER_ROUTINES.contains(heading));
+    compare(&mut mistakes, "Routines", &shown, &own);
     assert!(mistakes.is_empty(), "docs/book/language/library.md:\n{}", mistakes.join("\n"));
 }
 
