@@ -15,9 +15,11 @@ use super::super::Failed;
 use super::cases::Case;
 use super::peers::{Sample, processor_ms};
 
-/// A Theta program that is ready to run.
+/// A Theta program that is ready to run, with the objects of its runs.
 pub struct Theta {
     run: Routine,
+    /// One for all runs: memory that was collected is used again, as other programs do.
+    space: Arc<Space>,
     /// Milliseconds from the source to the first result, which compiles what runs.
     pub start_ms: f64,
 }
@@ -41,7 +43,8 @@ impl Theta {
         let mut sources = Sources::new();
         sources.add(format!("{}.theta", case.name), case.theta);
         let engine = program::load_sources(sources, &Options::default(), Mode::Compiled)?;
-        let mut theta = Theta { run: Routine::find(&engine, "run", 1)?, start_ms: 0.0 };
+        let space = Space::new(engine.clone(), LIMITS)?;
+        let mut theta = Theta { run: Routine::find(&engine, "run", 1)?, space, start_ms: 0.0 };
         theta.sample(case.quick_n)?;
         theta.start_ms = start.elapsed().as_secs_f64() * 1e3;
         Ok(theta)
@@ -51,12 +54,10 @@ impl Theta {
     ///
     /// # Errors
     /// The exception that it ended with.
-    pub fn sample(&mut self, n: i64) -> Result<Sample, Failed> {
-        // Each run has a heap of its own, as nothing gives memory back before.
-        let space = Space::new(self.run.engine.clone(), LIMITS)?;
+    pub fn sample(&self, n: i64) -> Result<Sample, Failed> {
         let (ms, result) = on_stack(LIMITS.stack_bytes, || {
             let start = processor_ms();
-            let result = self.run.call(&space, &[n]);
+            let result = self.run.call(&self.space, &[n]);
             (processor_ms() - start, result)
         })?;
         Ok(Sample { ms, result: result? })
