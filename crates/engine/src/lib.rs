@@ -13,6 +13,7 @@ use bifrost_interp::{BatchEnd, Interp, Prepared};
 use bifrost_ir::verify::{ProgramError, VerifyError, verify_func, verify_program};
 use bifrost_ir::{Body, Func, FuncId, Program, RoutineId, TypeId, builtin};
 use bifrost_runtime::abi::{VALUES_MAX, Word};
+use bifrost_runtime::native::Natives;
 use bifrost_runtime::{Cx, Image, LinkError, Ret, invoke, natives, object};
 use parking_lot::Mutex;
 
@@ -101,7 +102,21 @@ impl Engine {
     /// [`LoadError`]
     ///
     /// Cost: links tables that live as long as the process.
-    pub fn new(mut program: Program, mode: Mode) -> Result<Arc<Engine>, LoadError> {
+    pub fn new(program: Program, mode: Mode) -> Result<Arc<Engine>, LoadError> {
+        Engine::with_natives(program, mode, Natives::default())
+    }
+
+    /// Verifies and links a program that may use these natives.
+    ///
+    /// # Errors
+    /// [`LoadError`]
+    ///
+    /// Cost: as [`Engine::new`].
+    pub fn with_natives(
+        mut program: Program,
+        mode: Mode,
+        natives: Natives,
+    ) -> Result<Arc<Engine>, LoadError> {
         builtin::complete(&mut program.types, 0);
         program.add_cells();
         verify_program(&program).map_err(LoadError::Verify)?;
@@ -109,7 +124,7 @@ impl Engine {
             Mode::Compiled => Some(compiled::engine().map_err(LoadError::Compiler)?),
             Mode::Interpreted => None,
         };
-        let image = Image::link(program, compiler)?;
+        let image = Image::link_with(program, compiler, natives)?;
         let interp = Interp::new(image.clone());
         Ok(Arc::new(Engine { image, interp, batches: Mutex::default() }))
     }

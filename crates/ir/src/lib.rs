@@ -13,6 +13,7 @@
 
 pub mod builtin;
 pub mod dispatch;
+pub mod native;
 pub mod program;
 pub mod stmt;
 pub mod text;

@@ -91,6 +91,8 @@ pub struct Program {
     pub literals: PrimaryMap<Literal, String>,
     /// The names of the native functions that routines and methods run.
     pub natives: PrimaryMap<NativeId, String>,
+    /// The Rust names of classes whose objects are values of Rust. Their only instance variable is the runtime's.
+    pub native_classes: HashMap<ClassId, String>,
     literal_ids: HashMap<String, Literal>,
     native_ids: HashMap<String, NativeId>,
     routine_ids: HashMap<String, RoutineId>,

@@ -21,6 +21,7 @@ use cranelift_entity::EntityRef;
 
 use crate::abi::{ARGS_MAX, Code, Ret, VALUES_MAX, Word, YIELDS_MAX};
 use crate::cx::Cx;
+use crate::native::Natives;
 use crate::{natives, object};
 
 /// What the runtime asks of the engines.
@@ -230,6 +231,8 @@ pub enum LinkError {
     TooManyYields { name: String, values: usize },
     #[error("`{name}` is declared native, but no native of that name is registered")]
     NoNative { name: String },
+    #[error("`{declared}` is declared native, but the native takes and gives `{found}`")]
+    NativeMismatch { declared: String, found: String },
 }
 
 /// How many words a call passes after the context: receiver or descriptor, arguments, closure.
@@ -249,6 +252,10 @@ pub struct Image {
     codes: Vec<OnceLock<Code>>,
     /// Natives of basic types' methods, by type and method.
     basics: HashMap<MethodRef, Code>,
+    /// What embedders added.
+    added: Natives,
+    /// The tables of native classes by their Rust names.
+    native_tables: HashMap<String, &'static Table>,
     /// Of basic values, and of references.
     storage: [&'static Table; 2],
     data: &'static Table,
@@ -284,21 +291,43 @@ impl Image {
     ///
     /// # Errors
     /// [`LinkError`]; nothing is kept.
-    pub fn link(mut program: Program, engine: Option<Arc<dyn Engine>>) -> Result<Arc<Image>, LinkError> {
+    pub fn link(program: Program, engine: Option<Arc<dyn Engine>>) -> Result<Arc<Image>, LinkError> {
+        Image::link_with(program, engine, Natives::default())
+    }
+
+    /// Links a verified program that may use these natives.
+    ///
+    /// # Errors
+    /// [`LinkError`]; nothing is kept.
+    pub fn link_with(
+        mut program: Program,
+        engine: Option<Arc<dyn Engine>>,
+        added: Natives,
+    ) -> Result<Arc<Image>, LinkError> {
         let signals = well_known_signals(&mut program.types);
         check_sizes(&program)?;
         let dispatch = Dispatch::new(&program);
         let natives = natives::registry();
+        // Machine code enters natives so that references among their words are found.
+        let entry = |code: Code, method: bool, signature: &Signature| match &engine {
+            Some(engine) => {
+                engine.native_entry(code, arity(signature), references(&program.types, method, signature))
+            }
+            None => code,
+        };
         let find = |key: &str, method: bool, signature: &Signature| {
-            let code =
-                natives.get(key).copied().ok_or_else(|| LinkError::NoNative { name: key.to_owned() })?;
-            Ok(match &engine {
-                Some(engine) => {
-                    let references = references(&program.types, method, signature);
-                    engine.native_entry(code, arity(signature), references)
-                }
-                None => code,
-            })
+            let code = natives.get(key).ok_or_else(|| LinkError::NoNative { name: key.to_owned() })?;
+            Ok(entry(*code, method, signature))
+        };
+        let find_body = |name: &str, method: bool, signature: &Signature| match added.find(name) {
+            Some(native) if bifrost_ir::native::conforms(&program, &native.heading, signature) => {
+                Ok(entry(native.code, method, signature))
+            }
+            Some(native) => Err(LinkError::NativeMismatch {
+                declared: program.types.heading(name, signature),
+                found: native.heading.to_string(),
+            }),
+            None => find(name, method, signature),
         };
 
         let mut tables: Vec<Option<&'static Table>> = vec![None; program.types.len()];
@@ -315,6 +344,13 @@ impl Image {
                 {
                     let receiver = !def.kind.is_basic();
                     natives_of.push((method, find(&row.key(), receiver, &m.signature)?));
+                }
+            }
+            if let TypeKind::Class(class) = def.kind {
+                for ((method, m), body) in def.methods.iter().zip(&program.classes[class].bodies) {
+                    if let Body::Native(native) = body {
+                        natives_of.push((method, find_body(&program.natives[*native], true, &m.signature)?));
+                    }
                 }
             }
             if def.kind.is_basic() {
@@ -340,7 +376,7 @@ impl Image {
         let mut routines = Vec::new();
         for (routine, def) in program.routines.iter() {
             let code = match def.body {
-                Body::Native(native) => find(&program.natives[native], false, &def.signature)?,
+                Body::Native(native) => find_body(&program.natives[native], false, &def.signature)?,
                 Body::Func(_) => match &engine {
                     Some(engine) => engine.routine_stub(arity(&def.signature)),
                     None => Code(std::ptr::null()),
@@ -360,7 +396,13 @@ impl Image {
         let literals = program.literals.values().map(|text| object::lasting_string(strings, text)).collect();
         let codes = program.funcs.iter().map(|_| OnceLock::new()).collect();
         let element_slots = element_slots(&program, &dispatch);
+        let native_tables = program.native_classes.iter().map(|(class, name)| {
+            (name.clone(), tables[program.classes[*class].ty.index()].expect("classes have tables"))
+        });
+        let native_tables = native_tables.collect();
         Ok(Arc::new(Image {
+            added,
+            native_tables,
             program,
             dispatch,
             engine,
@@ -445,6 +487,16 @@ impl Image {
     #[inline]
     pub fn is_reference(&self, ty: TypeId) -> bool {
         !self.program.types.kind(ty).is_basic()
+    }
+
+    /// What embedders added to the built-in functions.
+    pub fn natives(&self) -> &Natives {
+        &self.added
+    }
+
+    /// The table of a native class by its Rust name, if the program declares it.
+    pub fn native_table(&self, name: &str) -> Option<&'static Table> {
+        self.native_tables.get(name).copied()
     }
 
     /// The table of words that are no references, behind maps; has no methods.
@@ -659,6 +711,9 @@ fn shape(program: &Program, kind: TypeKind) -> Shape {
     let reference = |ty: &TypeId| !program.types.kind(*ty).is_basic();
     let fields = |element: TypeId, field: usize| reference(&element).then_some(field as u32);
     match kind {
+        TypeKind::Class(class) if program.native_class(class).is_some() => {
+            Shape::leaf().with_finalizer(crate::native::finalize)
+        }
         TypeKind::Class(class) => {
             let fields = (0..).zip(&program.classes[class].fields);
             Shape::of(fields.filter(|(_, field)| reference(&field.ty)).map(|(i, _)| i))

@@ -13,6 +13,7 @@ pub mod collect;
 pub mod cx;
 pub mod image;
 pub mod invoke;
+pub mod native;
 pub mod natives;
 pub mod object;
 pub mod roots;

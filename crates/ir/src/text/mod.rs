@@ -6,10 +6,11 @@
 //! ```text
 //! file      = { type | class | routine | batch } .
 //! type      = "type" name [ "<" LIST( typename [ renames ] ) ] { "immutable" | "private" } { heading } "end" .
-//! class     = "class" name [ "implements" LIST(typename) ] [ "inherits" name [ renames ] ]
-//!             { name ":" typename | [ "private" ] "method" heading body "end" } "end" .
+//! class     = "class" name [ "implements" LIST(typename) ] [ "inherits" name [ renames ] ] [ "native" string ]
+//!             { name ":" typename | [ "private" ] "method" heading body "end"
+//!             | "native" string [ "private" ] "method" heading } "end" .
 //! renames   = "{" LIST( name "for" name ) "}" .
-//! routine   = [ "private" ] "routine" heading body "end" .
+//! routine   = [ "private" ] ( "routine" heading body "end" | "native" string "routine" heading ) .
 //! batch     = ( "batch" | "procedure" ) heading [ "calls" LIST(name) ] body "end" .
 //! heading   = name "(" [ LIST( name ":" typename ) ] ")" [ ( "returns" | "yields" ) "(" LIST(typename) ")" ]
 //!             [ "signals" "(" LIST( name [ "(" LIST(typename) ")" ] ) ")" ] .

@@ -59,6 +59,7 @@ pub fn parse(text: &str) -> Result<File> {
             "type" => reader.type_item()?,
             "class" => reader.class_item(&mut pending)?,
             "routine" => reader.routine_item(private, &mut pending)?,
+            "native" => reader.native_routine(private)?,
             "batch" | "procedure" => {
                 batches.push(reader.at);
                 let name = reader.name()?;
@@ -459,6 +460,14 @@ impl Reader<'_> {
             let class = &mut self.program.classes[id];
             (class.superclass, class.fields, class.bodies) = (Some(up), fields, bodies);
         }
+        // `native "x" method` begins a method.
+        if let Token::Str(name) = self.peek_at(1).clone()
+            && !matches!(self.peek_at(2), Token::Word(w) if w == "method" || w == "private")
+            && self.take_word("native")
+        {
+            self.at += 1;
+            self.program.native_classes.insert(id, name);
+        }
         while !self.take_word("end") {
             // An instance variable may have the name of a keyword.
             let variable = matches!(self.peek_at(1), Token::Mark(":"));
@@ -533,6 +542,29 @@ impl Reader<'_> {
             doc: String::new(),
         });
         self.skip_body()
+    }
+
+    fn native_routine(&mut self, private: bool) -> Result<()> {
+        let key = match self.next() {
+            Token::Str(key) => key,
+            other => return Err(self.error(format!("{other} is no quoted name"))),
+        };
+        self.expect_word("routine")?;
+        let name = match self.next() {
+            Token::Str(name) | Token::Word(name) => name,
+            other => return Err(self.error(format!("{other} is no name"))),
+        };
+        let signature = self.heading(name.clone())?.signature;
+        let body = Body::Native(self.program.native(&key));
+        self.program.add_routine(Routine {
+            name,
+            signature,
+            body,
+            type_args: Vec::new(),
+            public: !private,
+            doc: String::new(),
+        });
+        Ok(())
     }
 
     /// Skips to behind the `end` of a body.

@@ -17,7 +17,7 @@ pub fn print_func(program: &Program, func: &Func) -> String {
         FuncKind::Batch => "batch",
         FuncKind::Procedure => "procedure",
     };
-    let name = if is_name(&func.name) { func.name.clone() } else { format!("{:?}", func.name) };
+    let name = quoted(&func.name);
     let receiver = match func.vars.values().next() {
         Some(decl) if func.kind == FuncKind::Method => {
             format!(" of {}: {}", printer.names[0], program.types.name(decl.ty))
@@ -29,6 +29,11 @@ pub fn print_func(program: &Program, func: &Func) -> String {
     printer.body();
     printer.line("end");
     printer.out
+}
+
+/// A name, in quotes if it has other characters than names have.
+fn quoted(name: &str) -> String {
+    if is_name(name) { name.to_owned() } else { format!("{name:?}") }
 }
 
 /// A whole program in the text form: user types, classes with their methods, and routines.
@@ -56,8 +61,19 @@ pub fn print_program(program: &Program) -> String {
         print_class(program, class, &mut out);
     }
     for routine in program.routines.values() {
-        let Body::Func(func) = routine.body else { continue };
         let private = if routine.public { "" } else { "private " };
+        let func = match routine.body {
+            Body::Func(func) => func,
+            Body::Native(native) => {
+                // Built-in routines are there without being declared.
+                if crate::builtin::find_routine(&program.natives[native]).is_none() {
+                    let heading = program.types.heading(&quoted(&routine.name), &routine.signature);
+                    let key = &program.natives[native];
+                    let _ = writeln!(out, "{private}native {key:?} routine {heading}\n");
+                }
+                continue;
+            }
+        };
         let mut func = program.funcs[func].clone();
         func.name.clone_from(&routine.name);
         let _ = writeln!(out, "{private}{}", print_func(program, &func));
@@ -89,6 +105,9 @@ fn print_class(program: &Program, class: ClassId, out: &mut String) {
         if !renames.is_empty() {
             let _ = write!(out, " {{{}}}", renames.join(", "));
         }
+    }
+    if let Some(native) = program.native_class(class) {
+        let _ = write!(out, " native {native:?}");
     }
     out.push('\n');
     for field in &def.fields[superclass.map_or(0, |c| c.fields.len())..] {

@@ -47,6 +47,14 @@ class Named implements named inherits Counter
     return (s)
   end
 end
+class Gauge implements named native "gauges::Gauge"
+  state: int
+  native "gauges::Gauge.bump" method bump (by: int) returns (int) signals (full (int))
+  native "gauges::Gauge.advance" method advance (by: int) returns (int) signals (full (int))
+  native "gauges::Gauge.name" method name () returns (string)
+  native "gauges::Gauge.get" private method get () returns (int)
+end
+private native "gauges::open" routine open (name: string) returns (named)
 routine pairs (n: int) yields (int, real)
   var i: int, r: real
   for i in int.to(1, n) do

@@ -427,6 +427,9 @@ impl<'a> Checker<'a> {
             self.error(Kind::NoSuchClass(class));
             return;
         };
+        if self.program.native_class(class).is_some() {
+            self.error(Kind::NativeClass(def.name.clone()));
+        }
         self.count(Counted::Fields, def.fields.len(), fields.len());
         for (i, value) in fields.iter().enumerate() {
             self.expect(*value, def.fields.get(i).map(|f| f.ty), Place::Field(i));
@@ -465,6 +468,9 @@ impl<'a> Checker<'a> {
         {
             let kind = Kind::NotOfClass { class: def.name.clone(), found: self.named(found) };
             self.error(kind);
+        }
+        if self.program.native_class(class).is_some() {
+            self.error(Kind::NativeClass(def.name.clone()));
         }
         let ty = def.fields.get(field as usize).map(|f| f.ty);
         if ty.is_none() {

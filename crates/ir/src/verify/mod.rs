@@ -177,6 +177,8 @@ pub enum VerifyErrorKind {
     NoSuchCallee(Callee),
     #[error("there is no function {0}")]
     NoSuchFunc(FuncId),
+    #[error("objects of class {0} are made in Rust only")]
+    NativeClass(String),
     #[error("no native {0}")]
     NoSuchNative(NativeId),
     #[error("there is no exception {0}")]

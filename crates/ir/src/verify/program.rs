@@ -141,6 +141,9 @@ fn verify_classes(program: &Program, errors: &mut Errors) {
         for field in class.fields.iter().filter(|f| !type_in_range(&program.types, f.ty)) {
             errors.push(name, Kind::NoSuchType(field.ty));
         }
+        if let Some(up) = class.superclass.filter(|up| program.native_class(*up).is_some()) {
+            errors.push(&class.name, Kind::NativeClass(program.classes[up].name.clone()));
+        }
         if let Some(up) = class.superclass {
             let fits = program.classes.get(up).is_some_and(|up| {
                 class.fields.len() >= up.fields.len()

@@ -1,0 +1,219 @@
+//! What a function takes and gives, and the entry around it.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::spanned::Spanned;
+use syn::{
+    Error, FnArg, Ident, ItemFn, LitStr, Pat, PatType, Result, ReturnType, Signature, Type, TypeParamBound,
+};
+
+/// Most arguments: as many words as a call can pass, without the receiver and the body of a loop.
+const ARGUMENTS_MAX: usize = 22;
+
+/// The parts of a heading.
+pub struct Shape {
+    /// Names and types behind `cx`, without the body of a loop.
+    arguments: Vec<(Ident, Type)>,
+    /// The types of an iterator's values.
+    yields: Option<Vec<Type>>,
+    output: TokenStream,
+}
+
+impl Shape {
+    /// Reads a heading; `skip` arguments come before `cx`.
+    pub fn read(signature: &Signature, skip: usize) -> Result<Shape> {
+        let generics = &signature.generics;
+        if let Some(parameter) = generics.params.first() {
+            return Err(Error::new(parameter.span(), "a native has no parameters of types or lifetimes"));
+        }
+        if signature.asyncness.is_some() {
+            return Err(Error::new(signature.span(), "a native cannot wait"));
+        }
+        let mut inputs = signature.inputs.iter().skip(skip);
+        if !inputs.next().is_some_and(is_context) {
+            return Err(Error::new(signature.ident.span(), "a native takes `cx: &mut Cx` first"));
+        }
+        let mut arguments = Vec::new();
+        let mut yields = None;
+        for (at, input) in inputs.enumerate() {
+            let FnArg::Typed(PatType { pat, ty, .. }) = input else {
+                return Err(Error::new(input.span(), "`self` comes first"));
+            };
+            if yields.is_some() {
+                return Err(Error::new(input.span(), "the body of the loop comes last"));
+            }
+            yields = body_of_loop(ty);
+            if yields.is_none() {
+                let name = match &**pat {
+                    Pat::Ident(name) => format_ident!("{}", name.ident.to_string().trim_start_matches('_')),
+                    _ => format_ident!("a{}", at + 1),
+                };
+                arguments.push((name, (**ty).clone()));
+            }
+        }
+        if arguments.len() > ARGUMENTS_MAX {
+            let text = format!("a native takes at most {ARGUMENTS_MAX} arguments");
+            return Err(Error::new(signature.inputs.span(), text));
+        }
+        let output = match &signature.output {
+            ReturnType::Default => quote!(()),
+            ReturnType::Type(_, ty) => quote!(#ty),
+        };
+        Ok(Shape { arguments, yields, output })
+    }
+
+    /// An expression for the heading.
+    pub fn heading(&self) -> TokenStream {
+        let names = self.arguments.iter().map(|(name, _)| name.to_string());
+        let types = self.arguments.iter().map(|(_, ty)| ty);
+        let yields = match &self.yields {
+            None => quote!(::core::option::Option::None),
+            Some(types) => quote! {
+                ::core::option::Option::Some(::std::vec![
+                    #(<#types as ::bifrost_native::value::Value>::native_type()),*
+                ])
+            },
+        };
+        let output = &self.output;
+        quote! {
+            ::bifrost_native::glue::NativeHeading {
+                params: ::std::vec![
+                    #((#names, <#types as ::bifrost_native::value::Argument<'_>>::native_type())),*
+                ],
+                results: <#output as ::bifrost_native::value::Outcome>::results(),
+                yields: #yields,
+                signals: <#output as ::bifrost_native::value::Outcome>::signals(),
+            }
+        }
+    }
+
+    /// The names of the entry's words behind the first.
+    fn words(&self) -> Vec<Ident> {
+        let count = self.arguments.len() + usize::from(self.yields.is_some());
+        (0..count).map(|at| format_ident!("word{at}")).collect()
+    }
+
+    /// An entry `name`, which runs `call` inside `around`: `around` begins a call of the glue and is given a closure.
+    pub fn entry(
+        &self,
+        name: &Ident,
+        frame: &TokenStream,
+        around: &TokenStream,
+        closure_arguments: &TokenStream,
+        callee: &TokenStream,
+        receiver: &TokenStream,
+    ) -> TokenStream {
+        let words = self.words();
+        let types: Vec<&Type> = self.arguments.iter().map(|(_, ty)| ty).collect();
+        let taken = &words[..types.len()];
+        let (loop_body, each) = match &self.yields {
+            None => (quote!(), quote!()),
+            Some(yields) => {
+                let closure = &words[types.len()];
+                let values: Vec<Ident> = (0..yields.len()).map(|at| format_ident!("value{at}")).collect();
+                let places = 0..yields.len();
+                let body = quote! {
+                    let mut each = |cx: &mut ::bifrost_native::Cx<'_>, #(#values: #yields),*| {
+                        let words = [#(
+                            match ::bifrost_native::glue::yielded(cx, frame, #places, #values) {
+                                ::core::option::Option::Some(word) => word,
+                                ::core::option::Option::None => return ::bifrost_native::Flow::Leave,
+                            }
+                        ),*];
+                        // SAFETY: the last word is the loop's closure, and the heading says what it takes.
+                        unsafe { ::bifrost_native::glue::step(cx, #closure, &words) }
+                    };
+                };
+                (body, quote!(&mut each))
+            }
+        };
+        quote! {
+            extern "C" fn #name(
+                raw: *mut ::bifrost_native::glue::RawCx,
+                first: u64,
+                #(#words: u64),*
+            ) -> ::bifrost_native::glue::RawRet {
+                let frame = #frame;
+                // SAFETY: entered by the calling convention, with the words that the heading says.
+                unsafe {
+                    #around(raw, &frame, |#closure_arguments| {
+                        #(let #taken = <#types as ::bifrost_native::value::Argument<'_>>::take(cx, frame, #taken)?;)*
+                        #loop_body
+                        let outcome = #callee(#receiver cx, #(#taken,)* #each);
+                        ::core::result::Result::Ok(::bifrost_native::glue::end(cx, frame, outcome))
+                    })
+                }
+            }
+        }
+    }
+}
+
+/// Whether an argument is `&mut Cx`.
+pub fn is_context(argument: &FnArg) -> bool {
+    let FnArg::Typed(PatType { ty, .. }) = argument else { return false };
+    let Type::Reference(reference) = &**ty else { return false };
+    let Type::Path(path) = &*reference.elem else { return false };
+    reference.mutability.is_some() && path.path.segments.last().is_some_and(|s| s.ident == "Cx")
+}
+
+/// The values of `&mut dyn FnMut(&mut Cx, A, B) -> Flow`.
+fn body_of_loop(ty: &Type) -> Option<Vec<Type>> {
+    let Type::Reference(reference) = ty else { return None };
+    let Type::TraitObject(object) = &*reference.elem else { return None };
+    let Some(TypeParamBound::Trait(bound)) = object.bounds.first() else { return None };
+    let segment = bound.path.segments.last().filter(|s| s.ident == "FnMut")?;
+    let syn::PathArguments::Parenthesized(arguments) = &segment.arguments else { return None };
+    Some(arguments.inputs.iter().skip(1).map(|argument| argument.ty.clone()).collect())
+}
+
+/// A routine with the type beside it. Types have names of their own, so it can be called as the function is; being an
+/// enum without variants, it leaves the function's name alone.
+pub fn expand(name: &LitStr, item: &ItemFn) -> Result<TokenStream> {
+    let shape = Shape::read(&item.sig, 0)?;
+    let (ident, visibility) = (&item.sig.ident, &item.vis);
+    let entry = format_ident!("entry");
+    let code = shape.entry(
+        &entry,
+        &quote!(::bifrost_native::glue::Frame::of_routine(first)),
+        &quote!(::bifrost_native::glue::routine::<#ident, _>),
+        &quote!(cx, frame),
+        &quote!(#ident),
+        &quote!(),
+    );
+    let routine = shape.routine(&name.value(), &quote!(<#ident>::#entry));
+    Ok(quote! {
+        #item
+
+        #[doc = concat!("The native `", #name, "`.")]
+        #[allow(non_camel_case_types, reason = "named as the function is")]
+        #[derive(Debug)]
+        #visibility enum #ident {}
+
+        impl ::bifrost_native::glue::Named for #ident {
+            const NAME: &'static str = #name;
+        }
+
+        impl #ident {
+            #code
+
+            /// For [`Registry::with_routine`](::bifrost_native::Registry::with_routine).
+            #visibility fn native() -> ::bifrost_native::Routine {
+                #routine
+            }
+        }
+    })
+}
+
+impl Shape {
+    /// An expression for an entry as a routine of a registry.
+    pub fn routine(&self, name: &str, entry: &TokenStream) -> TokenStream {
+        let heading = self.heading();
+        let words = std::iter::repeat_n(quote!(u64), self.words().len() + 1);
+        quote! {{
+            let entry: extern "C" fn(*mut ::bifrost_native::glue::RawCx, #(#words),*) -> ::bifrost_native::glue::RawRet = #entry;
+            let code = ::bifrost_native::glue::Code(entry as *const u8);
+            // SAFETY: the entry is made from the same types as the heading, and catches panics.
+            unsafe { ::bifrost_native::Routine::new(#name, code, #heading) }
+        }}
+    }
+}

@@ -1,0 +1,315 @@
+//! What the code that the attributes write calls. Not for use by hand.
+
+use std::any::{Any, TypeId as RustType};
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bifrost_ir::{Signature, Types};
+use bifrost_runtime::abi::{Closure, Word};
+use bifrost_runtime::cx::Cx as Raw;
+use bifrost_runtime::{Ret, RoutineDesc, Table, object};
+
+pub use bifrost_ir::TypeId;
+pub use bifrost_ir::native::{NativeHeading, NativeType};
+pub use bifrost_runtime::abi::Code;
+pub use bifrost_runtime::{Cx as RawCx, Ret as RawRet};
+
+use crate::cx::{Cx, Flow};
+use crate::registry::NativeClass;
+use crate::value::{Argument, Outcome, Value};
+
+/// Which call this is: its heading can be asked for.
+#[derive(Debug)]
+pub struct Frame {
+    first: Word,
+    /// The method's name; a routine's descriptor is `first`.
+    method: Option<&'static str>,
+}
+
+impl Frame {
+    /// The call of a method.
+    pub fn of_method(receiver: Word, name: &'static str) -> Frame {
+        Frame { first: receiver, method: Some(name) }
+    }
+
+    /// The call of a routine.
+    pub fn of_routine(descriptor: Word) -> Frame {
+        Frame { first: descriptor, method: None }
+    }
+
+    fn signature<T>(&self, cx: &Cx<'_>, ask: impl FnOnce(&Signature) -> Option<T>) -> Option<T> {
+        let program = cx.raw.image().program();
+        match self.method {
+            // SAFETY: the first word of a method's call is its receiver.
+            Some(name) => {
+                let ty = unsafe { Table::of(self.first) }.info().ty;
+                let method = program.types.find_method(ty, name)?;
+                ask(&program.types.method(method).signature)
+            }
+            // SAFETY: the first word of a routine's call is its descriptor.
+            None => ask(&program.routines[unsafe { RoutineDesc::of(self.first) }.routine].signature),
+        }
+    }
+
+    /// The type of a result.
+    pub(crate) fn result(&self, cx: &Cx<'_>, at: usize) -> TypeId {
+        self.signature(cx, |s| s.results.get(at).copied()).unwrap_or(Types::ANY)
+    }
+
+    fn yielded(&self, cx: &Cx<'_>, at: usize) -> TypeId {
+        self.signature(cx, |s| s.yields.as_ref()?.get(at).copied()).unwrap_or(Types::ANY)
+    }
+}
+
+/// The value of an object of a native class.
+#[repr(C)]
+struct Native<C> {
+    class: RustType,
+    poisoned: Cell<bool>,
+    value: RefCell<C>,
+}
+
+/// The field of an object of a native class: the address of its [`Native`].
+const VALUE: usize = 0;
+
+/// The value behind an object.
+///
+/// # Safety
+/// `object` is a reference to an object that lives for `'a`.
+unsafe fn native<'a, C: NativeClass>(cx: &mut Raw, object: Word) -> Result<&'a Native<C>, Ret> {
+    let table = cx.image().native_table(C::NAME).map(std::ptr::from_ref);
+    // SAFETY: the object is one, and those of the class's table are made by `new_object` only: the verifier refuses
+    // programs that make some.
+    unsafe {
+        if table != Some(std::ptr::from_ref(Table::of(object))) {
+            return Err(cx.failure(&format!("this is no object of `{}`", C::NAME)));
+        }
+        let value = object::get(object, VALUE) as *const Native<C>;
+        // Every `Native` begins alike, so the class can be asked for before it is known; two types could have one name.
+        if (*value.cast::<Native<()>>()).class != RustType::of::<C>() {
+            return Err(cx.failure(&format!("there are two native classes `{}`", C::NAME)));
+        }
+        Ok(&*value)
+    }
+}
+
+/// A new object with this value.
+///
+/// # Errors
+/// The program declares no such class, or memory is used up.
+pub fn new_object<C: NativeClass>(cx: &mut Cx<'_>, value: C) -> Result<Word, Ret> {
+    let Some(table) = cx.raw.image().native_table(C::NAME) else {
+        return Err(cx.raw.failure(&format!("the program declares no `class native \"{}\"`", C::NAME)));
+    };
+    let made = cx.raw.new_object(table, &[0]).map_err(|full| cx.raw.out_of_memory(full))?;
+    let native =
+        Native { class: RustType::of::<C>(), poisoned: Cell::new(false), value: RefCell::new(value) };
+    let address = cx.raw.own(native);
+    // SAFETY: the object was just made with this field.
+    unsafe { object::set(made, VALUE, address) };
+    Ok(made)
+}
+
+/// The type of an object of a class, for headings.
+pub fn object_type<C: NativeClass>() -> NativeType {
+    NativeType::Object(C::NAME)
+}
+
+/// Another object of a native class, as an argument.
+#[derive(Debug)]
+pub struct Obj<'a, C> {
+    object: Word,
+    lives: PhantomData<(&'a Frame, fn() -> C)>,
+}
+
+impl<C: NativeClass> Obj<'_, C> {
+    /// Looks at the value; `None` if it is being changed, or poisoned, or no such object.
+    pub fn with<T>(&self, cx: &mut Cx<'_>, look: impl FnOnce(&C) -> T) -> Option<T> {
+        // SAFETY: arguments live as long as the call.
+        let native = unsafe { native::<C>(cx.raw, self.object) }.ok()?;
+        if native.poisoned.get() {
+            return None;
+        }
+        native.value.try_borrow().ok().map(|value| look(&value))
+    }
+}
+
+impl<'a, C: NativeClass> Argument<'a> for Obj<'a, C> {
+    fn native_type() -> NativeType {
+        NativeType::Object(C::NAME)
+    }
+
+    unsafe fn take(_cx: &mut Cx<'_>, _frame: &'a Frame, word: Word) -> Result<Self, Ret> {
+        Ok(Obj { object: word, lives: PhantomData })
+    }
+}
+
+/// What a panic said.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// The name of a routine.
+pub trait Named {
+    /// As the program declares it.
+    const NAME: &'static str;
+}
+
+/// Runs the body of a routine.
+///
+/// # Safety
+/// `raw` is the current context, and `frame` the call under way.
+pub unsafe fn routine<N: Named, B>(raw: *mut Raw, frame: &Frame, body: B) -> Ret
+where
+    B: FnOnce(&mut Cx<'_>, &Frame) -> Result<Ret, Ret>,
+{
+    // SAFETY: promised by the caller.
+    unsafe { guarded(raw, frame, N::NAME, body) }
+}
+
+/// Runs a body, and makes a failure of a panic.
+///
+/// # Safety
+/// As for [`routine`].
+unsafe fn guarded(
+    raw: *mut Raw,
+    frame: &Frame,
+    name: &str,
+    body: impl FnOnce(&mut Cx<'_>, &Frame) -> Result<Ret, Ret>,
+) -> Ret {
+    // SAFETY: promised by the caller.
+    let mut cx = Cx::new(unsafe { &mut *raw });
+    let ended = catch_unwind(AssertUnwindSafe(|| body(&mut cx, frame)));
+    match (cx.ended, ended) {
+        (_, Err(panic)) => {
+            let text = format!("native `{name}` panicked: {}", message(&*panic));
+            cx.raw.failure(&text)
+        }
+        (Some(ret), _) => ret,
+        (None, Ok(Ok(ret) | Err(ret))) => ret,
+    }
+}
+
+/// Runs the body of a method.
+macro_rules! methods {
+    ($(#[$doc:meta])* $name:ident, $value:ty, $borrow:ident) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `raw` is the current context, and `frame` the call under way, of a method of the class.
+        pub unsafe fn $name<C: NativeClass>(
+            raw: *mut Raw,
+            frame: &Frame,
+            body: impl FnOnce($value, &mut Cx<'_>, &Frame) -> Result<Ret, Ret>,
+        ) -> Ret {
+            let name = format_args!("{}.{}", C::NAME, frame.method.unwrap_or_default()).to_string();
+            // SAFETY: promised by the caller; the receiver lives as long as the call.
+            let native = match unsafe { native::<C>(&mut *raw, frame.first) } {
+                Ok(native) => native,
+                Err(ret) => return ret,
+            };
+            // SAFETY: promised by the caller.
+            let cx = unsafe { &mut *raw };
+            if native.poisoned.get() {
+                return cx.failure(&format!("native `{name}`: the object is poisoned by a panic"));
+            }
+            #[allow(unused_mut, reason = "one of the two borrows changes")]
+            let Ok(mut value) = native.value.$borrow() else {
+                return cx.failure(&format!("native `{name}`: the object is being used"));
+            };
+            let mut ended = false;
+            // SAFETY: promised by the caller.
+            let ret = unsafe {
+                guarded(raw, frame, &name, |cx, frame| {
+                    let ret = body(borrowed!($borrow, value), cx, frame);
+                    ended = true;
+                    ret
+                })
+            };
+            if !ended {
+                native.poisoned.set(true);
+            }
+            ret
+        }
+    };
+}
+
+macro_rules! borrowed {
+    (try_borrow, $value:ident) => {
+        &$value
+    };
+    (try_borrow_mut, $value:ident) => {
+        &mut $value
+    };
+}
+
+methods!(
+    /// Runs the body of a method that only looks.
+    method,
+    &C,
+    try_borrow
+);
+methods!(
+    /// Runs the body of a method that may change the value.
+    method_mut,
+    &mut C,
+    try_borrow_mut
+);
+
+/// Ends a procedure with what it returned.
+pub fn end<O: Outcome>(cx: &mut Cx<'_>, frame: &Frame, outcome: O) -> Ret {
+    outcome.end(cx, frame)
+}
+
+/// One value of a step of an iterator; `None` if the loop is over.
+pub fn yielded<V: Value>(cx: &mut Cx<'_>, frame: &Frame, at: usize, value: V) -> Option<Word> {
+    if cx.ended.is_some() {
+        return None;
+    }
+    let ty = frame.yielded(cx, at);
+    value.give(cx, ty).map_err(|ret| cx.ended = Some(ret)).ok()
+}
+
+/// Hands a step's values to the body of the loop.
+///
+/// # Safety
+/// `closure` is the last word of the iterator's call, and the values are those of its heading.
+pub unsafe fn step(cx: &mut Cx<'_>, closure: Word, words: &[Word]) -> Flow {
+    if cx.must_end() {
+        return Flow::Leave;
+    }
+    // SAFETY: promised by the caller; the closure lives until the iterator returns.
+    let stepped = unsafe { (*(closure as *const Closure)).step(cx.raw, words) };
+    if stepped.returned() {
+        return Flow::Next;
+    }
+    cx.ended = Some(stepped);
+    Flow::Leave
+}
+
+/// Ends a call with an exception; `failure` if the program has no such exception, which the comparison of headings
+/// rules out.
+pub fn signal(cx: &mut Cx<'_>, frame: &Frame, name: &str, values: Vec<Giver<'_>>) -> Ret {
+    let id = cx.raw.image().program().types.find_signal(name);
+    let types = id.and_then(|id| frame.signature(cx, |s| Some(s.signal(id)?.values.clone())));
+    let (Some(id), Some(types)) = (id, types) else {
+        return cx.raw.failure(&format!("unhandled exception: {name}"));
+    };
+    for (at, (value, ty)) in values.into_iter().zip(types).enumerate() {
+        match value(cx, ty) {
+            Ok(word) => cx.raw.signal_values[at] = word,
+            Err(ret) => return ret,
+        }
+    }
+    cx.raw.signal(id)
+}
+
+/// Makes a word of a value of an exception.
+pub type Giver<'a> = Box<dyn FnOnce(&mut Cx<'_>, TypeId) -> Result<Word, Ret> + 'a>;
+
+/// Ends a call with `failure(text)`.
+pub fn failure(cx: &mut Cx<'_>, text: &str) -> Ret {
+    cx.raw.failure(text)
+}

@@ -1,0 +1,59 @@
+//! Classes and routines of Theta programs, written in Rust (theta.md 11).
+//!
+//! ```
+//! use bifrost_native::{Cx, Registry, Signals, theta_class, theta_routine};
+//!
+//! /// class native "gauges::Gauge" implements gauge
+//! struct Gauge {
+//!     level: i64,
+//! }
+//!
+//! #[derive(Signals)]
+//! enum Full {
+//!     Full(i64),
+//! }
+//!
+//! #[theta_class("gauges::Gauge")]
+//! impl Gauge {
+//!     fn level(&self, _cx: &mut Cx) -> i64 {
+//!         self.level
+//!     }
+//!
+//!     fn fill(&mut self, _cx: &mut Cx, by: i64) -> Result<(), Full> {
+//!         let sum = self.level.saturating_add(by);
+//!         if sum > 100 { Err(Full::Full(100 - self.level)) } else { Ok(self.level = sum) }
+//!     }
+//! }
+//!
+//! /// native "gauges::new_gauge" new_gauge (level: int) returns (gauge)
+//! #[theta_routine("gauges::new_gauge")]
+//! fn new_gauge(_cx: &mut Cx, level: i64) -> Gauge {
+//!     Gauge { level }
+//! }
+//!
+//! let registry = Registry::standard().with_class::<Gauge>().with_routine(new_gauge::native());
+//! assert_eq!(
+//!     registry.heading("gauges::Gauge.fill").unwrap(),
+//!     "fill (by: int) signals (full (int))"
+//! );
+//! ```
+//!
+//! A server or runner is given the [`Registry`]; its headings are compared with the program's when that is loaded. Natives
+//! must be short: nothing else runs in their server meanwhile. A panic becomes a `failure` and poisons the object.
+//!
+//! Read [`Registry`], then [`value`] for which Rust type stands for which type of Theta. [`glue`] is what the attributes
+//! write calls of; [`standard`] is the standard set.
+
+// The attributes name this crate from outside.
+extern crate self as bifrost_native;
+
+mod cx;
+pub mod glue;
+mod registry;
+pub mod standard;
+pub mod value;
+
+pub use bifrost_native_macros::{Signals, theta_class, theta_routine};
+pub use cx::{Cx, Flow};
+pub use registry::{NativeClass, Registry, Routine};
+pub use value::{Bytes, Seq, Text};

@@ -1,0 +1,86 @@
+//! What a server or runner knows of natives: an explicit list.
+
+use bifrost_ir::native::NativeHeading;
+use bifrost_runtime::abi::Code;
+use bifrost_runtime::native::{NativeFunction, Natives};
+
+/// A function with its name and heading, as the attributes make it.
+#[derive(Debug)]
+pub struct Routine {
+    name: String,
+    function: NativeFunction,
+}
+
+impl Routine {
+    /// A function of the runtime's calling convention.
+    ///
+    /// # Safety
+    /// The code does not unwind, and takes and gives what the heading says.
+    pub unsafe fn new(name: impl Into<String>, code: Code, heading: NativeHeading) -> Routine {
+        Routine { name: name.into(), function: NativeFunction { code, heading } }
+    }
+}
+
+/// A class of Theta whose objects are values of this type. Implemented by [`theta_class`](crate::theta_class).
+pub trait NativeClass: Send + Sized + 'static {
+    /// The name in `class native "..."`.
+    const NAME: &'static str;
+
+    /// The methods, under `NAME.method`.
+    fn methods() -> Vec<Routine>;
+}
+
+/// The natives that programs may declare.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    natives: Natives,
+}
+
+impl Registry {
+    /// A registry without natives.
+    pub fn new() -> Registry {
+        Registry::default()
+    }
+
+    /// The standard set ([`crate::standard`]). It reaches no files until it is told which ([`crate::standard::Files`]).
+    pub fn standard() -> Registry {
+        crate::standard::add_to(Registry::new())
+    }
+
+    /// Adds a class.
+    #[must_use]
+    pub fn with_class<C: NativeClass>(self) -> Registry {
+        C::methods().into_iter().fold(self, Registry::with_routine)
+    }
+
+    /// Adds a routine, as the `native ()` of a function with [`theta_routine`](crate::theta_routine) gives it.
+    #[must_use]
+    pub fn with_routine(mut self, routine: Routine) -> Registry {
+        // SAFETY: promised by who made the routine.
+        unsafe { self.natives.add(routine.name, routine.function) };
+        self
+    }
+
+    /// Gives natives settings, which they ask for by type ([`Cx::settings`](crate::Cx::settings)).
+    pub fn set<T: Clone + Send + Sync + 'static>(&mut self, settings: T) {
+        self.natives.set(settings);
+    }
+
+    /// The same for a chain of calls.
+    #[must_use]
+    pub fn with<T: Clone + Send + Sync + 'static>(mut self, settings: T) -> Registry {
+        self.set(settings);
+        self
+    }
+
+    /// What engines take.
+    pub fn natives(&self) -> &Natives {
+        &self.natives
+    }
+
+    /// The heading of a native as a program writes it.
+    pub fn heading(&self, name: &str) -> Option<String> {
+        let own = name.rsplit([':', '.']).next().unwrap_or(name);
+        Some(format!("{own} {}", self.natives.find(name)?.heading))
+    }
+}

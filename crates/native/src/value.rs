@@ -1,0 +1,373 @@
+//! Which Rust type stands for which type of Theta.
+//!
+//! | Theta | Rust |
+//! | --- | --- |
+//! | `int`, `real`, `bool`, `char` | `i64`, `f64`, `bool`, `char` |
+//! | `null` (an argument) | `()` |
+//! | `string` | `&str` (an argument), [`Text`], `String` (a result) |
+//! | `bytes` | `&[u8]` (an argument), [`Bytes`], `Vec<u8>` (a result) |
+//! | `sequence[T]` | [`Seq<T>`] |
+//! | an object of a native class | the class (a result), [`Obj<C>`](crate::glue::Obj) (an argument) |
+//! | results `(A, B)` | `(A, B)`; none: `()` |
+//! | exceptions | `Result<_, E>` with `#[derive(Signals)] enum E` |
+//! | `yields (T)` | a last argument `&mut dyn FnMut(&mut Cx, T) -> Flow` |
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use bifrost_ir::native::NativeType;
+use bifrost_ir::{TypeId, TypeKind, Types};
+use bifrost_runtime::Ret;
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::object;
+
+use crate::cx::Cx;
+use crate::glue::Frame;
+
+/// A string, shared; it reads as `&str`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Text(Arc<str>);
+
+/// Bytes, shared; they read as `&[u8]`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Bytes(Arc<[u8]>);
+
+/// A sequence, shared; it reads as `&[T]`.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Seq<T>(Arc<[T]>);
+
+impl<T> Clone for Seq<T> {
+    fn clone(&self) -> Self {
+        Seq(self.0.clone())
+    }
+}
+
+/// `Deref` to what is inside, and making one from everything of which that can be made.
+macro_rules! shared {
+    ($name:ident $(<$t:ident>)?, $inside:ty) => {
+        impl $(<$t>)? Deref for $name $(<$t>)? {
+            type Target = $inside;
+
+            fn deref(&self) -> &$inside {
+                &self.0
+            }
+        }
+
+        impl<$($t,)? S: Into<Arc<$inside>>> From<S> for $name $(<$t>)? {
+            fn from(inside: S) -> Self {
+                $name(inside.into())
+            }
+        }
+    };
+}
+
+shared!(Text, str);
+shared!(Bytes, [u8]);
+shared!(Seq<T>, [T]);
+
+impl<T> FromIterator<T> for Seq<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        Seq(items.into_iter().collect())
+    }
+}
+
+/// What a native can take as an argument.
+pub trait Argument<'a>: Sized {
+    /// The type of Theta.
+    fn native_type() -> NativeType;
+
+    /// The value of a word.
+    ///
+    /// # Errors
+    /// How the call ends instead.
+    ///
+    /// # Safety
+    /// The word has that type, and what it refers to lives as long as the frame.
+    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word) -> Result<Self, Ret>;
+}
+
+/// What a native can give: as a result, a value of an exception, or at a step of an iterator.
+pub trait Value {
+    /// The type of Theta.
+    fn native_type() -> NativeType;
+
+    /// The value as a word of the type `ty`.
+    ///
+    /// # Errors
+    /// How the call ends instead: memory is used up.
+    fn give(self, cx: &mut Cx<'_>, ty: TypeId) -> Result<Word, Ret>;
+}
+
+/// Types whose values are words themselves.
+macro_rules! basic {
+    ($($rust:ty, $theta:ident, |$word:ident| $from:expr, |$value:ident| $to:expr;)*) => {$(
+        impl<'a> Argument<'a> for $rust {
+            fn native_type() -> NativeType {
+                NativeType::Plain(Types::$theta)
+            }
+
+            unsafe fn take(_cx: &mut Cx<'_>, _frame: &'a Frame, $word: Word) -> Result<Self, Ret> {
+                Ok($from)
+            }
+        }
+
+        impl Value for $rust {
+            fn native_type() -> NativeType {
+                NativeType::Plain(Types::$theta)
+            }
+
+            fn give(self, _cx: &mut Cx<'_>, _ty: TypeId) -> Result<Word, Ret> {
+                let $value = self;
+                Ok($to)
+            }
+        }
+    )*};
+}
+
+basic! {
+    i64, INT, |word| word as i64, |value| value as Word;
+    f64, REAL, |word| f64::from_bits(word), |value| value.to_bits();
+    bool, BOOL, |word| word != 0, |value| Word::from(value);
+    char, CHAR, |word| char::from_u32(word as u32).unwrap_or(char::REPLACEMENT_CHARACTER), |value| Word::from(u32::from(value));
+}
+
+impl<'a> Argument<'a> for () {
+    fn native_type() -> NativeType {
+        NativeType::Plain(Types::NULL)
+    }
+
+    unsafe fn take(_cx: &mut Cx<'_>, _frame: &'a Frame, _word: Word) -> Result<Self, Ret> {
+        Ok(())
+    }
+}
+
+impl<'a> Argument<'a> for &'a str {
+    fn native_type() -> NativeType {
+        NativeType::Plain(Types::STRING)
+    }
+
+    unsafe fn take(_cx: &mut Cx<'_>, _frame: &'a Frame, word: Word) -> Result<Self, Ret> {
+        // SAFETY: promised by the caller; strings never change.
+        Ok(unsafe { object::text(word) })
+    }
+}
+
+impl<'a> Argument<'a> for &'a [u8] {
+    fn native_type() -> NativeType {
+        NativeType::Plain(Types::BYTES)
+    }
+
+    unsafe fn take(_cx: &mut Cx<'_>, _frame: &'a Frame, word: Word) -> Result<Self, Ret> {
+        // SAFETY: promised by the caller; bytes never change.
+        Ok(unsafe { object::byte_slice(word) })
+    }
+}
+
+impl<'a> Argument<'a> for Text {
+    fn native_type() -> NativeType {
+        NativeType::Plain(Types::STRING)
+    }
+
+    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word) -> Result<Self, Ret> {
+        // SAFETY: promised by the caller.
+        unsafe { <&str>::take(cx, frame, word) }.map(Text::from)
+    }
+}
+
+impl<'a> Argument<'a> for Bytes {
+    fn native_type() -> NativeType {
+        NativeType::Plain(Types::BYTES)
+    }
+
+    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word) -> Result<Self, Ret> {
+        // SAFETY: promised by the caller.
+        unsafe { <&[u8]>::take(cx, frame, word) }.map(Bytes::from)
+    }
+}
+
+impl<'a, T: Argument<'a>> Argument<'a> for Seq<T> {
+    fn native_type() -> NativeType {
+        NativeType::Sequence(Box::new(T::native_type()))
+    }
+
+    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word) -> Result<Self, Ret> {
+        // SAFETY: promised by the caller; a sequence has its length and then that many elements, and never changes.
+        let elements = unsafe {
+            let length = object::get(word, object::sequence::LENGTH) as usize;
+            object::slice(word, object::sequence::ELEMENTS, length)
+        };
+        // SAFETY: elements of a sequence have its element type and live as long as it does.
+        elements.iter().map(|word| unsafe { T::take(cx, frame, *word) }).collect()
+    }
+}
+
+macro_rules! texts {
+    ($($rust:ty),*) => {$(
+        impl Value for $rust {
+            fn native_type() -> NativeType {
+                NativeType::Plain(Types::STRING)
+            }
+
+            fn give(self, cx: &mut Cx<'_>, _ty: TypeId) -> Result<Word, Ret> {
+                cx.raw.new_string(&self).map_err(|full| cx.raw.out_of_memory(full))
+            }
+        }
+    )*};
+}
+
+texts!(Text, String, &str);
+
+macro_rules! bytes {
+    ($($rust:ty),*) => {$(
+        impl Value for $rust {
+            fn native_type() -> NativeType {
+                NativeType::Plain(Types::BYTES)
+            }
+
+            fn give(self, cx: &mut Cx<'_>, _ty: TypeId) -> Result<Word, Ret> {
+                cx.raw.new_bytes(&[&self]).map_err(|full| cx.raw.out_of_memory(full))
+            }
+        }
+    )*};
+}
+
+bytes!(Bytes, Vec<u8>, &[u8]);
+
+impl<T: Value + Clone> Value for Seq<T> {
+    fn native_type() -> NativeType {
+        NativeType::Sequence(Box::new(T::native_type()))
+    }
+
+    fn give(self, cx: &mut Cx<'_>, ty: TypeId) -> Result<Word, Ret> {
+        let TypeKind::Sequence(element) = cx.raw.image().program().types.kind(ty) else {
+            return Err(cx.raw.failure("internal error: no sequence type"));
+        };
+        let table = cx.raw.image().table_of(ty);
+        let made = cx.raw.alloc(table, object::sequence::ELEMENTS + self.len());
+        let made = made.map_err(|full| cx.raw.out_of_memory(full))?.as_ptr() as Word;
+        for (at, value) in self.iter().enumerate() {
+            let word = value.clone().give(cx, element)?;
+            // SAFETY: the sequence was just made with room for its length and that many elements; nobody else sees it.
+            unsafe { object::set(made, object::sequence::ELEMENTS + at, word) };
+        }
+        // SAFETY: as above.
+        unsafe { object::set(made, object::sequence::LENGTH, self.len() as Word) };
+        Ok(made)
+    }
+}
+
+/// What a native procedure returns: no value, one, or several.
+pub trait Results {
+    /// The types of Theta.
+    fn native_types() -> Vec<NativeType>;
+
+    /// Ends the call with the values.
+    fn end(self, cx: &mut Cx<'_>, frame: &Frame) -> Ret;
+}
+
+impl Results for () {
+    fn native_types() -> Vec<NativeType> {
+        Vec::new()
+    }
+
+    fn end(self, _cx: &mut Cx<'_>, _frame: &Frame) -> Ret {
+        Ret::NOTHING
+    }
+}
+
+impl<T: Value> Results for T {
+    fn native_types() -> Vec<NativeType> {
+        vec![T::native_type()]
+    }
+
+    fn end(self, cx: &mut Cx<'_>, frame: &Frame) -> Ret {
+        let ty = frame.result(cx, 0);
+        self.give(cx, ty).map_or_else(|ret| ret, Ret::of)
+    }
+}
+
+macro_rules! tuples {
+    ($($first:ident $($rest:ident $at:literal)*;)*) => {$(
+        impl<$first: Value, $($rest: Value),*> Results for ($first, $($rest),*) {
+            fn native_types() -> Vec<NativeType> {
+                vec![$first::native_type(), $($rest::native_type()),*]
+            }
+
+            #[allow(non_snake_case, reason = "a variable for each type")]
+            fn end(self, cx: &mut Cx<'_>, frame: &Frame) -> Ret {
+                let ($first, $($rest),*) = self;
+                let ty = frame.result(cx, 0);
+                let first = match $first.give(cx, ty) {
+                    Ok(word) => word,
+                    Err(ret) => return ret,
+                };
+                $(
+                    let ty = frame.result(cx, $at);
+                    match $rest.give(cx, ty) {
+                        Ok(word) => cx.raw.results[$at] = word,
+                        Err(ret) => return ret,
+                    }
+                )*
+                Ret::of(first)
+            }
+        }
+    )*};
+}
+
+tuples! {
+    A B 1;
+    A B 1 C 2;
+    A B 1 C 2 D 3;
+}
+
+/// The exceptions of a native: an enum with `#[derive(Signals)]`, whose variants in snake case are the names.
+pub trait Signals {
+    /// The names, and the types of their values.
+    fn native_types() -> Vec<(String, Vec<NativeType>)>;
+
+    /// Ends the call with the exception.
+    fn end(self, cx: &mut Cx<'_>, frame: &Frame) -> Ret;
+}
+
+/// What a native returns: its results, or an exception.
+pub trait Outcome {
+    /// The types of the results.
+    fn results() -> Vec<NativeType>;
+
+    /// The exceptions.
+    fn signals() -> Vec<(String, Vec<NativeType>)>;
+
+    /// Ends the call.
+    fn end(self, cx: &mut Cx<'_>, frame: &Frame) -> Ret;
+}
+
+impl<T: Results> Outcome for T {
+    fn results() -> Vec<NativeType> {
+        T::native_types()
+    }
+
+    fn signals() -> Vec<(String, Vec<NativeType>)> {
+        Vec::new()
+    }
+
+    fn end(self, cx: &mut Cx<'_>, frame: &Frame) -> Ret {
+        Results::end(self, cx, frame)
+    }
+}
+
+impl<T: Results, E: Signals> Outcome for Result<T, E> {
+    fn results() -> Vec<NativeType> {
+        T::native_types()
+    }
+
+    fn signals() -> Vec<(String, Vec<NativeType>)> {
+        E::native_types()
+    }
+
+    fn end(self, cx: &mut Cx<'_>, frame: &Frame) -> Ret {
+        match self {
+            Ok(results) => results.end(cx, frame),
+            Err(signal) => signal.end(cx, frame),
+        }
+    }
+}

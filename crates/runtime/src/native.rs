@@ -1,0 +1,129 @@
+//! What embedders add to the built-in functions: functions and classes written in Rust (theta.md 11).
+//!
+//! [`Natives`] is a table of entries by name, with headings that linking compares with those of the program. Objects of
+//! native classes have one field, the address of a value that they own ([`Cx::new_native`]).
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bifrost_heap::HeapFull;
+use bifrost_ir::native::NativeHeading;
+
+use crate::abi::{Code, Word};
+use crate::cx::Cx;
+use crate::image::Table;
+use crate::object;
+
+/// A function written in Rust.
+#[derive(Clone, Debug)]
+pub struct NativeFunction {
+    /// Its entry, of the calling convention. The first word is the receiver of a method, the descriptor of a routine.
+    pub code: Code,
+    /// What it takes and gives.
+    pub heading: NativeHeading,
+}
+
+/// Functions and classes written in Rust, by name: `std::open_host_file`, `std::HostFile.read`.
+#[derive(Clone, Default)]
+pub struct Natives {
+    functions: HashMap<String, NativeFunction>,
+    settings: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
+}
+
+impl std::fmt::Debug for Natives {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Natives").field("functions", &self.functions).finish_non_exhaustive()
+    }
+}
+
+impl Natives {
+    /// Adds a function. A later one of the same name takes its place.
+    ///
+    /// # Safety
+    /// The code has the calling convention ([`crate::abi`]), does not unwind, and takes and gives what the heading says.
+    pub unsafe fn add(&mut self, name: impl Into<String>, function: NativeFunction) {
+        self.functions.insert(name.into(), function);
+    }
+
+    /// The function of that name.
+    pub fn find(&self, name: &str) -> Option<&NativeFunction> {
+        self.functions.get(name)
+    }
+
+    /// The headings of all functions.
+    pub fn headings(&self) -> impl Iterator<Item = (&str, &NativeHeading)> {
+        self.functions.iter().map(|(name, function)| (name.as_str(), &function.heading))
+    }
+
+    /// Settings that functions ask for by type. A later value of the same type takes its place.
+    pub fn set<T: Any + Send + Sync>(&mut self, settings: T) {
+        self.settings.insert(TypeId::of::<T>(), Arc::new(settings));
+    }
+
+    /// The settings of a type.
+    pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
+        self.settings.get(&TypeId::of::<T>())?.downcast_ref()
+    }
+}
+
+/// A value of Rust behind an object of a native class.
+#[repr(C)]
+struct Owned<T> {
+    free: unsafe fn(*mut ()),
+    value: T,
+}
+
+/// The field of an object of a native class: the address of what it owns.
+const VALUE: usize = 0;
+
+unsafe fn free<T>(owned: *mut ()) {
+    // A value whose `drop` panics is as gone as any other.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: promised by `finalize`.
+        drop(unsafe { Box::from_raw(owned.cast::<Owned<T>>()) });
+    }));
+}
+
+/// Frees what an object of a native class owns.
+///
+/// # Safety
+/// The object is one of a native class, and nothing uses it any more.
+pub(crate) unsafe fn finalize(object: *mut Word) {
+    // SAFETY: the field is the address of an `Owned`, made in `new_native`, or 0 before that; each begins with the function
+    // that frees it.
+    unsafe {
+        let owned = object::get(object as Word, VALUE) as *mut ();
+        if !owned.is_null() {
+            (*owned.cast::<unsafe fn(*mut ())>())(owned);
+        }
+    }
+}
+
+/// The value behind an object of a native class; it lives as long as the object.
+///
+/// # Safety
+/// The object was made by [`Cx::new_native`] with a value of this type, or one that begins like it.
+pub unsafe fn value<T>(object: Word) -> *const T {
+    // SAFETY: promised by the caller.
+    unsafe { &raw const (*(object::get(object, VALUE) as *const Owned<T>)).value }
+}
+
+impl Cx {
+    /// A new object of a native class with this value.
+    ///
+    /// # Errors
+    /// [`HeapFull`]; the value is dropped.
+    pub fn new_native<T: Send + 'static>(
+        &mut self,
+        table: &'static Table,
+        value: T,
+    ) -> Result<Word, HeapFull> {
+        let made = self.alloc_finalizable(table, VALUE + 1)?.as_ptr() as Word;
+        let owned = Box::into_raw(Box::new(Owned { free: free::<T>, value }));
+        // SAFETY: the object was just made with this field.
+        unsafe { object::set(made, VALUE, owned as Word) };
+        Ok(made)
+    }
+}
