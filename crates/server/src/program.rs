@@ -45,7 +45,7 @@ pub fn read(files: &[PathBuf], root: Option<&Path>) -> Result<(Sources, Options)
         (None, Some(folder)) => folder.to_path_buf(),
         (None, None) => PathBuf::new(),
     };
-    let options = Options { root: root.to_string_lossy().into_owned() };
+    let options = Options { root: root.to_string_lossy().into_owned(), ..Options::default() };
     let mut sources = Sources::new();
     let mut pending = Vec::new();
     for path in files {

@@ -3,6 +3,9 @@
 //! Pure: texts come in as [`Sources`], a program and [`Diagnostic`]s go out. No files, no clock, no
 //! output. Read [`compile`] first.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 pub mod ast;
 mod check;
 pub mod diagnostic;
@@ -22,7 +25,12 @@ pub struct Options {
     /// The folder, as a prefix of the texts' names, in which `import a.b` finds `a/b.theta`; empty if the names
     /// start there already.
     pub root: String,
+    /// The natives that a program may declare (E0213). Without it any name and heading is taken.
+    pub natives: Option<Arc<NativeHeadings>>,
 }
+
+/// What natives take and give, by name.
+pub type NativeHeadings = HashMap<String, bifrost_ir::native::NativeHeading>;
 
 /// What came of compiling.
 #[derive(Debug)]
@@ -55,7 +63,7 @@ fn compile_here(sources: &Sources, options: &Options) -> Compilation {
     }
     let mut names = resolve::collect(sources, &options.root, &files);
     let found = std::mem::take(&mut names.diagnostics);
-    let (program, found) = check::check(sources, &names, found);
+    let (program, found) = check::check(sources, &names, found, options.natives.as_deref());
     // A text that could not be read makes the checker see things that are not there. The other mistakes
     // of syntax have one clear repair, which the parser has made.
     if !diagnostics.iter().any(|d| matches!(d.code, Code::E0109 | Code::E0110)) {

@@ -225,7 +225,15 @@ impl<'a> Body<'_, 'a> {
                 self.routine_target(def, vec![], vec![], name.span).map_or(Found::Wrong, Found::Target)
             }
             Some(Def::Routine(def)) => Found::Routine(def, name.span),
-            Some(Def::Native(_) | Def::Actor(_)) => Found::Wrong,
+            Some(Def::Native(at)) => match self.cx.native_routines.get(at).copied().flatten() {
+                Some(id) => {
+                    let signature = self.cx.program.routines[id].signature.clone();
+                    let name = name.name.to_string();
+                    Found::Target(Target { callee: Callee::Routine(id), receiver: None, signature, name })
+                }
+                None => Found::Wrong,
+            },
+            Some(Def::Actor(_)) => Found::Wrong,
             Some(Def::Class(_)) => {
                 let message = format!("`{name}` is a class; an object is made with braces");
                 let help = format!("write `{name}{{x := e, …}}`");

@@ -19,6 +19,7 @@ use bifrost_ir::{
 
 use super::instances::Use;
 use super::items::{CHAIN_MAX, MEMBERS_MAX, method, renamed};
+use super::natives::native_field;
 use super::routines::text_of;
 use super::wheres::Demand;
 use super::{Checker, Env, Voice, Walk};
@@ -123,11 +124,11 @@ impl ClassInfo {
 }
 
 /// A method of a class while the list is made.
-struct Entry {
-    method: Method,
-    body: Body,
+pub(crate) struct Entry {
+    pub method: Method,
+    pub body: Body,
     /// Where to report that it does not fit; the class's name for one that was not written.
-    span: Span,
+    pub span: Span,
 }
 
 impl<'a> Checker<'a> {
@@ -216,6 +217,11 @@ impl<'a> Checker<'a> {
         };
         let known = env.parm(&name.name).is_none();
         match self.names.lookup(env.scope, &name.name).map(|entry| entry.def).filter(|_| known) {
+            Some(Def::Class(def)) if self.names.classes[def].ast.native.is_some() => {
+                let message = format!("class `{name}` is native and cannot be inherited");
+                let help = "implement its types, and hold an object of it";
+                self.report(Diagnostic::error(Code::E0208, name.span, message).help(help));
+            }
             Some(Def::Class(def)) => {
                 let parms = &self.names.classes[def].ast.parms;
                 let Some(types) = self.type_arguments(&env, name, parms, args, written.span) else { return };
@@ -364,6 +370,9 @@ impl<'a> Checker<'a> {
             };
             fields.push(Field { name, ty });
         }
+        if self.class_ast(at).native.is_some() {
+            fields.push(native_field());
+        }
         if fields.len() > MEMBERS_MAX {
             self.too_many(&self.class_ast(at).name);
             return false;
@@ -399,7 +408,10 @@ impl<'a> Checker<'a> {
         if !self.may_add_methods(count, name.span) {
             return;
         }
-        let mut entries = self.own_methods(at);
+        let mut entries = match &self.class_ast(at).native {
+            Some((rust, _)) => self.native_methods(at, rust),
+            None => self.own_methods(at),
+        };
         self.inherit(at, &mut entries);
         for up in self.program.types.def(ty).supertypes.clone() {
             for method in self.program.types.def(up.ty).methods.keys().collect::<Vec<_>>() {
@@ -489,6 +501,9 @@ impl<'a> Checker<'a> {
             return;
         }
         let ast = self.class_ast(at);
+        if let Some((rust, _)) = &ast.native {
+            return entries.push(self.implement_native(at, rust, wanted));
+        }
         if let Some((func, signature)) = self.abbreviated(at, &required) {
             let method = Method { name: required.name, signature, stands_for: vec![wanted], ..required };
             return entries.push(Entry { method, body: Body::Func(func), span: ast.name.span });

@@ -204,7 +204,7 @@ impl<'a> Checker<'a> {
     ) -> Option<usize> {
         let placed = &self.names.classes[def];
         let ast = placed.ast;
-        if ast.native.is_some() {
+        if ast.native.is_some() && !ast.parms.is_empty() {
             return None;
         }
         let name = self.instance_name(&ast.name.name, &args, span)?;
@@ -213,6 +213,9 @@ impl<'a> Checker<'a> {
         }
         let env = Env::new(placed.inner).with(&ast.parms, &args);
         let (id, ty) = self.new_class(name, &ast.doc);
+        if let Some(rust) = &ast.native {
+            self.declare_native_class(id, rust);
+        }
         self.note_depth(ty, &args);
         let at = self.classes.len();
         self.classes.push(Some(super::classes::ClassInfo::new(

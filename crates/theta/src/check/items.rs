@@ -88,8 +88,11 @@ impl<'a> Checker<'a> {
         }
         for def in 0..self.names.classes.len() {
             let ast = self.names.classes[def].ast;
-            if let Some((_, span)) = &ast.native {
-                self.unsupported(*span, "class native");
+            if let (Some(_), Some(parm)) = (&ast.native, ast.parms.first()) {
+                let message = "a native class has no type parameters";
+                self.report(
+                    Diagnostic::error(Code::E0213, parm.span, message).help("write one for each type"),
+                );
                 continue;
             }
             if !self.declare_class(def) {
@@ -98,9 +101,6 @@ impl<'a> Checker<'a> {
         }
         for at in 0..self.names.actors.len() {
             self.unsupported(self.names.actors[at].ast.name.span, "actor");
-        }
-        for at in 0..self.names.natives.len() {
-            self.unsupported(self.names.natives[at].ast.rust.1, "native");
         }
     }
 

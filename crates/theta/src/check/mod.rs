@@ -26,6 +26,7 @@ mod infer;
 mod instances;
 mod items;
 mod makers;
+mod natives;
 mod objects;
 mod routines;
 mod stmts;
@@ -36,8 +37,9 @@ mod wheres;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use bifrost_ir::{Program, SignalId, TypeId, TypeKind, Types};
+use bifrost_ir::{Program, RoutineId, SignalId, TypeId, TypeKind, Types};
 
+use crate::NativeHeadings;
 use crate::ast::Ident;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::resolve::{Names, ScopeId};
@@ -148,6 +150,12 @@ pub(crate) struct Checker<'a> {
     pub equate_depth: u32,
     /// Makers that are looked at in the middle of other bodies, to bound that recursion.
     pub nested: u32,
+    /// By position in [`Names::natives`]; `None` if the routine cannot be used.
+    pub native_routines: Vec<Option<RoutineId>>,
+    /// Natives that the program uses.
+    pub used: Vec<natives::Used>,
+    /// The natives that are registered, if that is known.
+    pub natives: Option<&'a NativeHeadings>,
 }
 
 /// Checks everything in `names`; the program is complete if no diagnostic is an error.
@@ -155,19 +163,26 @@ pub(crate) fn check<'a>(
     sources: &'a Sources,
     names: &'a Names<'a>,
     mut diagnostics: Vec<Diagnostic>,
+    natives: Option<&'a NativeHeadings>,
 ) -> (Program, Vec<Diagnostic>) {
     diagnostics.truncate(DIAGNOSTICS_MAX);
-    let mut checker = Checker::new(sources, names, diagnostics, Walk::Definitions);
+    let mut checker = Checker::new(sources, names, diagnostics, Walk::Definitions, natives);
     checker.check_all();
     if checker.diagnostics.is_empty() && names.have_parameters() {
-        checker = Checker::new(sources, names, vec![], Walk::Instances);
+        checker = Checker::new(sources, names, vec![], Walk::Instances, natives);
         checker.check_all();
     }
     (checker.program, checker.diagnostics)
 }
 
 impl<'a> Checker<'a> {
-    fn new(sources: &'a Sources, names: &'a Names<'a>, diagnostics: Vec<Diagnostic>, walk: Walk) -> Self {
+    fn new(
+        sources: &'a Sources,
+        names: &'a Names<'a>,
+        diagnostics: Vec<Diagnostic>,
+        walk: Walk,
+        natives: Option<&'a NativeHeadings>,
+    ) -> Self {
         Checker {
             sources,
             names,
@@ -190,6 +205,9 @@ impl<'a> Checker<'a> {
             method_count: 0,
             equate_depth: 0,
             nested: 0,
+            native_routines: vec![],
+            used: vec![],
+            natives,
         }
     }
 
@@ -199,10 +217,12 @@ impl<'a> Checker<'a> {
         self.resolve_equates();
         self.settle();
         self.complete_routines();
+        self.complete_natives();
         self.settle();
         if !self.is_full() {
             self.check_bodies();
         }
+        self.check_natives();
     }
 
     /// Reports a mistake, unless it is none for what is looked at.

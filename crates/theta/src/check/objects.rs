@@ -256,6 +256,12 @@ impl<'a> Body<'_, 'a> {
             return None;
         };
         let placed = &self.cx.names.classes[def];
+        if placed.ast.native.is_some() {
+            let message = format!("objects of the native class `{name}` are made in Rust");
+            let help = "call a native routine that makes one";
+            self.report(Diagnostic::error(Code::E0214, name.span, message).help(help));
+            return None;
+        }
         if !self.cx.names.is_within(self.env.scope, placed.home) {
             let message = format!("objects of class `{name}` are made only in its module");
             let help = "call a routine that makes one";
