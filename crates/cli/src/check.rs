@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use bifrost_engine::{Engine, Mode};
 use bifrost_ir::text::{print_func, print_program};
 use bifrost_ir::{Func, FuncId, Program};
+use bifrost_native::Registry;
 use bifrost_server::program;
 use bifrost_session::Tables;
 use bifrost_theta::{Colour, Severity, compile, render_all, to_json};
@@ -56,7 +57,7 @@ enum Emit {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let (sources, options) = program::read(&args.files, args.root.as_deref())?;
+    let (sources, options) = program::read(&args.files, args.root.as_deref(), &Registry::standard())?;
     let compiled = compile(&sources, &options);
     if args.json {
         let lines: Vec<String> = compiled.diagnostics.iter().map(|d| to_json(&sources, d) + "\n").collect();
@@ -75,7 +76,8 @@ pub fn run(args: &Args) -> Outcome {
         print(&ir(&program, args.only.as_deref())?)?;
     }
     // Natives are looked up, and the compiler's work is verified, as a server would do it.
-    let engine = Engine::new(program, Mode::Interpreted)?;
+    let natives = Registry::standard().natives().clone();
+    let engine = Engine::with_natives(program, Mode::Interpreted, natives)?;
     match args.emit {
         Some(Emit::Clif) => print(&code(&engine, args.only.as_deref(), bifrost_engine::Emit::Clif)?)?,
         Some(Emit::Asm) => print(&code(&engine, args.only.as_deref(), bifrost_engine::Emit::Assembly)?)?,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use bifrost_engine::{Engine, Mode};
 use bifrost_ir::{RoutineId, TypeKind, Types};
+use bifrost_native::Registry;
+use bifrost_native::standard::Files;
 use bifrost_runtime::{HeapStats, Limits};
 use bifrost_server::config::collect;
 use bifrost_server::program;
@@ -35,6 +37,9 @@ pub struct Args {
     /// Where imports start [default: the folder of the file]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// A folder whose files `std.files` reaches; several times for several [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    allow_files: Vec<PathBuf>,
     /// Most bytes of all objects
     #[arg(long, value_name = "BYTES")]
     heap_bytes_max: Option<usize>,
@@ -49,7 +54,12 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
-    let engine = program::load(std::slice::from_ref(&args.file), args.root.as_deref(), mode)?;
+    let current = PathBuf::from(".");
+    let allowed =
+        if args.allow_files.is_empty() { std::slice::from_ref(&current) } else { &args.allow_files };
+    let registry = natives(allowed)?;
+    let files = std::slice::from_ref(&args.file);
+    let engine = program::load_with(files, args.root.as_deref(), mode, &registry)?;
     let (main, takes_arguments) = find_main(&engine, args)?;
     let limits = limits(args);
     let space = Space::new(engine.clone(), limits)?;
@@ -95,6 +105,20 @@ fn stats(stats: &HeapStats) -> String {
         mib(usage.held_bytes as u64),
         mib(usage.limit_bytes as u64),
     )
+}
+
+/// The standard natives, with access to the files in some folders.
+///
+/// # Errors
+/// A folder cannot be opened.
+pub fn natives(folders: &[PathBuf]) -> Result<Registry, Failure> {
+    let mut files = Files::default();
+    for folder in folders {
+        files = files.and_in(folder).map_err(|e| {
+            Failure::new(Exit::Usage, format!("cannot allow the files in `{}`: {e}", folder.display()))
+        })?;
+    }
+    Ok(Registry::standard().with(files))
 }
 
 /// A program of one's own has no time limit and may fill the heap.

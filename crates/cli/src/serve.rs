@@ -61,6 +61,9 @@ pub struct Args {
     /// Where imports start [default: the folder of the first file]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// A folder whose files `std.files` reaches; several times for several [default: none]
+    #[arg(long, value_name = "DIR")]
+    allow_files: Vec<PathBuf>,
     /// Run methods in the interpreter
     #[arg(long)]
     interpret: bool,
@@ -92,7 +95,8 @@ pub fn run(args: &Args) -> Outcome {
         return Ok(print(&as_toml(&config))?);
     }
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
-    let engine = program::load(&args.files, args.root.as_deref(), mode)?;
+    let registry = crate::run::natives(&config.allow_files)?;
+    let engine = program::load_with(&args.files, args.root.as_deref(), mode, &registry)?;
     let mut server = Server::start(engine, &config)?;
     let signals = catch_signals()?;
     announce(&server, &config);
@@ -142,6 +146,10 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
                 }
             };
         }
+    }
+    if !args.allow_files.is_empty() {
+        let folders = args.allow_files.iter().map(|folder| folder.to_string_lossy().into_owned());
+        settings.insert("allow_files".into(), folders.collect::<Vec<_>>().into());
     }
     if !args.listen.is_empty() {
         settings.insert("listen".into(), args.listen.clone().into());

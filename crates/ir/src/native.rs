@@ -37,7 +37,7 @@ impl fmt::Display for NativeType {
         match self {
             NativeType::Plain(ty) => f.write_str(Types::new().name(*ty)),
             NativeType::Sequence(element) => write!(f, "sequence[{element}]"),
-            NativeType::Object(class) => write!(f, "object of `{class}`"),
+            NativeType::Object(class) => write!(f, "class native {class:?}"),
         }
     }
 }

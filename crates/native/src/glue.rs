@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bifrost_ir::{Signature, Types};
 use bifrost_runtime::abi::{Closure, Word};
 use bifrost_runtime::cx::Cx as Raw;
-use bifrost_runtime::{Ret, RoutineDesc, Table, object};
+use bifrost_runtime::{Ret, RoutineDesc, Table, native};
 
 pub use bifrost_ir::TypeId;
 pub use bifrost_ir::native::{NativeHeading, NativeType};
@@ -17,7 +17,7 @@ pub use bifrost_runtime::{Cx as RawCx, Ret as RawRet};
 
 use crate::cx::{Cx, Flow};
 use crate::registry::NativeClass;
-use crate::value::{Argument, Outcome, Value};
+use crate::value::{Argument, Outcome, Value, keep};
 
 /// Which call this is: its heading can be asked for.
 #[derive(Debug)]
@@ -70,14 +70,11 @@ struct Native<C> {
     value: RefCell<C>,
 }
 
-/// The field of an object of a native class: the address of its [`Native`].
-const VALUE: usize = 0;
-
 /// The value behind an object.
 ///
 /// # Safety
 /// `object` is a reference to an object that lives for `'a`.
-unsafe fn native<'a, C: NativeClass>(cx: &mut Raw, object: Word) -> Result<&'a Native<C>, Ret> {
+unsafe fn behind<'a, C: NativeClass>(cx: &mut Raw, object: Word) -> Result<&'a Native<C>, Ret> {
     let table = cx.image().native_table(C::NAME).map(std::ptr::from_ref);
     // SAFETY: the object is one, and those of the class's table are made by `new_object` only: the verifier refuses
     // programs that make some.
@@ -85,7 +82,7 @@ unsafe fn native<'a, C: NativeClass>(cx: &mut Raw, object: Word) -> Result<&'a N
         if table != Some(std::ptr::from_ref(Table::of(object))) {
             return Err(cx.failure(&format!("this is no object of `{}`", C::NAME)));
         }
-        let value = object::get(object, VALUE) as *const Native<C>;
+        let value = native::value::<Native<C>>(object);
         // Every `Native` begins alike, so the class can be asked for before it is known; two types could have one name.
         if (*value.cast::<Native<()>>()).class != RustType::of::<C>() {
             return Err(cx.failure(&format!("there are two native classes `{}`", C::NAME)));
@@ -102,13 +99,8 @@ pub fn new_object<C: NativeClass>(cx: &mut Cx<'_>, value: C) -> Result<Word, Ret
     let Some(table) = cx.raw.image().native_table(C::NAME) else {
         return Err(cx.raw.failure(&format!("the program declares no `class native \"{}\"`", C::NAME)));
     };
-    let made = cx.raw.new_object(table, &[0]).map_err(|full| cx.raw.out_of_memory(full))?;
-    let native =
-        Native { class: RustType::of::<C>(), poisoned: Cell::new(false), value: RefCell::new(value) };
-    let address = cx.raw.own(native);
-    // SAFETY: the object was just made with this field.
-    unsafe { object::set(made, VALUE, address) };
-    Ok(made)
+    let value = Native { class: RustType::of::<C>(), poisoned: Cell::new(false), value: RefCell::new(value) };
+    cx.raw.new_native(table, value).map_err(|full| cx.raw.out_of_memory(full))
 }
 
 /// The type of an object of a class, for headings.
@@ -127,7 +119,7 @@ impl<C: NativeClass> Obj<'_, C> {
     /// Looks at the value; `None` if it is being changed, or poisoned, or no such object.
     pub fn with<T>(&self, cx: &mut Cx<'_>, look: impl FnOnce(&C) -> T) -> Option<T> {
         // SAFETY: arguments live as long as the call.
-        let native = unsafe { native::<C>(cx.raw, self.object) }.ok()?;
+        let native = unsafe { behind::<C>(cx.raw, self.object) }.ok()?;
         if native.poisoned.get() {
             return None;
         }
@@ -206,7 +198,7 @@ macro_rules! methods {
         ) -> Ret {
             let name = format_args!("{}.{}", C::NAME, frame.method.unwrap_or_default()).to_string();
             // SAFETY: promised by the caller; the receiver lives as long as the call.
-            let native = match unsafe { native::<C>(&mut *raw, frame.first) } {
+            let native = match unsafe { behind::<C>(&mut *raw, frame.first) } {
                 Ok(native) => native,
                 Err(ret) => return ret,
             };
@@ -297,11 +289,15 @@ pub fn signal(cx: &mut Cx<'_>, frame: &Frame, name: &str, values: Vec<Giver<'_>>
     let (Some(id), Some(types)) = (id, types) else {
         return cx.raw.failure(&format!("unhandled exception: {name}"));
     };
-    for (at, (value, ty)) in values.into_iter().zip(types).enumerate() {
+    let mut words = Vec::new();
+    for (value, ty) in values.into_iter().zip(types) {
         match value(cx, ty) {
-            Ok(word) => cx.raw.signal_values[at] = word,
+            Ok(word) => words.push((word, keep(cx, ty, word))),
             Err(ret) => return ret,
         }
+    }
+    for (at, (word, _)) in words.into_iter().enumerate() {
+        cx.raw.signal_values[at] = word;
     }
     cx.raw.signal(id)
 }

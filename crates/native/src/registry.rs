@@ -1,5 +1,7 @@
 //! What a server or runner knows of natives: an explicit list.
 
+use std::collections::HashMap;
+
 use bifrost_ir::native::NativeHeading;
 use bifrost_runtime::abi::Code;
 use bifrost_runtime::native::{NativeFunction, Natives};
@@ -34,6 +36,8 @@ pub trait NativeClass: Send + Sized + 'static {
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     natives: Natives,
+    /// Theta sources by their names for `import`.
+    texts: Vec<(&'static str, &'static str)>,
 }
 
 impl Registry {
@@ -61,6 +65,19 @@ impl Registry {
         self
     }
 
+    /// Adds a Theta source that programs can import: `std/files.theta` for `import std.files`. A file of that name on the
+    /// disk goes first.
+    #[must_use]
+    pub fn with_text(mut self, name: &'static str, text: &'static str) -> Registry {
+        self.texts.push((name, text));
+        self
+    }
+
+    /// The source of that name.
+    pub fn text(&self, name: &str) -> Option<&'static str> {
+        self.texts.iter().rev().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
+
     /// Gives natives settings, which they ask for by type ([`Cx::settings`](crate::Cx::settings)).
     pub fn set<T: Clone + Send + Sync + 'static>(&mut self, settings: T) {
         self.natives.set(settings);
@@ -76,6 +93,11 @@ impl Registry {
     /// What engines take.
     pub fn natives(&self) -> &Natives {
         &self.natives
+    }
+
+    /// The headings of all natives, for the checker.
+    pub fn headings(&self) -> HashMap<String, NativeHeading> {
+        self.natives.headings().map(|(name, heading)| (name.to_owned(), heading.clone())).collect()
     }
 
     /// The heading of a native as a program writes it.

@@ -20,6 +20,7 @@ use bifrost_ir::{TypeId, TypeKind, Types};
 use bifrost_runtime::Ret;
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::object;
+use bifrost_runtime::roots::Kept;
 
 use crate::cx::Cx;
 use crate::glue::Frame;
@@ -245,6 +246,7 @@ impl<T: Value + Clone> Value for Seq<T> {
         let table = cx.raw.image().table_of(ty);
         let made = cx.raw.alloc(table, object::sequence::ELEMENTS + self.len());
         let made = made.map_err(|full| cx.raw.out_of_memory(full))?.as_ptr() as Word;
+        let _kept = cx.raw.keep(made);
         for (at, value) in self.iter().enumerate() {
             let word = value.clone().give(cx, element)?;
             // SAFETY: the sequence was just made with room for its length and that many elements; nobody else sees it.
@@ -286,6 +288,11 @@ impl<T: Value> Results for T {
     }
 }
 
+/// Keeps a word alive if it is a reference.
+pub(crate) fn keep(cx: &mut Cx<'_>, ty: TypeId, word: Word) -> Option<Kept> {
+    cx.raw.image().is_reference(ty).then(|| cx.raw.keep(word))
+}
+
 macro_rules! tuples {
     ($($first:ident $($rest:ident $at:literal)*;)*) => {$(
         impl<$first: Value, $($rest: Value),*> Results for ($first, $($rest),*) {
@@ -297,17 +304,18 @@ macro_rules! tuples {
             fn end(self, cx: &mut Cx<'_>, frame: &Frame) -> Ret {
                 let ($first, $($rest),*) = self;
                 let ty = frame.result(cx, 0);
-                let first = match $first.give(cx, ty) {
-                    Ok(word) => word,
+                let (first, _kept) = match $first.give(cx, ty).map(|word| (word, keep(cx, ty, word))) {
+                    Ok(first) => first,
                     Err(ret) => return ret,
                 };
                 $(
                     let ty = frame.result(cx, $at);
-                    match $rest.give(cx, ty) {
-                        Ok(word) => cx.raw.results[$at] = word,
+                    let ($rest, _kept) = match $rest.give(cx, ty).map(|word| (word, keep(cx, ty, word))) {
+                        Ok(word) => word,
                         Err(ret) => return ret,
-                    }
+                    };
                 )*
+                $(cx.raw.results[$at] = $rest;)*
                 Ret::of(first)
             }
         }

@@ -1,7 +1,7 @@
 //! Settings: defaults, then `bifrost.toml`, then `BIFROST_*`, then what the command line says.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bifrost_runtime::Collect;
@@ -22,6 +22,8 @@ pub struct Config {
     pub token: String,
     /// Whether TCP on a loopback address lets everybody in.
     pub anonymous_loopback: bool,
+    /// Folders whose files programs reach by `std.files`.
+    pub allow_files: Vec<PathBuf>,
     /// Most sessions at a time.
     pub sessions_max: usize,
     /// Most bytes of all objects.
@@ -54,6 +56,7 @@ impl Default for Config {
             listen: Vec::new(),
             token: String::new(),
             anonymous_loopback: false,
+            allow_files: Vec::new(),
             sessions_max: 1_000,
             heap_bytes_max: run.heap_bytes,
             batch_heap_bytes_max: run.batch_heap_bytes,

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bifrost_engine::{Engine, LoadError, Mode};
-use bifrost_theta::{Colour, Diagnostic, Options, Sources, compile, imports, render_all};
+use bifrost_native::Registry;
+use bifrost_theta::{Colour, Diagnostic, NativeHeadings, Options, Sources, compile, imports, render_all};
 
 /// What a source file may have at most, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -35,17 +36,21 @@ pub enum ProgramError {
 
 /// The sources of a program: the files named, and what they import.
 ///
-/// Imports start at `root`, or at the folder of the first file.
+/// Imports start at `root`, or at the folder of the first file; what is not there may be among the registry's texts.
 ///
 /// # Errors
 /// [`ProgramError::Read`] for a named file; an import that is missing is a diagnostic of compiling.
-pub fn read(files: &[PathBuf], root: Option<&Path>) -> Result<(Sources, Options), ProgramError> {
+pub fn read(
+    files: &[PathBuf],
+    root: Option<&Path>,
+    registry: &Registry,
+) -> Result<(Sources, Options), ProgramError> {
     let root = match (root, files.first().and_then(|f| f.parent())) {
         (Some(root), _) => root.to_path_buf(),
         (None, Some(folder)) => folder.to_path_buf(),
         (None, None) => PathBuf::new(),
     };
-    let options = Options { root: root.to_string_lossy().into_owned(), ..Options::default() };
+    let options = Options { root: root.to_string_lossy().into_owned(), natives: headings(registry) };
     let mut sources = Sources::new();
     let mut pending = Vec::new();
     for path in files {
@@ -54,9 +59,12 @@ pub fn read(files: &[PathBuf], root: Option<&Path>) -> Result<(Sources, Options)
     }
     while let Some(file) = pending.pop() {
         for name in imports(&sources, file, &options) {
-            if sources.find(&name).is_none()
-                && let Ok(text) = read_file(Path::new(&name))
-            {
+            if sources.find(&name).is_some() {
+                continue;
+            }
+            let inside = Path::new(&name).strip_prefix(&root).ok().and_then(Path::to_str);
+            let built_in = || inside.and_then(|name| registry.text(name)).map(str::to_owned);
+            if let Some(text) = read_file(Path::new(&name)).ok().or_else(built_in) {
                 pending.push(sources.add(name, text));
             }
         }
@@ -73,23 +81,54 @@ fn read_file(path: &Path) -> std::io::Result<String> {
     String::from_utf8(bytes).map_err(|e| std::io::Error::other(format!("the file is no UTF-8 text: {e}")))
 }
 
-/// Compiles files to a program that is ready to run.
+fn headings(registry: &Registry) -> Option<Arc<NativeHeadings>> {
+    Some(Arc::new(registry.headings()))
+}
+
+/// Compiles files to a program that is ready to run, with the standard natives, which reach no files.
 ///
 /// # Errors
 /// [`ProgramError`]
 pub fn load(files: &[PathBuf], root: Option<&Path>, mode: Mode) -> Result<Arc<Engine>, ProgramError> {
-    let (sources, options) = read(files, root)?;
-    load_sources(sources, &options, mode)
+    load_with(files, root, mode, &Registry::standard())
 }
 
-/// Compiles texts to a program that is ready to run.
+/// Compiles files to a program that is ready to run and may use these natives.
+///
+/// # Errors
+/// [`ProgramError`]
+pub fn load_with(
+    files: &[PathBuf],
+    root: Option<&Path>,
+    mode: Mode,
+    registry: &Registry,
+) -> Result<Arc<Engine>, ProgramError> {
+    let (sources, options) = read(files, root, registry)?;
+    load_sources_with(sources, &options, mode, registry)
+}
+
+/// Compiles texts to a program that is ready to run, with the standard natives, which reach no files.
 ///
 /// # Errors
 /// [`ProgramError::Theta`], [`ProgramError::Load`]
 pub fn load_sources(sources: Sources, options: &Options, mode: Mode) -> Result<Arc<Engine>, ProgramError> {
-    let compiled = compile(&sources, options);
+    load_sources_with(sources, options, mode, &Registry::standard())
+}
+
+/// Compiles texts to a program that is ready to run and may use these natives.
+///
+/// # Errors
+/// [`ProgramError::Theta`], [`ProgramError::Load`]
+pub fn load_sources_with(
+    sources: Sources,
+    options: &Options,
+    mode: Mode,
+    registry: &Registry,
+) -> Result<Arc<Engine>, ProgramError> {
+    let options = Options { natives: headings(registry), ..options.clone() };
+    let compiled = compile(&sources, &options);
     match compiled.program {
-        Some(program) => Ok(Engine::new(program, mode)?),
+        Some(program) => Ok(Engine::with_natives(program, mode, registry.natives().clone())?),
         None => Err(ProgramError::Theta { sources: Box::new(sources), diagnostics: compiled.diagnostics }),
     }
 }
