@@ -3,6 +3,7 @@
 use bifrost_engine::Mode;
 use bifrost_native::standard::Files;
 use bifrost_native::{Cx, Flow, Registry, Seq, Signals, Text, theta_class, theta_routine};
+use bifrost_runtime::cx::Collect;
 use bifrost_server::{Space, program, space};
 use bifrost_theta::{Options, Sources};
 
@@ -101,16 +102,16 @@ native "test::reversed" reversed (b: bytes, n: null) returns (bytes)
 native "test::forever" forever ()
 "#;
 
-/// What a program prints in both modes, which must be the same.
+/// What a program prints in both modes, and with a collection at each allocation, which must be the same.
 fn printed(registry: &Registry, declarations: &str, body: &str) -> String {
     let text = format!("{declarations}\nmain ()\n{body}\nend main\n");
-    let run = |mode| {
+    let run = |mode, collect| {
         let mut sources = Sources::new();
         sources.add("main.theta", text.clone());
         let engine = program::load_sources_with(sources, &Options::default(), mode, registry)
             .unwrap_or_else(|e| panic!("{e}"));
         let main = engine.find_entry("main", 0).expect("a program has `main`");
-        let limits = bifrost_runtime::Limits::default();
+        let limits = bifrost_runtime::Limits { collect, ..bifrost_runtime::Limits::default() };
         let space = Space::new(engine.clone(), limits).unwrap();
         space.capture_output();
         space::on_stack(limits.stack_bytes, || {
@@ -123,8 +124,9 @@ fn printed(registry: &Registry, declarations: &str, body: &str) -> String {
         })
         .unwrap()
     };
-    let compiled = run(Mode::Compiled);
-    assert_eq!(compiled, run(Mode::Interpreted));
+    let compiled = run(Mode::Compiled, Collect::Ordinary);
+    assert_eq!(compiled, run(Mode::Interpreted, Collect::Ordinary));
+    assert_eq!(compiled, run(Mode::Compiled, Collect::Zeal(1)));
     compiled
 }
 
