@@ -35,7 +35,8 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let (sources, options) = program::read(&args.files, args.root.as_deref())?;
+    let (sources, options) =
+        program::read(&args.files, args.root.as_deref(), &bifrost_native::Registry::standard())?;
     // The files named come first; what they import has pages only if it is named too.
     let files: Vec<_> = sources.ids().take(args.files.len()).collect();
     let format = if args.markdown { Format::Markdown } else { Format::Html };

@@ -41,8 +41,8 @@ impl Frame {
     fn signature<T>(&self, cx: &Cx<'_>, ask: impl FnOnce(&Signature) -> Option<T>) -> Option<T> {
         let program = cx.raw.image().program();
         match self.method {
-            // SAFETY: the first word of a method's call is its receiver.
             Some(name) => {
+                // SAFETY: the first word of a method's call is its receiver.
                 let ty = unsafe { Table::of(self.first) }.info().ty;
                 let method = program.types.find_method(ty, name)?;
                 ask(&program.types.method(method).signature)
@@ -112,7 +112,7 @@ pub fn object_type<C: NativeClass>() -> NativeType {
 #[derive(Debug)]
 pub struct Obj<'a, C> {
     object: Word,
-    lives: PhantomData<(&'a Frame, fn() -> C)>,
+    lives: PhantomData<&'a C>,
 }
 
 impl<C: NativeClass> Obj<'_, C> {

@@ -32,7 +32,7 @@ fn run_all(folder: &str, root: Option<&str>) {
         count += 1;
         let expected = std::fs::read_to_string(path.with_extension("out")).unwrap();
         for mode in [Mode::Compiled, Mode::Interpreted] {
-            for collect in [Collect::Ordinary, Collect::Zeal(1)] {
+            for collect in [Collect::Ordinary, zeal(&path)] {
                 assert_eq!(
                     run(&path, root.as_deref(), mode, collect),
                     expected,
@@ -43,6 +43,16 @@ fn run_all(folder: &str, root: Option<&str>) {
         }
     }
     assert!(count > 0);
+}
+
+/// A collection at each allocation, or at every so many if the first line says so: `% zeal=1000`.
+fn zeal(path: &Path) -> Collect {
+    let text = std::fs::read_to_string(path).unwrap();
+    let first = text.lines().next().unwrap_or_default();
+    first
+        .strip_prefix("% ")
+        .filter(|word| word.starts_with("zeal="))
+        .map_or(Collect::Zeal(1), |word| word.parse().unwrap())
 }
 
 fn run(path: &Path, root: Option<&Path>, mode: Mode, collect: Collect) -> String {

@@ -46,7 +46,8 @@ fn pages(format: Format) -> Vec<(String, String)> {
     let shapes = sources.add("src/shapes.theta", SHAPES);
     let base = sources
         .add("src/base.theta", "% Not a comment of the file.\nPoint = type x () returns (int) end Point\n");
-    generate(&sources, &[shapes, base], &Options { root: "src".into() }, format).unwrap()
+    generate(&sources, &[shapes, base], &Options { root: "src".into(), ..Options::default() }, format)
+        .unwrap()
 }
 
 fn page(format: Format, name: &str) -> String {

@@ -67,11 +67,11 @@ impl View<'_> {
         let file = sources.add(path, text);
         let roots = self.roots(path);
         let complete = |root: &&String| {
-            let options = Options { root: root.to_string() };
+            let options = Options { root: root.to_string(), ..Options::default() };
             imports(&sources, file, &options).iter().all(|name| self.read(name).is_some())
         };
         let root = roots.iter().find(complete).or(roots.first()).cloned().unwrap_or_default();
-        Options { root }
+        Options { root, ..Options::default() }
     }
 
     /// What is wrong with a document and with what it imports.
