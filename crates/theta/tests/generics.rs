@@ -374,10 +374,10 @@ fn explosions_end() {
         "t = type [T] a () returns (t[array[T]])   b () returns (t[list[T]]) end t\n",
         "f [T] (x: T) f(array_fill(1, 1, x)) f(cell_new[T]()) end f\ng () f(1) end g\n",
         "C = class [T] m () C[array[T]]{} C[list[T]]{} end m end C\nf () C[int]{} end f\n",
-        "C = class [T] provides k k () makes (C[T]) make {} then D[array[T]]{; k()} end end k end C
-D = class [T] inherits C[T] end D\nf () D[int]{; k()} end f\n",
-        "C = class provides k k [T] (x: T) makes (C) make {} then D{; k(array_fill(1, 1, x))} end end k end C
-D = class inherits C end D\nf () D{; k(1)} end f\n",
+        "C = class [T] provides k k () makes (C[T]) make {} then D[array[T]]{k()} end end k end C
+D = class [T] inherits C[T] end D\nf () D[int]{k()} end f\n",
+        "C = class provides k k [T] (x: T) makes (C) make {} then D{k(array_fill(1, 1, x))} end end k end C
+D = class inherits C end D\nf () D{k(1)} end f\n",
     ];
     for text in texts {
         let (_, compilation) = compile_text(text);
@@ -416,4 +416,27 @@ fn thousands_of_parameters() {
     assert!(compilation.program.is_none());
     let (_, compilation) = compile_text(&format!("f [{}] () end f\n", list(500)));
     assert!(compilation.program.is_some());
+}
+
+/// What the body relies on is the where clause, even where an argument's method gives more.
+#[test]
+fn a_body_sees_no_more_than_the_where_clause_gives() {
+    check(
+        "base = type name () returns (string) end base
+derived = type < base more () returns (int) end derived
+source = type fresh () returns (derived)   all () yields (derived) end source
+pick [U] (a: U, b: U) returns (U) return (b) end pick
+f [T] (t: T, other: base) returns (base)
+  where T has fresh () returns (base), all () yields (base), close () signals (busy)
+  for x in t.all() do
+    x := other
+    t.close() except when busy: x := t.fresh() end
+  end
+  return (pick(t.fresh(), other))
+end f
+quiet = type < source close () end quiet
+g (t: quiet, other: base) returns (base) return (f(t, other)) end g
+",
+        &[],
+    );
 }

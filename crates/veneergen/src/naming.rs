@@ -74,3 +74,30 @@ fn spelled(interface: &Interface, number: TypeNumber, depth: usize) -> String {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bifrost_wire::interface::Type;
+
+    use super::*;
+    use crate::rust::Rust;
+
+    #[test]
+    fn instantiations_have_names_of_their_own() {
+        let names = ["stack[int]", "pair[int, stack[string]]", "stack_of_int", "map[string, pair[int, int]]"];
+        let types = names.map(|name| Type {
+            name: name.to_owned(),
+            kind: Kind::Object,
+            element: None,
+            immutable: false,
+            supertypes: vec![],
+            methods: vec![],
+            doc: String::new(),
+        });
+        let interface = Interface { types: types.to_vec(), routines: vec![] };
+        assert_eq!(
+            type_names(&interface, &Rust),
+            ["StackOfInt", "PairOfIntToStackOfString", "StackOfInt_", "MapOfStringToPairOfIntToInt"]
+        );
+    }
+}

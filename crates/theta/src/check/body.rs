@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bifrost_ir::{Const, Func, Operand, SignalId, Signature, Stmt, TypeId, Var};
 
 use super::flow::{Flow, Slot};
+use super::handlers::Elsewhere;
 use super::{Checker, Env};
 use crate::ast::{self, Expr, Handler, Ident};
 use crate::diagnostic::{Code, Diagnostic};
@@ -55,6 +56,8 @@ pub(crate) struct Raised {
     pub signals: Vec<(SignalId, Vec<TypeId>)>,
     /// Whether every call in it was understood; others could have raised more.
     pub complete: bool,
+    /// What other parts of the same statement may raise.
+    pub elsewhere: Elsewhere,
 }
 
 /// A statement with handlers around the current one.
@@ -292,7 +295,12 @@ impl<'c, 'a> Body<'c, 'a> {
         self.frames.push(Frame { names, others, raised: vec![] });
         inner(self);
         let complete = (self.cx.diagnostics.len(), self.unknown_values) == before;
-        let Some(frame) = self.frames.pop() else { return Raised { signals: vec![], complete } };
+        let raised = self.frames.pop().map_or(vec![], |frame| self.pass_on(frame));
+        Raised { signals: raised, complete, elsewhere: Elsewhere::Nothing }
+    }
+
+    /// What a frame that is left has raised; what it does not take is raised outside, too.
+    fn pass_on(&mut self, frame: Frame) -> Vec<(SignalId, Vec<TypeId>)> {
         if let Some(outer) = self.frames.last_mut()
             && !frame.others
         {
@@ -305,7 +313,7 @@ impl<'c, 'a> Body<'c, 'a> {
                 }
             }
         }
-        Raised { signals: frame.raised, complete }
+        frame.raised
     }
 
     /// The value as one of type `wanted`; reports at `span` if it is none.

@@ -2,10 +2,10 @@
 
 use bifrost_ir::{Callee, MethodRef, Operand, Signature, Stmt, TypeId, TypeKind, builtin};
 
-use super::Env;
 use super::body::{Body, Role, Value};
 use super::types::as_type;
 use super::wheres::Needs;
+use super::{Env, Voice};
 use crate::ast::{Args, Expr, ExprKind, Ident, TypeExpr};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::nothing;
@@ -396,7 +396,7 @@ impl<'a> Body<'_, 'a> {
         let Some(ty) = object.ty.filter(|_| !name.name.is_empty()) else { return Found::Wrong };
         match self.method_of(ty, &name.name) {
             Some(method) => {
-                let signature = self.cx.program.types.method(method).signature.clone();
+                let signature = self.heading_of(method);
                 let name = name.name.to_string();
                 Found::Target(Target {
                     callee: Callee::Method(method),
@@ -415,7 +415,24 @@ impl<'a> Body<'_, 'a> {
 
     /// The method of that name that may be called here.
     pub fn method_of(&self, ty: TypeId, name: &str) -> Option<MethodRef> {
-        self.cx.program.types.find_method(ty, name)
+        let found = self.cx.program.types.find_method(ty, name)?;
+        // What an instantiation calls was looked at where its definition stands.
+        let seen = self.cx.program.types.method(found).public
+            || self.cx.voice == Voice::Instance
+            || self
+                .cx
+                .class_at
+                .get(&ty)
+                .is_none_or(|at| self.cx.names.is_within(self.env.scope, self.cx.class_home(*at)));
+        seen.then_some(found)
+    }
+
+    /// The heading of a method, as far as code here may rely on it.
+    pub fn heading_of(&self, method: MethodRef) -> Signature {
+        let found = self.cx.program.types.method(method);
+        let mut narrowed = self.env.narrowed.iter();
+        let less = narrowed.find(|demand| demand.arg == method.ty && demand.name == found.name);
+        less.map_or(&found.signature, |demand| &demand.signature).clone()
     }
 
     /// E0201.
@@ -423,7 +440,12 @@ impl<'a> Body<'_, 'a> {
         let type_name = self.cx.program.types.name(ty);
         let mut diagnostic =
             Diagnostic::error(Code::E0201, span, format!("type `{type_name}` has no method `{name}`"));
+        let private =
+            self.cx.program.types.find_method(ty, name).is_some() && self.method_of(ty, name).is_none();
         diagnostic.help = self.cx.similar_method(ty, name).or_else(|| {
+            if private {
+                return Some(format!("`{name}` is private to the module of class `{type_name}`"));
+            }
             if self.cx.opaque.contains(&ty) {
                 return Some(format!("add `where {type_name} has {name} (…) …` to the heading"));
             }

@@ -385,7 +385,35 @@ impl<'a> Checker<'a> {
         if let Some(info) = &mut self.classes[at] {
             (info.first_field, info.immutable) = (first_field, immutable);
         }
+        if immutable {
+            self.check_sendable_variables(at);
+        }
         true
+    }
+
+    /// Objects of immutable types are copied and sent, so all that they hold must be sendable (sections 9 and 10.8).
+    fn check_sendable_variables(&mut self, at: usize) {
+        let Some(info) = &self.classes[at] else { return };
+        let (superclass, ivars) = (info.superclass, info.ivars.clone());
+        for ivar in ivars {
+            if ivar.ty.is_none_or(|ty| self.is_sendable(ty)) {
+                continue;
+            }
+            let ty = ivar.ty.map_or(String::new(), |ty| self.type_name(ty));
+            let message =
+                format!("`{}` belongs to an immutable type, so its type cannot be `{ty}`", ivar.name);
+            let help = "use an immutable type, for example `sequence[T]` in place of `array[T]`";
+            self.report(Diagnostic::error(Code::E0306, ivar.span, message).help(help));
+        }
+        if let Some(up) = superclass.and_then(|up| self.classes[up].as_ref()).filter(|up| !up.immutable) {
+            let message =
+                format!("an immutable class cannot inherit from `{}`, which is not", self.type_name(up.ty));
+            let help = "let the superclass implement an immutable type, too";
+            let span = self.class_ast(at).inherits.as_ref().map(|(written, _)| written.span);
+            if let Some(span) = span {
+                self.report(Diagnostic::error(Code::E0306, span, message).help(help));
+            }
+        }
     }
 
     fn complete_methods(&mut self, at: usize) {
@@ -580,7 +608,9 @@ impl<'a> Checker<'a> {
                 _ => self.voice,
             };
             let name = format!("{class_name}.{}", routine.heading.name);
-            let (env, signature) = (info.env.clone(), own.signature.clone());
+            let demands: Vec<Demand> =
+                self.demands[info.demands].iter().chain(&own.demands).cloned().collect();
+            let (env, signature) = (self.narrowed(&info.env, &demands), own.signature.clone());
             self.program.funcs[own.func] =
                 self.with_voice(voice, |cx| cx.check_routine(env, Some(at), name, signature, routine));
         }

@@ -270,7 +270,7 @@ impl<'a> Body<'_, 'a> {
             self.report(diagnostic);
             return self.wrong();
         };
-        let signature = self.cx.program.types.method(found).signature.clone();
+        let signature = self.heading_of(found);
         if signature.params.len() != args.len() || signature.is_iterator() || signature.results.len() > 1 {
             let heading = self.cx.program.types.heading(method, &signature);
             let message = format!("`{method}` of `{}` does not fit this operator", self.cx.type_name(ty));

@@ -7,6 +7,7 @@
 use bifrost_ir::{Arm, ArmMatch, Operand, SignalId, Stmt as IrStmt, TypeId, Types, Var};
 use smallvec::SmallVec;
 
+use super::Checker;
 use super::body::{Body, Raised, Value};
 use super::flow::Flow;
 use crate::ast::{self, Expr, Handler, Ident, Stmt};
@@ -14,26 +15,91 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::resolve::similar;
 use crate::source::Span;
 
+/// Which part of a statement its handlers stand around.
+pub(crate) enum Cover {
+    /// All of it.
+    Whole,
+    /// The first part of a maker's `make`, up to the object. Collects what it may raise; `then` if there is a second.
+    Values { then: bool, raised: Vec<SignalId> },
+    /// The second part, after a first one that may raise these.
+    Then(Vec<SignalId>),
+}
+
+/// What may be raised in another part of a statement.
+#[derive(Default)]
+pub(crate) enum Elsewhere {
+    #[default]
+    Nothing,
+    Anything,
+    These(Vec<SignalId>),
+}
+
+impl Elsewhere {
+    fn contains(&self, signal: SignalId) -> bool {
+        match self {
+            Elsewhere::Nothing => false,
+            Elsewhere::Anything => true,
+            Elsewhere::These(signals) => signals.contains(&signal),
+        }
+    }
+}
+
+impl Cover {
+    /// Lets the parts of a statement know of each other.
+    fn note(&mut self, raised: &mut Raised) {
+        match self {
+            Cover::Whole => {}
+            Cover::Values { then, raised: all } => {
+                all.extend(raised.signals.iter().map(|(signal, _)| *signal));
+                raised.elsewhere = if *then { Elsewhere::Anything } else { Elsewhere::Nothing };
+            }
+            Cover::Then(before) => raised.elsewhere = Elsewhere::These(before.clone()),
+        }
+    }
+
+    /// Whether an arm for these exceptions has to be looked at for this part: it is used here, or nowhere.
+    fn concerns(&self, cx: &mut Checker<'_>, names: &[Ident], raised: &Raised) -> bool {
+        names.is_empty()
+            || names.iter().any(|name| {
+                let signal = cx.signal(&name.name);
+                signal == SignalId::FAILURE
+                    || raised.signals.iter().any(|(raised, _)| *raised == signal)
+                    || !raised.elsewhere.contains(signal)
+            })
+    }
+}
+
 impl<'a> Body<'_, 'a> {
     /// A statement inside its handlers, of which the last is the outermost.
     pub fn covered(&mut self, stmt: &'a Stmt, handlers: &'a [Handler]) {
-        let Some((handler, inner)) = handlers.split_last() else { return self.simple(stmt) };
+        self.inside(handlers, &mut Cover::Whole, &mut |body| body.simple(stmt));
+    }
+
+    /// Runs `inner`, which is (a part of) a statement, inside its handlers.
+    pub fn inside(&mut self, handlers: &'a [Handler], cover: &mut Cover, inner: &mut dyn FnMut(&mut Self)) {
+        let Some((handler, rest)) = handlers.split_last() else { return inner(self) };
         let before = self.flow.clone();
         self.b.open();
-        let raised = self.framed(handler, |body| body.covered(stmt, inner));
+        let mut raised = self.framed(handler, |body| body.inside(rest, cover, inner));
         let covered = self.b.close();
+        cover.note(&mut raised);
         let mut after = std::mem::replace(&mut self.flow, Flow::nowhere());
         let mut arms = vec![];
         match handler {
             Handler::Except { arms: whens, others } => {
                 for when in whens {
+                    if !cover.concerns(self.cx, &when.names, &raised) {
+                        continue;
+                    }
                     self.flow = before.clone();
                     arms.extend(self.when_arm(when, &raised));
+                    self.leave_arm(cover, when.names.first().map(|name| name.span));
                     after.join(std::mem::replace(&mut self.flow, Flow::nowhere()));
                 }
                 if let Some(others) = others {
                     self.flow = before;
                     arms.push(self.others_arm(others));
+                    self.leave_arm(cover, others.body.last().map(|stmt| stmt.span));
                     after.join(std::mem::replace(&mut self.flow, Flow::nowhere()));
                 }
             }
@@ -45,23 +111,17 @@ impl<'a> Body<'_, 'a> {
         self.b.emit(IrStmt::Except { body: covered, arms });
     }
 
-    /// Runs `inner` inside `resignal names`. Unless `strict`, a name that it cannot raise is no mistake.
-    pub fn resignalling(&mut self, names: &[&'a Ident], strict: bool, inner: impl FnOnce(&mut Self)) {
-        if names.is_empty() {
-            return inner(self);
-        }
-        let handler = Handler::Resignal(names.iter().map(|name| (*name).clone()).collect());
-        self.b.open();
-        let raised = self.framed(&handler, inner);
-        let body = self.b.close();
-        let mut arms = vec![];
-        for name in names {
-            let signal = self.cx.signal(&name.name);
-            if strict || raised.signals.iter().any(|(raised, _)| *raised == signal) {
-                arms.extend(self.resignal(name, &raised));
+    /// The end of an arm: before the object of a maker is made, it must not be reached.
+    fn leave_arm(&mut self, cover: &Cover, span: Option<Span>) {
+        if let (Cover::Values { .. }, true) = (cover, self.flow.reachable) {
+            if let Some(span) = span {
+                let message = format!("this arm ends, but `{}` has made nothing yet", self.name);
+                self.report(
+                    Diagnostic::error(Code::E0214, span, message).help("signal an exception at its end"),
+                );
             }
+            self.flow.leave();
         }
-        self.b.emit(IrStmt::Except { body, arms });
     }
 
     /// What the exception `name` carries at the places where it is raised; reports if it cannot be.
@@ -82,7 +142,7 @@ impl<'a> Body<'_, 'a> {
         if !values.is_empty() {
             return Some((signal, values));
         }
-        if !raised.complete {
+        if !raised.complete || raised.elsewhere.contains(signal) {
             return None;
         }
         let message = format!("nothing in this statement can raise `{name}`");

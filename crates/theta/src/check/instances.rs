@@ -25,8 +25,8 @@ use crate::source::Span;
 const DEPTH_MAX: u32 = 64;
 /// Bytes in the name of an instantiation: pairs of pairs double with each level.
 const NAME_BYTES_MAX: usize = 4096;
-/// Instantiations of routines.
-const ROUTINES_MAX: usize = 10_000;
+/// Instantiations of generic types, classes and routines together.
+const INSTANCES_MAX: usize = 8_000;
 /// Source text walked for all instantiations together, in bytes.
 const CODE_BYTES_MAX: u64 = 16 << 20;
 
@@ -54,6 +54,8 @@ pub(crate) struct Instances {
     /// How far [`Checker::settle`] has come.
     settled: Settled,
     code_bytes: u64,
+    /// How many have arguments.
+    count: usize,
 }
 
 /// Counts of what is settled.
@@ -100,6 +102,20 @@ impl<'a> Checker<'a> {
             return None;
         }
         Some(format!("{base}[{}]", names.join(", ")))
+    }
+
+    /// Whether one more instantiation may be made, if it is one; reports at `span` if not.
+    fn may_instantiate(&mut self, args: &[TypeId], span: Span) -> bool {
+        if args.is_empty() {
+            return true;
+        }
+        self.instances.count += 1;
+        let room = self.instances.count <= INSTANCES_MAX;
+        if !room {
+            let message = format!("the program has more than {INSTANCES_MAX} instantiations");
+            self.report_limit(span, message, "an instantiation that needs a larger one of itself has no end");
+        }
+        room
     }
 
     fn depth(&mut self, ty: TypeId) -> u32 {
@@ -164,7 +180,7 @@ impl<'a> Checker<'a> {
             return None;
         }
         let name = self.instance_name(&placed.ast.name.name, &args, span)?;
-        if !self.may_add_type(span) {
+        if !self.may_instantiate(&args, span) || !self.may_add_type(span) {
             return None;
         }
         let public = placed.public && args.iter().all(|arg| self.program.types.def(*arg).public);
@@ -208,7 +224,7 @@ impl<'a> Checker<'a> {
             return None;
         }
         let name = self.instance_name(&ast.name.name, &args, span)?;
-        if !self.may_add_type(span) {
+        if !self.may_instantiate(&args, span) || !self.may_add_type(span) {
             return None;
         }
         let env = Env::new(placed.inner).with(&ast.parms, &args);
@@ -249,9 +265,7 @@ impl<'a> Checker<'a> {
         span: Span,
     ) -> Option<usize> {
         let name = self.instance_name(&self.names.routines[def].ast.heading.name.name, &args, span)?;
-        if !args.is_empty() && self.routines.len() >= ROUTINES_MAX {
-            let message = format!("the program has more than {ROUTINES_MAX} instantiations of routines");
-            self.report_limit(span, message, "an instantiation that needs a larger one of itself has no end");
+        if !self.may_instantiate(&args, span) {
             return None;
         }
         let info: RoutineInfo = self.new_routine(def, &args, name, purpose);

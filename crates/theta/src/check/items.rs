@@ -349,10 +349,12 @@ impl<'a> Checker<'a> {
                 let from = MethodRef { ty: up.ty, method: id };
                 match self.program.types.find_method(ty, &name) {
                     Some(own) => {
-                        let span = match ast.methods.iter().find(|heading| *heading.name.name == *name) {
-                            Some(heading) => heading.span,
-                            None => ast.name.span,
-                        };
+                        let restated = ast.methods.iter().find(|heading| *heading.name.name == *name);
+                        if restated.is_none() && self.is_stronger(&inherited.signature, own) {
+                            self.program.types.def_mut(ty).methods[own.method].signature =
+                                inherited.signature;
+                        }
+                        let span = restated.map_or(ast.name.span, |heading| heading.span);
                         let signature = self.program.types.method(own).signature.clone();
                         self.check_conforms(span, &name, &signature, from);
                         self.program.types.def_mut(ty).methods[own.method].stands_for.push(from);
@@ -371,6 +373,15 @@ impl<'a> Checker<'a> {
     pub(crate) fn too_many(&mut self, name: &Ident) {
         let message = format!("`{name}` has more than {MEMBERS_MAX} members, inherited ones included");
         self.report(Diagnostic::error(Code::E0109, name.span, message).help("split it into several"));
+    }
+
+    /// Whether `signature`, which comes from one supertype, may stand for all that the method `own` of others stands for.
+    fn is_stronger(&self, signature: &Signature, own: MethodRef) -> bool {
+        let own = self.program.types.method(own);
+        own.stands_for.iter().all(|up| {
+            let wanted = self.program.types.method(*up);
+            self.misfit(signature, &wanted.signature, &wanted.name).is_none()
+        })
     }
 
     fn check_renames(&mut self, at: usize) {

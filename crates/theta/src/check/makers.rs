@@ -13,9 +13,10 @@ use bifrost_ir::{
 
 use super::body::{Body, Local, Role, Value};
 use super::classes::MakerInfo;
+use super::handlers::Cover;
 use super::wheres::Demand;
 use super::{Checker, Env};
-use crate::ast::{self, Handler, Ident, Init, MakerCall, Stmt, StmtKind};
+use crate::ast::{self, Ident, Init, MakerCall, Stmt, StmtKind};
 use crate::diagnostic::{Code, Diagnostic};
 
 /// The last statement of a maker.
@@ -24,8 +25,6 @@ struct Make<'a> {
     inits: &'a [Init],
     above: Option<&'a MakerCall>,
     then: Option<&'a [Stmt]>,
-    /// The exceptions it passes on.
-    resignals: Vec<&'a Ident>,
 }
 
 /// What the first part of a maker gives to the second.
@@ -57,6 +56,8 @@ impl<'a> Checker<'a> {
             return;
         }
         self.assume(&demands);
+        let demands: Vec<Demand> = self.demands[info.demands].iter().chain(&demands).cloned().collect();
+        let env = self.narrowed(&env, &demands);
         let signature = self.resolve_heading(&env, heading);
         if self.resolve_type(&env, &maker.class).is_some_and(|made| made != info.ty) {
             let message = format!("a maker of `{0}` makes `{0}`", self.type_name(info.ty));
@@ -75,7 +76,8 @@ impl<'a> Checker<'a> {
         };
         body.statements(&maker.body[..maker.body.len() - 1]);
         let mut handed = Handed::default();
-        body.resignalling(&make.resignals, make.then.is_none(), |body| handed = body.values_of(at, &make));
+        let mut cover = Cover::Values { then: make.then.is_some() || make.above.is_some(), raised: vec![] };
+        body.inside(&make.stmt.handlers, &mut cover, &mut |body| handed = body.values_of(at, &make));
 
         let field_types = body.cx.program.classes[info.id].fields.iter().map(|field| field.ty);
         let mut results: Vec<TypeId> = field_types.collect();
@@ -108,8 +110,10 @@ impl<'a> Checker<'a> {
             let signature = Signature { params, signals: signature.signals.clone(), ..Signature::default() };
             let func = self.placeholder();
             self.add_hidden_method(at, &then_name, signature.clone(), func);
+            let before = if let Cover::Values { raised, .. } = cover { raised } else { vec![] };
+            let cover = Cover::Then(before);
             self.program.funcs[func] =
-                self.check_then(env, at, &then_name, maker_name, signature, &handed, &make);
+                self.check_then(env, at, &then_name, maker_name, signature, &handed, &make, cover);
             then = Some(then_name);
         }
         let known = MakerInfo { signature, values, fields: handed.fields, then };
@@ -119,18 +123,10 @@ impl<'a> Checker<'a> {
     }
 
     /// The `make` that ends a maker.
-    fn last_make(&mut self, maker: &'a ast::Maker) -> Option<Make<'a>> {
+    fn last_make(&self, maker: &'a ast::Maker) -> Option<Make<'a>> {
         let stmt = maker.body.last()?;
         let StmtKind::Make { inits, maker: above, then } = &stmt.kind else { return None };
-        let mut resignals = vec![];
-        for handler in &stmt.handlers {
-            match handler {
-                Handler::Resignal(names) => resignals.extend(names),
-                // Its arms could not make the object.
-                Handler::Except { .. } => self.unsupported(stmt.core, "make … except"),
-            }
-        }
-        Some(Make { stmt, inits, above: above.as_ref(), then: then.as_deref(), resignals })
+        Some(Make { stmt, inits, above: above.as_ref(), then: then.as_deref() })
     }
 
     #[allow(clippy::too_many_arguments, reason = "one caller, and each is a part of the maker")]
@@ -143,6 +139,7 @@ impl<'a> Checker<'a> {
         signature: Signature,
         handed: &Handed,
         make: &Make<'a>,
+        mut cover: Cover,
     ) -> Func {
         let mut body = Body::new(self, env, Role::Then, Some(at), name.to_owned(), maker, signature);
         let param = |index: usize| Var::from_u32(index as u32 + 1);
@@ -151,9 +148,9 @@ impl<'a> Checker<'a> {
             body.add_local(&name, param(index), local.ty);
         }
         let rest = handed.locals.len()..handed.locals.len() + handed.above.len();
-        body.resignalling(&make.resignals, false, |body| {
+        body.inside(&make.stmt.handlers, &mut cover, &mut |body| {
             if let Some(above) = &handed.above_then {
-                let rest = rest.map(|index| Operand::Var(param(index))).collect();
+                let rest = rest.clone().map(|index| Operand::Var(param(index))).collect();
                 body.call_hidden(at, above, Operand::Var(Var::from_u32(0)), rest, make.stmt.span.start);
             }
             body.statements(make.then.unwrap_or(&[]));

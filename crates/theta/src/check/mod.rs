@@ -65,17 +65,20 @@ pub(crate) struct Env {
     pub scope: ScopeId,
     /// What each stands for, those of the definition around the code first.
     pub parms: Arc<[(Arc<str>, TypeId)]>,
+    /// Methods that give less by the where clause than what a parameter stands for has: code was checked with that.
+    pub narrowed: Arc<[Demand]>,
 }
 
 impl Env {
     fn new(scope: ScopeId) -> Env {
-        Env { scope, parms: Arc::new([]) }
+        Env { scope, parms: Arc::new([]), narrowed: Arc::new([]) }
     }
 
     /// The same with further parameters.
     fn with(&self, parms: &[Ident], args: &[TypeId]) -> Env {
         let more = parms.iter().map(|parm| parm.name.clone()).zip(args.iter().copied());
-        Env { scope: self.scope, parms: self.parms.iter().cloned().chain(more).collect() }
+        let parms = self.parms.iter().cloned().chain(more).collect();
+        Env { scope: self.scope, parms, narrowed: self.narrowed.clone() }
     }
 
     /// What a parameter stands for.
@@ -308,6 +311,15 @@ impl<'a> Checker<'a> {
         // What a parameter stands for may be basic.
         let hidden = sup == Types::ANY && self.opaque.contains(&sub);
         !hidden && self.program.types.is_subtype(sub, sup)
+    }
+
+    /// Whether values of a type can be sent (section 10.8 of the definition): they are immutable, and so is what they
+    /// hold. What a parameter stands for is looked at in each instantiation.
+    pub(crate) fn is_sendable(&self, ty: TypeId) -> bool {
+        let def = self.program.types.def(ty);
+        self.known(ty).is_none()
+            || self.opaque.contains(&ty)
+            || def.immutable && def.kind.args().all(|arg| self.is_sendable(arg))
     }
 
     /// Whether this is a type that has subtypes and classes.

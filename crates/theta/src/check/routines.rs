@@ -113,8 +113,8 @@ impl<'a> Checker<'a> {
     }
 
     fn check_routine_body(&mut self, at: usize) {
-        let RoutineInfo { def, id, env, purpose, .. } = &self.routines[at];
-        let (def, id, env, purpose) = (*def, *id, env.clone(), *purpose);
+        let RoutineInfo { def, id, env, purpose, demands } = &self.routines[at];
+        let (def, id, env, purpose, demands) = (*def, *id, env.clone(), *purpose, *demands);
         let ast = self.names.routines[def].ast;
         if !self.is_walked(purpose) || !self.may_walk(purpose, text_of(ast.heading.span, ast.end)) {
             return;
@@ -123,8 +123,10 @@ impl<'a> Checker<'a> {
         let name = self.program.routines[id].name.clone();
         let signature = self.program.routines[id].signature.clone();
         let voice = self.voice_of(purpose);
-        self.program.funcs[func] =
-            self.with_voice(voice, |cx| cx.check_routine(env, None, name, signature, ast));
+        self.program.funcs[func] = self.with_voice(voice, |cx| {
+            let env = cx.narrowed(&env, &cx.demands[demands]);
+            cx.check_routine(env, None, name, signature, ast)
+        });
     }
 
     /// Whether bodies of what is used so are looked at in this walk.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bifrost_ir::{Param, Signature, TypeId, TypeKind, builtin};
 
 use super::items::{empty_type, method};
-use super::{Checker, Env};
+use super::{Checker, Env, Voice};
 use crate::ast::{Ident, Where, WhereMethod};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::resolve::{is_builtin_type, similar};
@@ -161,6 +161,22 @@ impl<'a> Checker<'a> {
     /// Whether an argument has what it must have.
     pub(crate) fn is_met(&self, demand: &Demand) -> bool {
         self.known(demand.arg).is_none() || self.satisfies(demand.arg, &demand.name, &demand.signature)
+    }
+
+    /// The same place for code that runs with what `demands` ask for, as far as the arguments have more.
+    pub(crate) fn narrowed(&self, env: &Env, demands: &[Demand]) -> Env {
+        let less = |demand: &&Demand| {
+            self.program.types.find_method(demand.arg, &demand.name).is_some_and(|found| {
+                let found = &self.program.types.method(found).signature;
+                found.results != demand.signature.results || found.yields != demand.signature.yields
+            })
+        };
+        let mut less = demands.iter().filter(less).peekable();
+        if self.voice != Voice::Instance || less.peek().is_none() {
+            return env.clone();
+        }
+        let narrowed = env.narrowed.iter().chain(less).cloned().collect();
+        Env { narrowed, ..env.clone() }
     }
 
     /// E0206 for each use of an instantiation whose arguments lack something.

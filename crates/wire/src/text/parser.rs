@@ -153,14 +153,22 @@ impl Parser<'_> {
     }
 
     fn ty(&mut self) -> Result<String, LineError> {
-        let mut name = self.name("a type")?;
-        let mut open = 0;
-        while self.take_mark('[') {
-            name.push('[');
-            name += &self.name("a type")?;
-            open += 1;
+        self.ty_within(0)
+    }
+
+    /// `pair[int, array[string]]`
+    fn ty_within(&mut self, depth: usize) -> Result<String, LineError> {
+        if depth > NESTING_MAX {
+            return Err(self.bad(format!("types are nested deeper than {NESTING_MAX} levels")));
         }
-        for _ in 0..open {
+        let mut name = self.name("a type")?;
+        if self.take_mark('[') {
+            name.push('[');
+            name += &self.ty_within(depth + 1)?;
+            while self.take_mark(',') {
+                name += ", ";
+                name += &self.ty_within(depth + 1)?;
+            }
             self.expect_mark(']')?;
             name.push(']');
         }
