@@ -20,8 +20,8 @@ use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
 use bifrost_engine::{Engine, LoadError, Mode};
-use bifrost_runtime::Cx;
 use bifrost_runtime::cx::Limits as CxLimits;
+use bifrost_runtime::{Collect, Cx};
 use bifrost_session::{Limits, Session, Tables, Welcome};
 use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use bifrost_wire::command::Hello;
@@ -71,12 +71,17 @@ pub struct World {
     sessions: u64,
 }
 
+/// When heaps are collected: `BIFROST_GC=zeal` at every allocation.
+pub fn collect() -> Collect {
+    std::env::var("BIFROST_GC").map_or(Collect::Checked, |asked| asked.parse().expect("a way to collect"))
+}
+
 /// Enough for the tests' own threads, which have 2 MiB of stack.
 pub const STACK_BYTES: usize = 512 << 10;
 
 impl World {
     pub fn new(mode: Mode) -> Option<World> {
-        let limits = CxLimits { stack_bytes: STACK_BYTES, ..CxLimits::default() };
+        let limits = CxLimits { stack_bytes: STACK_BYTES, collect: collect(), ..CxLimits::default() };
         tables(mode).map(|t| World::of(t, limits))
     }
 
