@@ -15,8 +15,10 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use bifrost_ir::builtin::{METHODS, ROUTINES};
+use bifrost_native::Registry;
 use bifrost_theta::{Code, Colour, Compilation, Options, Sources, compile, render_all};
 use document::{Block, Document, blocks};
 use support::bifrost;
@@ -62,14 +64,16 @@ fn info<'a>(path: &str, block: &'a Block) -> Option<Info<'a>> {
     Some(info)
 }
 
-/// The program that a block makes with the files of its page.
+/// The program that a block makes with the files of its page, and the natives that `bifrost` has.
 fn compiled(name: &str, text: &str, files: &BTreeMap<String, String>) -> (Sources, Compilation) {
+    let registry = Registry::standard();
     let read = |wanted: &str| match wanted == name {
         true => Some(text.to_owned()),
-        false => files.get(wanted).cloned(),
+        false => files.get(wanted).cloned().or_else(|| registry.text(wanted).map(str::to_owned)),
     };
-    let sources = bifrost_theta::load(name, &Options::default(), read).expect("the text is there");
-    let compilation = compile(&sources, &Options::default());
+    let options = Options { natives: Some(Arc::new(registry.headings())), ..Options::default() };
+    let sources = bifrost_theta::load(name, &options, read).expect("the text is there");
+    let compilation = compile(&sources, &options);
     (sources, compilation)
 }
 
