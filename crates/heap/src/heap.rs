@@ -96,7 +96,7 @@ impl Heap {
         }
     }
 
-    /// From now on collections look at every reference, and fill what they free with [`POISON`](crate::POISON).
+    /// From now on collections look at every reference, and fill what they free with [`POISON`].
     pub fn set_check(&mut self, check: bool) {
         self.check = check;
     }

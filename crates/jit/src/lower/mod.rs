@@ -48,7 +48,7 @@ pub(crate) fn signature(arity: usize, call_conv: CallConv) -> ir::Signature {
     signature
 }
 
-/// The signature of the entry of [`Helper::Attend`].
+/// The signature of the entry of [`Helper::Attend`](crate::helper::Helper::Attend).
 pub(crate) fn attend_signature() -> ir::Signature {
     let mut signature = ir::Signature::new(CallConv::PreserveAll);
     signature.params.push(AbiParam::new(types::I64));

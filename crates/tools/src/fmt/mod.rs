@@ -1,6 +1,6 @@
 //! The one way to set Theta: two columns for each level, an empty line at most, 100 columns.
 //!
-//! [`format`] changes blanks, newlines, and what says nothing (a `;` after a statement, the comma before
+//! [`format`](fn@format) changes blanks, newlines, and what says nothing (a `;` after a statement, the comma before
 //! `signals`). Tokens and comments stay as they are and where they are: [`writer::Writer`] hands them out one after
 //! the other. What was short enough for one line stays on one, what was broken stays broken, so the writer of a text
 //! decides which bodies are short. Formatting twice changes nothing more.
