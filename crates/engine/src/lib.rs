@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bifrost_interp::{BatchEnd, Interp, Prepared};
 use bifrost_ir::verify::{ProgramError, VerifyError, verify_func, verify_program};
-use bifrost_ir::{Body, Func, FuncId, Program, RoutineId, TypeId, builtin};
+use bifrost_ir::{Body, Func, FuncId, Program, RoutineId, TypeId, tagged};
 use bifrost_runtime::abi::{VALUES_MAX, Word};
 use bifrost_runtime::native::Natives;
 use bifrost_runtime::{Cx, Image, LinkError, Ret, invoke, natives, object};
@@ -117,7 +117,7 @@ impl Engine {
         mode: Mode,
         natives: Natives,
     ) -> Result<Arc<Engine>, LoadError> {
-        builtin::complete(&mut program.types, 0);
+        tagged::complete(&mut program);
         program.add_cells();
         verify_program(&program).map_err(LoadError::Verify)?;
         let compiler = match mode {

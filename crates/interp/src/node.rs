@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bifrost_ir::builtin::Op;
-use bifrost_ir::{FuncId, FuncKind, SignalId, Site};
+use bifrost_ir::{FuncId, FuncKind, SignalId, Site, TypeId};
 use bifrost_runtime::abi::{Code, Word};
 use bifrost_runtime::image::{RoutineDesc, Table};
 
@@ -89,6 +89,16 @@ pub(crate) struct If {
     pub otherwise: Box<[Node]>,
 }
 
+/// A choice by an object's class.
+#[derive(Debug)]
+pub(crate) struct TypeIf {
+    pub object: Place,
+    pub ty: TypeId,
+    pub var: Place,
+    pub then: Box<[Node]>,
+    pub otherwise: Box<[Node]>,
+}
+
 /// A handler.
 #[derive(Debug)]
 pub(crate) struct Arm {
@@ -169,6 +179,7 @@ pub(crate) enum Node {
         value: Place,
     },
     If(Box<If>),
+    TypeIf(Box<TypeIf>),
     While(Box<While>),
     ForEach(Box<ForEach>),
     Break,

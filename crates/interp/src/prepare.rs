@@ -7,7 +7,7 @@ use bifrost_ir::{ArmMatch, Block, Body, Callee, Const, Func, FuncKind, Operand, 
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::image::Image;
 
-use crate::node::{Arm, Call, Except, ForEach, If, Node, Place, Prepared, Target, While};
+use crate::node::{Arm, Call, Except, ForEach, If, Node, Place, Prepared, Target, TypeIf, While};
 
 /// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`].
 pub(crate) fn prepare(image: &Image, func: &Func, procedures: &[Arc<Prepared>]) -> Prepared {
@@ -69,8 +69,7 @@ impl Preparer<'_> {
         if let Some(place) = self.constants.get(&constant) {
             return *place;
         }
-        let place = self.template.len() as Place;
-        self.template.push(match constant {
+        let place = self.word(match constant {
             Const::Nil => 0,
             Const::Bool(b) => Word::from(b),
             Const::Int(i) => i as Word,
@@ -80,6 +79,12 @@ impl Preparer<'_> {
         });
         self.constants.insert(constant, place);
         place
+    }
+
+    /// A place with a word that is the same each time.
+    fn word(&mut self, word: Word) -> Place {
+        self.template.push(word);
+        self.template.len() as Place - 1
     }
 
     fn operands(&mut self, operands: &[Operand]) -> Box<[Place]> {
@@ -105,11 +110,14 @@ impl Preparer<'_> {
         match stmt {
             Stmt::Let { dst, src } => Node::Move { dst: self.var(*dst), src: self.operand(*src) },
             Stmt::Call { callee, args, dsts, site } => self.call(*callee, args, dsts, *site),
-            Stmt::New { dst, class, fields, site } => Node::New {
-                table: self.image.table_of(self.program.classes[*class].ty),
-                fields: self.operands(fields),
-                dst: self.var(*dst),
-                site: *site,
+            Stmt::New { dst, class, fields, site } => match self.image.lasting(*class) {
+                Some(object) => Node::Move { dst: self.var(*dst), src: self.word(object) },
+                None => Node::New {
+                    table: self.image.table_of(self.program.classes[*class].ty),
+                    fields: self.operands(fields),
+                    dst: self.var(*dst),
+                    site: *site,
+                },
             },
             Stmt::NewSequence { dst, elements, site } => Node::NewSequence {
                 table: self.image.table_of(self.func.vars[*dst].ty),
@@ -125,6 +133,13 @@ impl Preparer<'_> {
             }
             Stmt::If { test, then, otherwise } => Node::If(Box::new(If {
                 test: self.operand(*test),
+                then: self.block(then),
+                otherwise: self.block(otherwise),
+            })),
+            Stmt::TypeIf { object, var, then, otherwise } => Node::TypeIf(Box::new(TypeIf {
+                object: self.operand(*object),
+                ty: self.func.vars[*var].ty,
+                var: self.var(*var),
                 then: self.block(then),
                 otherwise: self.block(otherwise),
             })),

@@ -330,6 +330,17 @@ impl Run<'_> {
                     let block = if frame.get(choice.test) != 0 { &choice.then } else { &choice.otherwise };
                     self.block(function, frame, block)
                 }
+                Node::TypeIf(choice) => {
+                    let object = frame.get(choice.object);
+                    // SAFETY: the function is verified: the word is a reference.
+                    let block = if unsafe { Table::of(object) }.info().has_type(choice.ty) {
+                        frame.set(choice.var, object);
+                        &choice.then
+                    } else {
+                        &choice.otherwise
+                    };
+                    self.block(function, frame, block)
+                }
                 Node::While(each) => self.while_loop(function, frame, each),
                 Node::ForEach(each) => self.for_each(function, frame, each),
                 Node::Break => Flow::Break,

@@ -9,6 +9,7 @@
 mod heading;
 
 use crate::program::{Body, Program, Routine, RoutineId};
+use crate::tagged;
 use crate::types::{Method, MethodRef, Param, Signature, TypeId, TypeKind, Types};
 use heading::Heading;
 
@@ -34,6 +35,7 @@ pub static FAMILIES: &[Family] = &[
     family_of("vector", false, |t| TypeKind::Vector(t[0])),
     family_of("list", true, |t| TypeKind::List(t[0])),
     family_of("cell", false, |t| TypeKind::Cell(t[0])),
+    family_of("maybe", true, |t| TypeKind::Maybe(t[0])),
     Family {
         name: "map",
         parms: &["K", "V"],
@@ -398,6 +400,8 @@ pub static ROUTINES: &[BuiltinRoutine] = &[
         heading: "map_new () returns (map[K, V])",
     },
     generic(CELL_NEW, "cell_new () returns (cell[T])"),
+    generic("some", "some (v: T) returns (maybe[T])"),
+    generic("none", "none () returns (maybe[T])"),
     routine("same_object", "same_object (a: any, b: any) returns (bool)"),
     routine("node", "node () returns (int)"),
     routine("nodes", "nodes () returns (int)"),
@@ -424,8 +428,22 @@ pub fn family(kind: TypeKind) -> Option<&'static str> {
         TypeKind::Cell(_) => "cell",
         TypeKind::Map(..) => "map",
         TypeKind::Directory => "directory",
-        TypeKind::Any | TypeKind::Object | TypeKind::Class(_) => return None,
+        TypeKind::Maybe(_) => "maybe",
+        TypeKind::Any
+        | TypeKind::Record(_)
+        | TypeKind::Struct(_)
+        | TypeKind::OneOf(_)
+        | TypeKind::Proc(_)
+        | TypeKind::Iter(_)
+        | TypeKind::Object
+        | TypeKind::Class(_) => return None,
     })
+}
+
+/// Whether the objects of a type are made by the runtime and have a table for the type itself: not those of classes, `maybe`
+/// included ([`tagged`]).
+pub fn has_table(kind: TypeKind) -> bool {
+    family(kind).is_some() && !kind.is_basic() && !matches!(kind, TypeKind::Maybe(_))
 }
 
 /// The method by which containers compare, order, copy, print or hash elements of type `ty`: `equal`, `similar`,
@@ -489,6 +507,7 @@ pub fn complete(types: &mut Types, first: usize) {
         for kind in kinds {
             add_methods(types, kind);
         }
+        tagged::add_all_methods(types, first);
         if before == (types.len(), count(types)) {
             return;
         }
@@ -510,12 +529,22 @@ pub fn instantiate(program: &mut Program, row: &'static BuiltinRoutine, type_arg
     };
     if let Some(id) = program.find_routine(&name) {
         let same = &program.routines[id];
-        if program.native_name(same.body) == Some(row.name) && same.type_args == type_args {
+        let ours = match program.native_name(same.body) {
+            Some(native) => native == row.name,
+            None => is_code(row.name),
+        };
+        if ours && same.type_args == type_args {
             return id;
         }
     }
     let signature = signature_of(&mut program.types, row, type_args);
-    let body = Body::Native(program.native(row.name));
+    let body = match is_code(row.name) {
+        true => {
+            let func = tagged::maker(program, row.name, &signature);
+            Body::Func(program.funcs.push(func))
+        }
+        false => Body::Native(program.native(row.name)),
+    };
     program.add_routine(Routine {
         name,
         signature,
@@ -524,6 +553,16 @@ pub fn instantiate(program: &mut Program, row: &'static BuiltinRoutine, type_arg
         public: false,
         doc: String::new(),
     })
+}
+
+/// Whether a built-in routine is written in the IR, and not a native.
+fn is_code(name: &str) -> bool {
+    matches!(name, "some" | "none")
+}
+
+/// Whether a routine that is no native is one that [`instantiate`] wrote.
+pub fn is_instance(routine: &Routine) -> bool {
+    routine.name.split_once('[').is_some_and(|(name, _)| is_code(name))
 }
 
 /// The heading of a built-in routine for these type arguments.

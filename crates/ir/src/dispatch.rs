@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cranelift_entity::EntityRef;
 
-use crate::builtin::{METHODS, family};
+use crate::builtin::{METHODS, has_table};
 use crate::program::{ClassId, Program};
 use crate::types::{Method, MethodRef, TypeId, TypeKind};
 
@@ -90,7 +90,7 @@ impl Dispatch {
             together.insert(needed(class.ty, &mut selectors));
         }
         for (ty, def) in program.types.iter() {
-            if family(def.kind).is_some() && !def.kind.is_basic() {
+            if has_table(def.kind) {
                 together.insert(needed(ty, &mut selectors));
             }
         }

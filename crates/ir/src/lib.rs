@@ -15,7 +15,9 @@ pub mod builtin;
 pub mod dispatch;
 pub mod native;
 pub mod program;
+pub mod routines;
 pub mod stmt;
+pub mod tagged;
 pub mod text;
 pub mod types;
 pub mod verify;
@@ -25,6 +27,6 @@ pub use stmt::{
     Arm, ArmMatch, Block, Callee, Const, Func, FuncId, FuncKind, Operand, Site, Stmt, Var, VarDecl,
 };
 pub use types::{
-    Method, MethodId, MethodRef, Param, SignalId, SignalSig, Signature, Supertype, TypeDef, TypeId, TypeKind,
-    Types,
+    Form, HeadingId, Method, MethodId, MethodRef, Param, SignalId, SignalSig, Signature, StructureId,
+    Supertype, TypeDef, TypeId, TypeKind, Types,
 };

@@ -26,8 +26,8 @@ entity_impl!(Literal, "literal");
 pub struct NativeId(u32);
 entity_impl!(NativeId, "native");
 
-/// An instance variable.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// An instance variable, a field of a record or struct, or a tag of a oneof.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Field {
     /// Its name.
     pub name: String,
@@ -96,6 +96,10 @@ pub struct Program {
     literal_ids: HashMap<String, Literal>,
     native_ids: HashMap<String, NativeId>,
     routine_ids: HashMap<String, RoutineId>,
+    /// The classes of tagged types' objects; see [`crate::tagged`].
+    pub(crate) tagged: HashMap<TypeId, Vec<ClassId>>,
+    /// The classes of routine values: what they call, and which operands they hold.
+    pub(crate) bound: HashMap<(Callee, Vec<bool>), ClassId>,
 }
 
 impl Program {

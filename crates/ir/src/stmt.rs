@@ -158,6 +158,17 @@ pub enum Stmt {
         /// Run when it is false.
         otherwise: Block,
     },
+    /// Runs `then`, with `var` for the object, if the object's class has the type of `var`; else `otherwise`.
+    TypeIf {
+        /// The object: never of a basic type.
+        object: Operand,
+        /// The variable that stands for the object in `then`.
+        var: Var,
+        /// Run when the object has the type.
+        then: Block,
+        /// Run when it has not.
+        otherwise: Block,
+    },
     /// Runs `cond`, and while `test` is then true, `body` and `cond` again.
     While {
         /// The calls that compute the condition; `break` and `continue` must not occur in it.

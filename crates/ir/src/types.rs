@@ -5,18 +5,30 @@
 //! A type's method list is complete: inherited methods are in it, renamed where the type renames them,
 //! so that a call needs a type and an index and no search.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use cranelift_entity::{PrimaryMap, entity_impl};
 use smallvec::{SmallVec, smallvec};
 
 use crate::builtin::{self, Builtin};
-use crate::program::ClassId;
+use crate::program::{ClassId, Field};
+use crate::tagged;
 
 /// A type of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(u32);
 entity_impl!(TypeId, "type");
+
+/// The fields of a record or struct, or the tags of a oneof, interned.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StructureId(u32);
+entity_impl!(StructureId, "structure");
+
+/// The heading of a routine type, interned.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HeadingId(u32);
+entity_impl!(HeadingId, "heading");
 
 /// The name of an exception, interned.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -74,6 +86,18 @@ pub enum TypeKind {
     Cell(TypeId),
     /// `map[K, V]`
     Map(TypeId, TypeId),
+    /// `maybe[T]`
+    Maybe(TypeId),
+    /// `record[a: T, ...]`
+    Record(StructureId),
+    /// `struct[a: T, ...]`
+    Struct(StructureId),
+    /// `oneof[a: T, ...]`
+    OneOf(StructureId),
+    /// `proc (T, ...) returns (U, ...) signals (...)`
+    Proc(HeadingId),
+    /// `iter (T, ...) yields (U, ...) signals (...)`
+    Iter(HeadingId),
     /// The directory of well-known objects (theta.md 9).
     Directory,
     /// A user's type.
@@ -105,16 +129,44 @@ impl TypeKind {
             | TypeKind::Sequence(t)
             | TypeKind::Vector(t)
             | TypeKind::List(t)
-            | TypeKind::Cell(t) => (Some(t), None),
+            | TypeKind::Cell(t)
+            | TypeKind::Maybe(t) => (Some(t), None),
             TypeKind::Map(k, v) => (Some(k), Some(v)),
             _ => (None, None),
         };
         first.into_iter().chain(second)
     }
+
+    /// Whether this is a routine type.
+    pub fn is_routine(self) -> bool {
+        matches!(self, TypeKind::Proc(_) | TypeKind::Iter(_))
+    }
+}
+
+/// The three kinds of types that list fields or tags.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// `record`: mutable fields.
+    Record,
+    /// `struct`: immutable fields.
+    Struct,
+    /// `oneof`: one of several tags, with its value.
+    OneOf,
+}
+
+impl Form {
+    /// The word that its types begin with.
+    pub fn word(self) -> &'static str {
+        match self {
+            Form::Record => "record",
+            Form::Struct => "struct",
+            Form::OneOf => "oneof",
+        }
+    }
 }
 
 /// A named argument.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Param {
     /// Its name in the heading; only documentation.
     pub name: String,
@@ -123,7 +175,7 @@ pub struct Param {
 }
 
 /// An exception of a heading: a name and the types of its values.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct SignalSig {
     /// The name.
     pub name: SignalId,
@@ -132,7 +184,7 @@ pub struct SignalSig {
 }
 
 /// The heading of a routine or method, without its name and without the receiver.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Signature {
     /// The arguments, in order.
     pub params: Vec<Param>,
@@ -148,6 +200,14 @@ impl Signature {
     /// Whether this is an iterator, which can only be called by a `for` or FOREACH.
     pub fn is_iterator(&self) -> bool {
         self.yields.is_some()
+    }
+
+    /// All types that it names, some more than once.
+    pub fn types(&self) -> impl Iterator<Item = TypeId> {
+        let params = self.params.iter().map(|p| p.ty);
+        let values = self.signals.iter().flat_map(|s| s.values.iter().copied());
+        let results = self.results.iter().chain(self.yields.iter().flatten()).copied();
+        params.chain(results).chain(values)
     }
 
     /// The declared exception of that name.
@@ -207,6 +267,10 @@ pub struct TypeDef {
 pub struct Types {
     defs: PrimaryMap<TypeId, TypeDef>,
     instances: HashMap<TypeKind, TypeId>,
+    structures: PrimaryMap<StructureId, Vec<Field>>,
+    structure_ids: HashMap<Vec<Field>, StructureId>,
+    headings: PrimaryMap<HeadingId, Signature>,
+    heading_ids: HashMap<Signature, HeadingId>,
     signals: PrimaryMap<SignalId, String>,
     signal_ids: HashMap<String, SignalId>,
 }
@@ -236,6 +300,10 @@ impl Types {
         let mut types = Types {
             defs: PrimaryMap::new(),
             instances: HashMap::new(),
+            structures: PrimaryMap::new(),
+            structure_ids: HashMap::new(),
+            headings: PrimaryMap::new(),
+            heading_ids: HashMap::new(),
             signals: PrimaryMap::new(),
             signal_ids: HashMap::new(),
         };
@@ -273,7 +341,8 @@ impl Types {
     /// The instantiation of a built-in generic type, made at its first use.
     ///
     /// # Panics
-    /// When `kind` is no instantiation of one of [`builtin::FAMILIES`]: the other types are made once.
+    /// When `kind` is no instantiation of one of [`builtin::FAMILIES`]: the other types are made once, or by
+    /// [`Types::structured`] and [`Types::routine_type`].
     pub fn instance(&mut self, kind: TypeKind) -> TypeId {
         if let Some(id) = self.instances.get(&kind) {
             return *id;
@@ -281,18 +350,106 @@ impl Types {
         let family = builtin::family(kind).and_then(builtin::find_family);
         let family = family.expect("only generic built-in types are instantiated");
         let args: Vec<&str> = kind.args().map(|arg| self.name(arg)).collect();
+        let name = format!("{}[{}]", family.name, args.join(", "));
+        let public = kind.args().all(|arg| self.defs[arg].public);
+        let id = self.add_instance(kind, name, family.immutable, public);
+        builtin::add_methods(self, kind);
+        tagged::add_methods(self, id);
+        id
+    }
+
+    fn add_instance(&mut self, kind: TypeKind, name: String, immutable: bool, public: bool) -> TypeId {
         let id = self.defs.push(TypeDef {
-            name: format!("{}[{}]", family.name, args.join(", ")),
+            name,
             kind,
             supertypes: Vec::new(),
             methods: PrimaryMap::new(),
-            immutable: family.immutable,
-            public: kind.args().all(|arg| self.defs[arg].public),
+            immutable,
+            public,
             doc: String::new(),
         });
         self.instances.insert(kind, id);
-        builtin::add_methods(self, kind);
         id
+    }
+
+    /// The record, struct or oneof with these fields or tags, made at its first use: equal structures in equal order are
+    /// one type.
+    pub fn structured(&mut self, form: Form, fields: Vec<Field>) -> TypeId {
+        let structure = match self.structure_ids.get(&fields) {
+            Some(known) => *known,
+            None => {
+                let id = self.structures.push(fields.clone());
+                self.structure_ids.insert(fields.clone(), id);
+                id
+            }
+        };
+        let kind = match form {
+            Form::Record => TypeKind::Record(structure),
+            Form::Struct => TypeKind::Struct(structure),
+            Form::OneOf => TypeKind::OneOf(structure),
+        };
+        if let Some(id) = self.instances.get(&kind) {
+            return *id;
+        }
+        let parts: Vec<String> =
+            fields.iter().map(|f| format!("{}: {}", f.name, self.defs[f.ty].name)).collect();
+        let name = format!("{}[{}]", form.word(), parts.join(", "));
+        let public = fields.iter().all(|f| self.defs[f.ty].public);
+        let id = self.add_instance(kind, name, form != Form::Record, public);
+        tagged::add_methods(self, id);
+        id
+    }
+
+    /// The type of routines with this heading, made at its first use. Names of arguments and the order of exceptions do
+    /// not count. Clients cannot see it.
+    pub fn routine_type(&mut self, signature: &Signature) -> TypeId {
+        let mut heading = signature.clone();
+        for param in &mut heading.params {
+            param.name.clear();
+        }
+        heading.signals.sort_by(|a, b| self.signals[a.name].cmp(&self.signals[b.name]));
+        let known = self.heading_ids.get(&heading).copied();
+        let id = known.unwrap_or_else(|| self.headings.push(heading.clone()));
+        self.heading_ids.insert(heading.clone(), id);
+        let kind = if heading.is_iterator() { TypeKind::Iter(id) } else { TypeKind::Proc(id) };
+        if let Some(id) = self.instances.get(&kind) {
+            return *id;
+        }
+        let word = if heading.is_iterator() { "iter" } else { "proc" };
+        let name = self.heading(word, &heading);
+        let ty = self.add_instance(kind, name, false, false);
+        tagged::add_methods(self, ty);
+        ty
+    }
+
+    /// The fields of a record or struct, or the tags of a oneof or `maybe`; `None` for other types.
+    pub fn structure(&self, ty: TypeId) -> Option<Cow<'_, [Field]>> {
+        let field = |name: &str, ty| Field { name: name.to_owned(), ty };
+        match self.defs[ty].kind {
+            TypeKind::Record(id) | TypeKind::Struct(id) | TypeKind::OneOf(id) => {
+                Some(Cow::Borrowed(&self.structures[id]))
+            }
+            TypeKind::Maybe(some) => Some(Cow::Owned(vec![field("none", Types::NULL), field("some", some)])),
+            _ => None,
+        }
+    }
+
+    /// The types that a built-in type is made of: arguments, fields, tags, or those of a heading.
+    pub fn parts(&self, ty: TypeId) -> Vec<TypeId> {
+        let mut parts: Vec<TypeId> = self.defs[ty].kind.args().collect();
+        if let (Some(fields), true) = (self.structure(ty), parts.is_empty()) {
+            parts.extend(fields.iter().map(|f| f.ty));
+        }
+        parts.extend(self.routine_heading(ty).into_iter().flat_map(Signature::types));
+        parts
+    }
+
+    /// The heading of a routine type.
+    pub fn routine_heading(&self, ty: TypeId) -> Option<&Signature> {
+        match self.defs[ty].kind {
+            TypeKind::Proc(id) | TypeKind::Iter(id) => Some(&self.headings[id]),
+            _ => None,
+        }
     }
 
     /// The instantiation, if it was made already.
@@ -390,7 +547,10 @@ impl Types {
     /// Whether `sub` is `sup` or lies below it. Basic types are below `any` in the language, but
     /// not here: a basic word carries no type, so the front end must not convert one to `any`.
     ///
-    /// Cost: looks once at each type above `sub`, however many ways lead up to it.
+    /// Routine types are below those whose heading theirs conforms to.
+    ///
+    /// Cost: looks once at each type above `sub`, however many ways lead up to it; for routine types, at each type that
+    /// their headings name.
     pub fn is_subtype(&self, sub: TypeId, sup: TypeId) -> bool {
         if sub == sup {
             return true;
@@ -401,6 +561,11 @@ impl Types {
         let mut seen: SmallVec<[TypeId; 8]> = smallvec![sub];
         let mut at = 0;
         while at < seen.len() {
+            if let (Some(below), Some(above)) = (self.routine_heading(seen[at]), self.routine_heading(sup))
+                && self.conforms(below, above)
+            {
+                return true;
+            }
             for above in &self.defs[seen[at]].supertypes {
                 if above.ty == sup {
                     return true;
@@ -443,7 +608,8 @@ impl Types {
         let mut out = format!("{name} (");
         for (i, p) in s.params.iter().enumerate() {
             let comma = if i > 0 { ", " } else { "" };
-            let _ = write!(out, "{comma}{}: {}", p.name, self.name(p.ty));
+            let colon = if p.name.is_empty() { "" } else { ": " };
+            let _ = write!(out, "{comma}{}{colon}{}", p.name, self.name(p.ty));
         }
         out.push(')');
         if let Some(yields) = &s.yields {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bifrost_ir::builtin::{FAMILIES, METHODS, ROUTINES};
 
 /// What the definition has and the table does not yet.
-const LATER: &[&str] = &["maybe", "some", "none", "group", "group_of", "replier"];
+const LATER: &[&str] = &["group", "group_of", "replier"];
 
 /// The methods that every type below `any` has, if its elements have them (theta.md 8, first paragraph).
 const COMMON: &[&str] = &["equal", "similar", "copy", "unparse", "hash"];
@@ -179,7 +179,8 @@ fn the_definition_was_read() {
 #[test]
 fn every_heading_of_the_definition_is_in_the_table() {
     for (name, ty) in &definition().types {
-        if LATER.contains(&name.as_str()) {
+        // The methods of `maybe` are not rows (`tagged`).
+        if LATER.contains(&name.as_str()) || name == "maybe" {
             continue;
         }
         let own = match ty.parms.as_slice() {

@@ -146,7 +146,9 @@ fn larger(block: &Block, left: &mut usize) -> bool {
         *left = left.saturating_sub(1);
         *left == 0
             || match stmt {
-                Stmt::If { then, otherwise, .. } => larger(then, left) || larger(otherwise, left),
+                Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
+                    larger(then, left) || larger(otherwise, left)
+                }
                 Stmt::While { cond, body, .. } => larger(cond, left) || larger(body, left),
                 Stmt::ForEach { body, .. } => larger(body, left),
                 Stmt::Except { body, arms } => {
@@ -287,6 +289,12 @@ impl<'a> Walk<'a, '_> {
             Stmt::Set { object, value, .. } => self.reads(&[*object, *value]),
             Stmt::If { test, then, otherwise } => {
                 self.reads(&[*test]);
+                self.block(then);
+                self.block(otherwise);
+            }
+            Stmt::TypeIf { object, var, then, otherwise } => {
+                self.reads(&[*object]);
+                self.touch(*var);
                 self.block(then);
                 self.block(otherwise);
             }

@@ -118,7 +118,7 @@ fn stmt(calls: Calls<'_>, analysis: &Analysis, s: &Stmt, each: Option<bool>, fou
     let mut inner = |b: &Block| block(calls, analysis, b, each, found);
     match s {
         Stmt::Call { callee, args, .. } => call(calls, *callee, args, found),
-        Stmt::If { then, otherwise, .. } => {
+        Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
             inner(then);
             inner(otherwise);
         }

@@ -79,7 +79,9 @@ pub struct ClassInfo {
     /// The element type of a container that is no map.
     pub element: Option<TypeId>,
     /// A bit for each type that the object has.
-    conforms: Vec<u64>,
+    conforms: &'static [u64],
+    /// The first word of `conforms`, for compiled code.
+    conforms_start: &'static u64,
     /// For each slot the method of `ty` that fills it.
     pub methods: Vec<Option<MethodId>>,
 }
@@ -90,6 +92,11 @@ impl ClassInfo {
     pub fn has_type(&self, ty: TypeId) -> bool {
         let i = ty.index();
         self.conforms.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1)
+    }
+
+    /// The offset of the address of the bits that [`ClassInfo::has_type`] tests, words of 64 each.
+    pub const fn conforms_offset() -> i32 {
+        std::mem::offset_of!(ClassInfo, conforms_start) as i32
     }
 }
 
@@ -141,6 +148,9 @@ pub struct Table {
 }
 
 impl Table {
+    /// The byte offset of the address of the [`ClassInfo`].
+    pub const INFO_OFFSET: i32 = std::mem::offset_of!(Table, info) as i32;
+
     /// The byte offset of a slot's entry.
     pub const fn entry_offset(slot: u32) -> i32 {
         24 + 8 * slot as i32
@@ -263,6 +273,8 @@ pub struct Image {
     element_slots: Vec<[Option<u32>; ElementMethod::ALL.len()]>,
     empty_string: Word,
     literals: Vec<Word>,
+    /// By class: the one object of a class whose objects never change and hold nothing.
+    lasting: Vec<Option<Word>>,
     signals: WellKnownSignals,
     interpreter: OnceLock<Arc<dyn Interpreter>>,
 }
@@ -333,7 +345,7 @@ impl Image {
         let mut tables: Vec<Option<&'static Table>> = vec![None; program.types.len()];
         let mut basics = HashMap::new();
         for (ty, def) in program.types.iter() {
-            let built_in = bifrost_ir::builtin::family(def.kind).is_some();
+            let built_in = def.kind.is_basic() || bifrost_ir::builtin::has_table(def.kind);
             if !built_in && !matches!(def.kind, TypeKind::Class(_)) {
                 continue;
             }
@@ -394,6 +406,11 @@ impl Image {
         let strings = tables[Types::STRING.index()].expect("strings have a table");
         let empty_string = object::lasting_string(strings, "");
         let literals = program.literals.values().map(|text| object::lasting_string(strings, text)).collect();
+        let lasting = program.classes.values().map(|class| {
+            let alone = class.fields.is_empty() && program.types.def(class.ty).immutable;
+            alone.then(|| object::lasting_object(tables[class.ty.index()].expect("classes have tables")))
+        });
+        let lasting = lasting.collect();
         let codes = program.funcs.iter().map(|_| OnceLock::new()).collect();
         let element_slots = element_slots(&program, &dispatch);
         let native_tables = program.native_classes.iter().map(|(class, name)| {
@@ -415,6 +432,7 @@ impl Image {
             element_slots,
             empty_string,
             literals,
+            lasting,
             signals,
             interpreter: OnceLock::new(),
         }))
@@ -478,6 +496,11 @@ impl Image {
         self.tables.get(ty.index()).copied().flatten()
     }
 
+    /// The tables of all classes, and of all built-in types that have objects.
+    pub fn tables(&self) -> impl Iterator<Item = &'static Table> {
+        self.tables.iter().filter_map(|table| *table)
+    }
+
     /// The table of the storage behind containers, by the type of what is stored; has no methods.
     pub fn storage_table(&self, element: TypeId) -> &'static Table {
         self.storage[usize::from(self.is_reference(element))]
@@ -518,6 +541,13 @@ impl Image {
     #[inline]
     pub fn literal(&self, literal: Literal) -> Word {
         self.literals[literal.index()]
+    }
+
+    /// The one object of a class whose objects never change and hold nothing: there is no need for another. It lasts as
+    /// long as the image, and all contexts share it.
+    #[inline]
+    pub fn lasting(&self, class: ClassId) -> Option<Word> {
+        self.lasting[class.index()]
     }
 
     /// The descriptor of a routine.
@@ -647,6 +677,7 @@ fn class_info(program: &Program, dispatch: &Dispatch, ty: TypeId) -> ClassInfo {
             conforms[sup.index() / 64] |= 1 << (sup.index() % 64);
         }
     }
+    let conforms: &'static [u64] = Box::leak(conforms.into_boxed_slice());
     ClassInfo {
         name: def.name.clone(),
         ty,
@@ -660,6 +691,7 @@ fn class_info(program: &Program, dispatch: &Dispatch, ty: TypeId) -> ClassInfo {
         },
         element: def.kind.element(),
         conforms,
+        conforms_start: &conforms[0],
         methods: dispatch.type_table(program, ty).into_iter().map(|m| m.map(MethodId::from_u32)).collect(),
     }
 }
@@ -693,7 +725,8 @@ fn inner_table(name: &str, shape: Shape) -> &'static Table {
         class: None,
         seen_as: Types::ANY,
         element: None,
-        conforms: Vec::new(),
+        conforms: &[0],
+        conforms_start: &0,
         methods: Vec::new(),
     };
     make_table(shape, Box::leak(Box::new(info)), 0)

@@ -201,6 +201,13 @@ pub(crate) fn lasting_string(strings: &'static Table, text: &str) -> Word {
     object as Word
 }
 
+/// An object without fields outside all heaps, which is there as long as the process.
+pub(crate) fn lasting_object(table: &'static Table) -> Word {
+    let object: &'static mut [Word] =
+        Box::leak(Box::new([table as *const Table as Word, OBJECT_WORDS as Word | bifrost_heap::LASTING]));
+    object.as_ptr() as Word
+}
+
 impl Cx {
     /// A new string.
     ///

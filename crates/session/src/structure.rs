@@ -598,7 +598,9 @@ fn find_site<'a>(
         Stmt::ForEach { callee, site: s, .. } if *s == site => {
             tables.engine().program().signature(*callee, &batch.func)
         }
-        Stmt::If { then, otherwise, .. } => find(then).or_else(|| find(otherwise)),
+        Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
+            find(then).or_else(|| find(otherwise))
+        }
         Stmt::While { cond, body, .. } => find(cond).or_else(|| find(body)),
         Stmt::ForEach { body, .. } => find(body),
         Stmt::Except { body, arms } => find(body).or_else(|| arms.iter().find_map(|a| find(&a.body))),

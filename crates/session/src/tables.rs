@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bifrost_engine::Engine;
 use bifrost_ir::builtin::Op;
-use bifrost_ir::{MethodRef, RoutineId, Signature, TypeDef, TypeId, TypeKind};
+use bifrost_ir::{MethodRef, Program, Routine, RoutineId, Signature, TypeDef, TypeId, TypeKind};
 use bifrost_runtime::RoutineDesc;
 use bifrost_runtime::abi::Code;
 use bifrost_wire::interface::{Heading, Interface, Kind, Method, Numbering, Param, Signal, Type};
@@ -91,7 +91,7 @@ impl Tables {
             if !def.public {
                 continue;
             }
-            for (method, m) in def.methods.iter().filter(|(_, m)| m.public) {
+            for (method, m) in def.methods.iter().filter(|(_, m)| crosses(program, m)) {
                 let method = MethodRef { ty: *ty, method };
                 let dispatch = match (def.kind.is_basic(), m.builtin.and_then(|b| b.op)) {
                     (true, Some(op)) => Dispatch::Op(op),
@@ -104,7 +104,8 @@ impl Tables {
             }
         }
         let mut routines = Vec::new();
-        for (routine, r) in program.routines.iter().filter(|(_, r)| r.public) {
+        let public = |r: &Routine| r.public && only_data(program, &r.signature);
+        for (routine, r) in program.routines.iter().filter(|(_, r)| public(r)) {
             interface.routines.push(Method {
                 name: r.name.clone(),
                 heading: describe_heading(&engine, &r.signature, &type_numbers),
@@ -184,6 +185,16 @@ impl Tables {
     }
 }
 
+/// Whether clients can call a method, if they see its type.
+fn crosses(program: &Program, method: &bifrost_ir::Method) -> bool {
+    method.public && only_data(program, &method.signature)
+}
+
+/// Whether a heading takes and gives no routines: they do not cross, so that clients have no use for it.
+fn only_data(program: &Program, signature: &Signature) -> bool {
+    signature.types().all(|ty| !program.types.kind(ty).is_routine())
+}
+
 /// Public types, and the others that public headings name; those have no methods for clients.
 fn visible_types(engine: &Engine) -> Vec<TypeId> {
     let program = engine.program();
@@ -200,11 +211,11 @@ fn visible_types(engine: &Engine) -> Vec<TypeId> {
     };
     for (ty, def) in program.types.iter().filter(|(_, d)| d.public) {
         seen[ty.index()] = true;
-        for method in def.methods.values().filter(|m| m.public) {
+        for method in def.methods.values().filter(|m| crosses(program, m)) {
             note(&mut seen, &method.signature);
         }
     }
-    for routine in program.routines.values().filter(|r| r.public) {
+    for routine in program.routines.values().filter(|r| r.public && only_data(program, &r.signature)) {
         note(&mut seen, &routine.signature);
     }
     // Element types and supertypes of what is seen are seen.
@@ -212,8 +223,8 @@ fn visible_types(engine: &Engine) -> Vec<TypeId> {
         let before = seen.iter().filter(|s| **s).count();
         for (ty, def) in program.types.iter() {
             if seen[ty.index()] {
-                for arg in def.kind.args() {
-                    seen[arg.index()] = true;
+                for part in program.types.parts(ty) {
+                    seen[part.index()] = true;
                 }
                 for s in &def.supertypes {
                     seen[s.ty.index()] = true;
@@ -228,7 +239,7 @@ fn visible_types(engine: &Engine) -> Vec<TypeId> {
 }
 
 fn describe_type(engine: &Engine, def: &TypeDef, numbers: &[TypeNumber]) -> Type {
-    let methods = def.methods.values().filter(|m| m.public && def.public);
+    let methods = def.methods.values().filter(|m| def.public && crosses(engine.program(), m));
     Type {
         name: def.name.clone(),
         kind: match def.kind {
@@ -246,6 +257,12 @@ fn describe_type(engine: &Engine, def: &TypeDef, numbers: &[TypeNumber]) -> Type
             TypeKind::Bytes
             | TypeKind::Vector(_)
             | TypeKind::Map(..)
+            | TypeKind::Maybe(_)
+            | TypeKind::Record(_)
+            | TypeKind::Struct(_)
+            | TypeKind::OneOf(_)
+            | TypeKind::Proc(_)
+            | TypeKind::Iter(_)
             | TypeKind::Directory
             | TypeKind::Object
             | TypeKind::Class(_) => Kind::Object,

@@ -93,7 +93,7 @@ pub(crate) const BUILTIN_TYPES: &[&str] = &[
 ];
 
 /// The built-in routines that the IR does not know yet.
-pub(crate) const LATER_ROUTINES: &[&str] = &["group_of", "some", "none"];
+pub(crate) const LATER_ROUTINES: &[&str] = &["group_of"];
 
 /// Whether `name` is a built-in type.
 pub(crate) fn is_builtin_type(name: &str) -> bool {

@@ -545,3 +545,87 @@ fn e0212_import_clash() {
     assert_eq!(sources.slice(clash.span), "import a");
     assert_eq!(clash.help.as_deref(), Some("import it under another name: `(limit as …)`"));
 }
+
+#[test]
+fn e0305_tags_not_covered() {
+    let text = |arms: &str| {
+        format!(
+            "f (m: maybe[int]) returns (int)\n  tagcase m\n{arms}\n  end\nend f\n\
+             g (m: oneof[a: int, b, c: null]) returns (int)\n  tagcase m\n    when a: return (1)\n    when b, c: return (2)\n  end\nend g\n"
+        )
+    };
+    check(
+        &text("    when some (v: int): return (v)"),
+        &[("E0305", "`tagcase` does not cover tag `none`", "tagcase", "add `when none:` or `others:`")],
+    );
+    check(&text("    when some (v: int): return (v)\n    when none: return (0)"), &[]);
+    check(&text("    when some (v: int): return (v)\n    others: return (0)"), &[]);
+    check(
+        "f (m: oneof[a, b, c: int])\n  tagcase m\n    when b:\n  end\nend f\n",
+        &[("E0305", "`tagcase` does not cover tags `a`, `c`", "tagcase", "add `when a, c:` or `others:`")],
+    );
+}
+
+#[test]
+fn e0306_a_struct_does_not_change() {
+    check(
+        "f (s: struct[a: int])\n  s.a := 1\nend f\n",
+        &[(
+            "E0306",
+            "`a` belongs to an immutable type and is set only by a constructor or maker",
+            "s.a",
+            "build a new object instead: `….replace_a(…)`",
+        )],
+    );
+}
+
+#[test]
+fn e0310_arms_that_cannot_match() {
+    let text = |arms: &str| {
+        format!(
+            "shape = type end shape\nround = type < shape end round\nball = type < round end ball\n\
+             f (s: shape)\n  typecase s\n{arms}  end\nend f\n"
+        )
+    };
+    check(&text("    when ball (b):\n    when round:\n    others:\n"), &[]);
+    check(
+        &text("    when round:\n    when ball (b):\n"),
+        &[(
+            "E0310",
+            "this arm cannot match: an arm for `round` stands before it",
+            "ball",
+            "put special types before general ones",
+        )],
+    );
+    check(
+        &text("    when shape:\n"),
+        &[("E0310", "this arm cannot match: every object here is a `shape`", "shape", "write `others:`")],
+    );
+    check(
+        &text("    when string:\n"),
+        &[(
+            "E0310",
+            "this arm cannot match: `string` is not a subtype of `shape`",
+            "string",
+            "name a subtype of `shape`",
+        )],
+    );
+    check(
+        "f (a: any)\n  typecase a\n    when int (n):\n  end\nend f\n",
+        &[(
+            "E0310",
+            "this arm cannot match: `int` is not a subtype of `any`",
+            "int",
+            "basic values carry no type with them",
+        )],
+    );
+    check(
+        "f (m: maybe[int])\n  tagcase m\n    when some:\n    when none, some:\n  end\nend f\n",
+        &[(
+            "E0310",
+            "this arm cannot match: tag `some` has an arm before it",
+            "some",
+            "leave one of them out",
+        )],
+    );
+}

@@ -69,8 +69,11 @@ fn spelled(interface: &Interface, number: TypeNumber, depth: usize) -> String {
                 let family = ty.name.split('[').next().unwrap_or("type");
                 format!("{family} of {}", spelled(interface, element, depth + 1))
             }
-            // `map of int to string`
-            _ => ty.name.replace('[', " of ").replace(", ", " to ").replace(']', ""),
+            // `map of int to string`, `record of a: int and b: real`
+            _ => {
+                let between = if ty.name.starts_with("map[") { " to " } else { " and " };
+                ty.name.replace('[', " of ").replace(", ", between).replace(']', "")
+            }
         },
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! `describe` answers with it as JSON, `bifrost veneer` makes stubs from it. Types, methods and routines are
 //! numbered by position: the n-th type; the n-th method, counted through all types in order; the n-th
-//! routine. Well-known objects are not in it: they are data, not interface.
+//! routine. Well-known objects are not in it: they are data, not interface. Neither are methods and routines that take or
+//! give routine values (`proc`, `iter`): those do not cross.
 
 use std::collections::HashMap;
 
@@ -64,7 +65,7 @@ pub struct Type {
     pub name: String,
     /// What kind it is.
     pub kind: Kind,
-    /// The element type of an array, sequence, list or cell.
+    /// The type argument of a built-in type that has one: the elements of an array, what a cell holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element: Option<TypeNumber>,
     /// Whether its objects never change.

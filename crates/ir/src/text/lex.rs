@@ -29,7 +29,7 @@ impl std::fmt::Display for Token {
     }
 }
 
-const MARKS: &[&str] = &[":=", "(", ")", "[", "]", "{", "}", ",", ".", ":", "<", "@"];
+const MARKS: &[&str] = &[":=", "(", ")", "[", "]", "{", "}", ",", ".", ":", "<", "@", "#"];
 
 /// The tokens of a text, each with its line, and `End`.
 pub(super) fn lex(text: &str) -> Result<Vec<(Token, u32)>, ParseError> {

@@ -19,6 +19,7 @@
 //!           | var ":=" "new" class "(" [ LIST(operand) ] ")" | var ":=" "[" [ LIST(operand) ] "]"
 //!           | var ":=" "get" class "." field "(" operand ")" | "set" class "." field "(" operand "," operand ")"
 //!           | "if" operand "then" { stmt } [ "else" { stmt } ] "end"
+//!           | "typecase" operand "as" var "then" { stmt } [ "else" { stmt } ] "end"
 //!           | "while" { stmt } "test" operand "do" { stmt } "end"
 //!           | "for" [ LIST(var) ] "in" call "do" { stmt } "end"
 //!           | "break" | "continue" | ( "return" | "yield" ) values | ( "signal" | "exit" ) name values
@@ -26,11 +27,14 @@
 //! values    = [ "(" [ LIST(operand) ] ")" ] .
 //! call      = ( typename "." name | name [ "[" LIST(typename) "]" ] | "procedure" number | "itself" )
 //!             "(" [ LIST(operand) ] ")" .
+//! typename  = name [ "[" typename "]" ] | ( "record" | "struct" | "oneof" ) "[" LIST( name ":" typename ) "]" [ "#" name ]
+//!           | ( "proc" | "iter" ) "(" [ LIST(typename) ] ")" [ ( "returns" | "yields" ) "(" LIST(typename) ")" ] [ signals ] .
 //! operand   = var | number | real | char | string | "nil" | "true" | "false" .
 //! ```
 //!
 //! A variable is written with its name if no other of its function has that, else as `name%number`, and the receiver
-//! of a method is `self`. `real` not finite are `real%` and the sixteen digits of their bits.
+//! of a method is `self`. The class of a record's objects is `record[a: int]#record`, that of a tag `oneof[a: int]#a`; names
+//! of other classes that are no names here are written as strings. `real` not finite are `real%` and the sixteen digits of their bits.
 
 mod lex;
 mod parse;
@@ -52,6 +56,7 @@ const KEYWORDS: &[&str] = &[
     "end",
     "while",
     "test",
+    "typecase",
     "do",
     "for",
     "in",
@@ -76,6 +81,11 @@ const KEYWORDS: &[&str] = &[
     "private",
     "class",
     "type",
+    "record",
+    "struct",
+    "oneof",
+    "proc",
+    "iter",
     "real",
     "calls",
     "as",

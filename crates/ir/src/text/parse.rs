@@ -12,7 +12,10 @@ use crate::program::{Body, Class, ClassId, Field, Program, Routine};
 use crate::stmt::{
     Arm, ArmMatch, Block, Callee, Const, Func, FuncId, FuncKind, Operand, Site, Stmt, Var, VarDecl,
 };
-use crate::types::{Method, MethodRef, Param, SignalSig, Signature, Supertype, TypeDef, TypeId, TypeKind};
+use crate::tagged;
+use crate::types::{
+    Form, Method, MethodRef, Param, SignalSig, Signature, Supertype, TypeDef, TypeId, TypeKind,
+};
 
 /// A mistake in a text.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -69,7 +72,7 @@ pub fn parse(text: &str) -> Result<File> {
             other => return Err(reader.error(format!("`{other}` starts no declaration"))),
         }
     }
-    builtin::complete(&mut reader.program.types, 0);
+    tagged::complete(reader.program);
     for body in pending {
         reader.at = body.at;
         let func = reader.body(body.func)?;
@@ -99,6 +102,7 @@ pub fn parse(text: &str) -> Result<File> {
         let func = Func { procedures, ..heading.into_func(kind, None) };
         done.push(Arc::new(reader.body(func)?));
     }
+    tagged::complete(reader.program);
     file.batches = done;
     Ok(file)
 }
@@ -129,7 +133,9 @@ pub fn parse_func(program: &mut Program, text: &str) -> Result<Func> {
         None
     };
     let heading = reader.heading(name)?;
-    reader.body(heading.into_func(kind, receiver))
+    let func = reader.body(heading.into_func(kind, receiver));
+    tagged::complete(program);
+    func
 }
 
 /// A function whose heading was read and whose body waits for the others' headings.
@@ -259,7 +265,13 @@ impl Reader<'_> {
                 "class" => true,
                 _ => continue,
             };
-            let name = self.name()?;
+            let name = match self.peek().clone() {
+                Token::Str(name) if class => {
+                    self.at += 1;
+                    name
+                }
+                _ => self.name()?,
+            };
             if self.program.types.find(&name).is_some() {
                 return Err(self.error(format!("`{name}` is declared twice")));
             }
@@ -291,7 +303,29 @@ impl Reader<'_> {
     }
 
     fn ty(&mut self) -> Result<TypeId> {
+        if let Token::Str(name) = self.peek().clone() {
+            self.at += 1;
+            let found = self.program.types.find(&name);
+            return found.ok_or_else(|| self.error(format!("there is no class {name:?}")));
+        }
         let name = self.word()?;
+        match name.as_str() {
+            "record" => return self.structured(Form::Record),
+            "struct" => return self.structured(Form::Struct),
+            "oneof" => return self.structured(Form::OneOf),
+            "proc" | "iter" => {
+                let mut signature = Signature::default();
+                for ty in self.types_in_parens()? {
+                    signature.params.push(Param { name: String::new(), ty });
+                }
+                self.outcome(&mut signature)?;
+                if name == "iter" {
+                    signature.yields.get_or_insert_default();
+                }
+                return Ok(self.program.types.routine_type(&signature));
+            }
+            _ => {}
+        }
         if self.take("[") {
             let args = self.list("]", Self::ty)?;
             let family = builtin::find_family(&name).filter(|f| f.parms.len() == args.len());
@@ -299,9 +333,36 @@ impl Reader<'_> {
                 return Err(self.error(format!("`{name}` is no type with {} parameters", args.len())));
             };
             let kind = (family.kind)(&args);
-            return Ok(self.program.types.instance(kind));
+            let ty = self.program.types.instance(kind);
+            return if name == "maybe" { self.class_of(ty) } else { Ok(ty) };
         }
         self.program.types.find(&name).ok_or_else(|| self.error(format!("there is no type `{name}`")))
+    }
+
+    /// The fields or tags of a type.
+    fn structured(&mut self, form: Form) -> Result<TypeId> {
+        self.expect("[")?;
+        let fields = self.list("]", |this| {
+            let name = this.word()?;
+            this.expect(":")?;
+            Ok(Field { name, ty: this.ty()? })
+        })?;
+        let ty = self.program.types.structured(form, fields);
+        self.class_of(ty)
+    }
+
+    /// The tagged type, or behind `#` the own type of one of its classes.
+    fn class_of(&mut self, ty: TypeId) -> Result<TypeId> {
+        if !self.take("#") {
+            return Ok(ty);
+        }
+        let tag = self.word()?;
+        // Made with the first class of the type, if it has fields or tags at all.
+        if self.program.types.structure(ty).is_some_and(|s| !s.is_empty()) {
+            tagged::class_of(self.program, ty, 0);
+        }
+        let name = format!("{}#{tag}", self.program.types.name(ty));
+        self.program.types.find(&name).ok_or_else(|| self.error(format!("there is no class `{name}`")))
     }
 
     fn types_in_parens(&mut self) -> Result<Vec<TypeId>> {
@@ -328,6 +389,12 @@ impl Reader<'_> {
         })?;
         let (params, vars) = both.into_iter().unzip();
         let mut signature = Signature { params, ..Signature::default() };
+        self.outcome(&mut signature)?;
+        Ok(Heading { name, signature, vars })
+    }
+
+    /// Results, steps and exceptions of a heading.
+    fn outcome(&mut self, signature: &mut Signature) -> Result<()> {
         loop {
             if self.take_word("returns") {
                 signature.results = self.types_in_parens()?;
@@ -346,7 +413,7 @@ impl Reader<'_> {
                     Ok(SignalSig { name, values })
                 })?;
             } else {
-                return Ok(Heading { name, signature, vars });
+                return Ok(());
             }
         }
     }
@@ -573,7 +640,7 @@ impl Reader<'_> {
         while depth > 0 {
             match self.next() {
                 Token::Word(w) => match w.as_str() {
-                    "if" | "while" | "for" | "except" => depth += 1,
+                    "if" | "typecase" | "while" | "for" | "except" => depth += 1,
                     "end" => depth -= 1,
                     _ => {}
                 },
@@ -728,6 +795,17 @@ impl Bodies<'_, '_, '_> {
             return Ok(Callee::Procedure(self.number()?));
         }
         let start = self.reader.at;
+        let with_type = ["record", "struct", "oneof", "maybe", "proc", "iter"];
+        let ty = match self.reader.peek() {
+            Token::Word(w) => with_type.contains(&w.as_str()),
+            Token::Str(_) => matches!(self.reader.peek_at(1), Token::Mark(".")),
+            _ => false,
+        };
+        if ty {
+            let ty = self.reader.ty()?;
+            self.reader.expect(".")?;
+            return self.method(ty);
+        }
         let name = match self.reader.next() {
             Token::Word(w) | Token::Str(w) => w,
             other => return Err(self.reader.error(format!("{other} starts no statement"))),
@@ -738,11 +816,7 @@ impl Bodies<'_, '_, '_> {
             self.reader.at = start;
             let ty = self.reader.ty()?;
             self.reader.at = end;
-            let method = self.reader.word()?;
-            let types = &self.reader.program.types;
-            let m = types.find_method(ty, &method);
-            let message = || format!("`{}` has no method `{method}`", types.name(ty));
-            return m.map(Callee::Method).ok_or_else(|| self.reader.error(message()));
+            return self.method(ty);
         }
         if let Some(row) = builtin::find_routine(&name) {
             let fits = arguments.len() == row.parms.len();
@@ -755,10 +829,20 @@ impl Bodies<'_, '_, '_> {
         routine.map(Callee::Routine).ok_or_else(|| self.reader.error(format!("there is no routine `{name}`")))
     }
 
+    fn method(&mut self, ty: TypeId) -> Result<Callee> {
+        let method = self.reader.word()?;
+        let types = &self.reader.program.types;
+        let m = types.find_method(ty, &method);
+        let message = || format!("`{}` has no method `{method}`", types.name(ty));
+        m.map(Callee::Method).ok_or_else(|| self.reader.error(message()))
+    }
+
     fn class(&mut self) -> Result<ClassId> {
-        let name = self.reader.name()?;
-        let class = self.reader.program.find_class(&name);
-        class.ok_or_else(|| self.reader.error(format!("there is no class `{name}`")))
+        let ty = self.reader.ty()?;
+        match self.reader.program.types.kind(ty) {
+            TypeKind::Class(class) => Ok(class),
+            _ => Err(self.reader.error(format!("`{}` is no class", self.reader.program.types.name(ty)))),
+        }
     }
 
     fn field(&mut self) -> Result<(ClassId, u32)> {
@@ -783,8 +867,8 @@ impl Bodies<'_, '_, '_> {
             _ => String::new(),
         };
         let known = match word.as_str() {
-            "set" | "if" | "while" | "for" | "break" | "continue" | "return" | "yield" | "signal"
-            | "exit" | "except" => {
+            "set" | "if" | "typecase" | "while" | "for" | "break" | "continue" | "return" | "yield"
+            | "signal" | "exit" | "except" => {
                 self.reader.at += 1;
                 word.as_str()
             }
@@ -806,6 +890,16 @@ impl Bodies<'_, '_, '_> {
                 let otherwise = if self.reader.take_word("else") { self.block()? } else { Block::default() };
                 self.reader.expect_word("end")?;
                 Stmt::If { test, then, otherwise }
+            }
+            "typecase" => {
+                let object = self.operand()?;
+                self.reader.expect_word("as")?;
+                let var = self.var()?;
+                self.reader.expect_word("then")?;
+                let then = self.block()?;
+                let otherwise = if self.reader.take_word("else") { self.block()? } else { Block::default() };
+                self.reader.expect_word("end")?;
+                Stmt::TypeIf { object, var, then, otherwise }
             }
             "while" => {
                 let cond = self.block()?;

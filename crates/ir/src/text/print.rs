@@ -1,12 +1,14 @@
 //! Programs and functions as text.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use super::{KEYWORDS, is_name};
+use crate::builtin;
 use crate::program::{Body, ClassId, Program};
 use crate::stmt::{ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var};
-use crate::types::{Signature, TypeKind};
+use crate::tagged;
+use crate::types::{Signature, TypeId, TypeKind};
 
 /// A function in the text form.
 pub fn print_func(program: &Program, func: &Func) -> String {
@@ -20,7 +22,7 @@ pub fn print_func(program: &Program, func: &Func) -> String {
     let name = quoted(&func.name);
     let receiver = match func.vars.values().next() {
         Some(decl) if func.kind == FuncKind::Method => {
-            format!(" of {}: {}", printer.names[0], program.types.name(decl.ty))
+            format!(" of {}: {}", printer.names[0], type_name(program, decl.ty))
         }
         _ => String::new(),
     };
@@ -57,10 +59,11 @@ pub fn print_program(program: &Program) -> String {
         }
         out.push_str("end\n\n");
     }
-    for class in program.classes.keys() {
+    let made: HashSet<ClassId> = program.tagged.values().flatten().copied().collect();
+    for class in program.classes.keys().filter(|class| !made.contains(class)) {
         print_class(program, class, &mut out);
     }
-    for routine in program.routines.values() {
+    for routine in program.routines.values().filter(|r| !builtin::is_instance(r)) {
         let private = if routine.public { "" } else { "private " };
         let func = match routine.body {
             Body::Func(func) => func,
@@ -81,10 +84,25 @@ pub fn print_program(program: &Program) -> String {
     out
 }
 
+/// A class as it is written: those of tagged types by their types, names that are none here as strings.
+fn class_name(program: &Program, class: ClassId) -> String {
+    type_name(program, program.classes[class].ty)
+}
+
+fn type_name(program: &Program, ty: TypeId) -> String {
+    let name = program.types.name(ty);
+    match program.types.kind(ty) {
+        TypeKind::Class(class) if !is_name(name) && !tagged::is_class_of_tagged(program, class) => {
+            format!("{name:?}")
+        }
+        _ => name.to_owned(),
+    }
+}
+
 fn print_class(program: &Program, class: ClassId, out: &mut String) {
     let def = &program.classes[class];
     let own = program.types.def(def.ty);
-    let _ = write!(out, "class {}", def.name);
+    let _ = write!(out, "class {}", class_name(program, class));
     let types: Vec<&str> = own.supertypes.iter().map(|s| program.types.name(s.ty)).collect();
     if !types.is_empty() {
         let _ = write!(out, " implements {}", types.join(", "));
@@ -198,7 +216,7 @@ impl<'a> Printer<'a> {
     fn body(&mut self) {
         self.indent += 1;
         for (i, decl) in self.func.vars.values().enumerate().skip(self.func.param_count()) {
-            let text = format!("var {}: {}", self.names[i], self.program.types.name(decl.ty));
+            let text = format!("var {}: {}", self.names[i], type_name(self.program, decl.ty));
             self.line(&text);
         }
         self.indent -= 1;
@@ -255,7 +273,10 @@ impl<'a> Printer<'a> {
             Callee::Routine(r) if KEYWORDS.contains(&self.program.routines[r].name.as_str()) => {
                 format!("{:?}", self.program.routines[r].name)
             }
-            other => self.program.callee_name(other, self.func),
+            Callee::Method(m) => {
+                format!("{}.{}", type_name(self.program, m.ty), self.program.types.method(m).name)
+            }
+            Callee::Routine(r) => self.program.routines[r].name.clone(),
         };
         format!("{name}({})", self.operands(args))
     }
@@ -264,7 +285,8 @@ impl<'a> Printer<'a> {
         let def = &self.program.classes[class];
         let name = def.fields.get(field as usize).map_or("", |f| &f.name);
         let unique = def.fields.iter().filter(|f| f.name == name).count() == 1 && is_name(name);
-        if unique { format!("{}.{name}", def.name) } else { format!("{}.{field}", def.name) }
+        let class = class_name(self.program, class);
+        if unique { format!("{class}.{name}") } else { format!("{class}.{field}") }
     }
 
     fn with_site(&mut self, text: String, site: Site) {
@@ -286,7 +308,7 @@ impl<'a> Printer<'a> {
                 self.with_site(text, *site);
             }
             Stmt::New { dst, class, fields, site } => {
-                let class = &self.program.classes[*class].name;
+                let class = class_name(self.program, *class);
                 let text = format!("{} := new {class}({})", self.var(*dst), self.operands(fields));
                 self.with_site(text, *site);
             }
@@ -310,6 +332,16 @@ impl<'a> Printer<'a> {
             }
             Stmt::If { test, then, otherwise } => {
                 let text = format!("if {} then", self.operand(*test));
+                self.line(&text);
+                self.block(then);
+                if !otherwise.0.is_empty() {
+                    self.line("else");
+                    self.block(otherwise);
+                }
+                self.line("end");
+            }
+            Stmt::TypeIf { object, var, then, otherwise } => {
+                let text = format!("typecase {} as {} then", self.operand(*object), self.var(*var));
                 self.line(&text);
                 self.block(then);
                 if !otherwise.0.is_empty() {

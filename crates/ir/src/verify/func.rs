@@ -39,16 +39,6 @@ pub(super) fn type_in_range(types: &Types, ty: TypeId) -> bool {
     (ty.as_u32() as usize) < types.len()
 }
 
-/// The types of a heading that are out of range.
-pub(super) fn heading_types(signature: &Signature) -> impl Iterator<Item = TypeId> {
-    let params = signature.params.iter().map(|p| p.ty);
-    let values = signature.signals.iter().flat_map(|s| s.values.iter().copied());
-    params
-        .chain(signature.results.iter().copied())
-        .chain(signature.yields.iter().flatten().copied())
-        .chain(values)
-}
-
 /// What encloses a statement.
 enum Loop {
     /// A loop's body, and what is assigned at all its `break`s.
@@ -88,7 +78,7 @@ impl<'a> Checker<'a> {
     fn heading(&mut self) -> bool {
         let (func, types) = (self.func, &self.program.types);
         let signature = &func.signature;
-        let all = heading_types(signature).chain(func.vars.values().map(|v| v.ty));
+        let all = signature.types().chain(func.vars.values().map(|v| v.ty));
         for ty in all {
             if !type_in_range(types, ty) {
                 self.error(Kind::NoSuchType(ty));
@@ -198,6 +188,7 @@ impl<'a> Checker<'a> {
                 self.block(otherwise);
                 self.assigned.join(&after_then);
             }
+            Stmt::TypeIf { object, var, then, otherwise } => self.type_if(*object, *var, then, otherwise),
             Stmt::While { cond, test, body } => self.while_loop(cond, *test, body),
             Stmt::ForEach { callee, args, vars, body, site } => {
                 self.site = *site;
@@ -325,7 +316,7 @@ impl<'a> Checker<'a> {
         if in_batch && !public {
             self.error(Kind::NotPublic { callee: program.callee_name(callee, func) });
         }
-        if let Some(ty) = heading_types(signature).find(|ty| !type_in_range(&program.types, *ty)) {
+        if let Some(ty) = signature.types().find(|ty| !type_in_range(&program.types, *ty)) {
             self.error(Kind::NoSuchType(ty));
             return None;
         }
@@ -387,6 +378,30 @@ impl<'a> Checker<'a> {
         self.loops.pop();
         // The loop may have no step at all; what the steps assign comes on top of that.
         std::mem::swap(&mut self.assigned, &mut after);
+    }
+
+    /// Rule 15.
+    fn type_if(&mut self, object: Operand, var: Var, then: &'a Block, otherwise: &'a Block) {
+        if matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure) {
+            self.error(Kind::ClassInBatch);
+        }
+        let found = self.operand(object, Place::Object);
+        let wanted = self.func.vars.get(var).map(|decl| decl.ty);
+        if wanted.is_none() {
+            self.error(Kind::NoSuchVar(var));
+        }
+        for ty in [found, wanted].into_iter().flatten() {
+            if self.program.types.kind(ty).is_basic() {
+                let found = self.named(ty);
+                self.error(Kind::BasicHasNoClass { found });
+            }
+        }
+        let before = self.assigned.clone();
+        self.assigned.set(var);
+        self.block(then);
+        let after_then = std::mem::replace(&mut self.assigned, before);
+        self.block(otherwise);
+        self.assigned.join(&after_then);
     }
 
     fn while_loop(&mut self, cond: &'a Block, test: Operand, body: &'a Block) {

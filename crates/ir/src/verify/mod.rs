@@ -33,6 +33,8 @@
 //! 14. Of a program: a class has a body for each method of its own type, a body belongs to the class or to a
 //!     superclass, bodies conform to their headings, and methods conform to those that they stand for. Methods
 //!     that share a slot of a class's table, because they stand for one and the same, conform to each other.
+//! 15. Only objects are asked for their type, and only for a type that is not basic; the variable that then stands for
+//!     the object has that type. Batches do not ask.
 //!
 //! Whether variables of immutable classes are written only by constructors is the front end's business, and
 //! so is who may name which class.
@@ -235,6 +237,8 @@ pub enum VerifyErrorKind {
     TooManyValues { values: usize },
     #[error("{values} values of a step, and {YIELDS_MAX} are the most")]
     TooManyYields { values: usize },
+    #[error("a `{found}` is no object, whose type could be asked for")]
+    BasicHasNoClass { found: NamedType },
     #[error("a sequence cannot be a `{found}`")]
     NotASequence { found: NamedType },
     #[error("class `{class}`: {bodies} bodies for {methods} methods")]

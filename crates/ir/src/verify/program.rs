@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::func::{heading_types, type_in_range};
+use super::func::type_in_range;
 use super::{ProgramError, VerifyError, VerifyErrorKind as Kind};
 use crate::dispatch::Dispatch;
 use crate::program::{Body, ClassId, Program};
@@ -65,7 +65,7 @@ fn verify_types(program: &Program, errors: &mut Errors) {
     let types = &program.types;
     let mut state = vec![0_u8; types.len()];
     for (ty, def) in types.iter() {
-        let of_methods = def.methods.values().flat_map(|m| heading_types(&m.signature));
+        let of_methods = def.methods.values().flat_map(|m| m.signature.types());
         let of_supertypes = def.supertypes.iter().map(|s| s.ty);
         let all = of_methods.chain(of_supertypes).chain(def.kind.args());
         for named in all.filter(|t| !type_in_range(types, *t)) {
@@ -79,7 +79,7 @@ fn verify_types(program: &Program, errors: &mut Errors) {
     }
     let of_routines = program.routines.values().map(|r| (&r.name, &r.signature));
     for (name, signature) in of_routines {
-        for named in heading_types(signature).filter(|t| !type_in_range(types, *t)) {
+        for named in signature.types().filter(|t| !type_in_range(types, *t)) {
             errors.push(name, Kind::NoSuchType(named));
         }
     }
@@ -227,7 +227,7 @@ fn verify_body(
         errors.push(name, Kind::NoSuchFunc(body));
         return;
     };
-    let in_range = heading_types(&func.signature).all(|t| type_in_range(&program.types, t))
+    let in_range = func.signature.types().all(|t| type_in_range(&program.types, t))
         && func.vars.values().all(|v| type_in_range(&program.types, v.ty));
     if !in_range || !fits(func) || !program.types.conforms(&func.signature, heading) {
         errors.push(name, Kind::BodyDoesNotConform { name: name.to_owned() });

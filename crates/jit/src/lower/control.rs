@@ -3,10 +3,17 @@
 use bifrost_ir::{Block, Callee, Const, Operand, Stmt, Var};
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::cx::offset;
-use cranelift_codegen::ir::{self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types};
+use bifrost_runtime::image::{ClassInfo, Table};
+use cranelift_codegen::ir::{
+    self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, condcodes::IntCC, types,
+};
 
+use super::memory::Region;
 use super::{End, Environment, Lower};
 use crate::analysis::{InlineLoop, environment, reason};
+
+/// With how many classes an object's class is compared to find its type.
+const CLASSES_MAX: usize = 3;
 
 /// What `break` and `continue` mean here.
 #[derive(Clone, Copy)]
@@ -33,11 +40,19 @@ impl<'a> Lower<'_, 'a, '_> {
             return;
         }
         let test = self.operand(test);
+        self.choose(test, |_| {}, then, otherwise);
+    }
+
+    /// Goes on with one of two blocks, `first` coming before `then`.
+    fn choose(&mut self, test: Value, first: impl FnOnce(&mut Self), then: &'a Block, otherwise: &'a Block) {
         let (yes, no, after) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
         let no = if otherwise.0.is_empty() { after } else { no };
         self.b.ins().brif(test, yes, &[], no, &[]);
         self.start(yes);
-        self.on_some_paths(|this| this.block(then));
+        self.on_some_paths(|this| {
+            first(this);
+            this.block(then);
+        });
         let mut goes_on = self.reachable || no == after;
         if self.reachable {
             self.b.ins().jump(after, &[]);
@@ -53,6 +68,40 @@ impl<'a> Lower<'_, 'a, '_> {
         if goes_on {
             self.start(after);
         }
+    }
+
+    /// Asks for an object's type: compares its class with those that have the type if they are few, else looks at the bits of
+    /// its class.
+    pub(super) fn type_if(&mut self, object: Operand, var: Var, then: &'a Block, otherwise: &'a Block) {
+        let ty = self.scope.func.vars[var].ty;
+        let object = self.operand(object);
+        let image = self.unit.image;
+        let table = self.load_table(object);
+        // Not the table: it tells the mode as well.
+        let info = self.load(types::I64, table, Table::INFO_OFFSET, Region::Constant);
+        let fitting = image.tables().map(Table::info).filter(|info| info.has_type(ty));
+        let fitting: Vec<&ClassInfo> = fitting.take(CLASSES_MAX + 1).collect();
+        let test = match fitting.as_slice() {
+            [] => self.int(0),
+            many if many.len() > CLASSES_MAX => {
+                let bits = self.load(types::I64, info, ClassInfo::conforms_offset(), Region::Constant);
+                let word = self.load(types::I64, bits, 8 * (ty.as_u32() / 64) as i32, Region::Constant);
+                self.b.ins().band_imm_s(word, 1 << (ty.as_u32() % 64))
+            }
+            few => {
+                let mut found = None;
+                for class in few {
+                    let class = self.address(std::ptr::from_ref::<ClassInfo>(class).cast());
+                    let is = self.b.ins().icmp(IntCC::Equal, info, class);
+                    found = Some(match found {
+                        Some(found) => self.b.ins().bor(found, is),
+                        None => is,
+                    });
+                }
+                found.expect("there is one")
+            }
+        };
+        self.choose(test, |this| this.write(var, object), then, otherwise);
     }
 
     pub(super) fn while_stmt(&mut self, cond: &'a Block, test: Operand, body: &'a Block) {

@@ -272,6 +272,12 @@ impl Uses {
                 inner(self, then);
                 inner(self, otherwise);
             }
+            Stmt::TypeIf { object, var, then, otherwise } => {
+                self.reads(&[*object]);
+                self.written.insert(*var);
+                inner(self, then);
+                inner(self, otherwise);
+            }
             Stmt::While { cond, test, body } => {
                 inner(self, cond);
                 self.reads(&[*test]);
@@ -312,7 +318,9 @@ fn may_end(stmt: &Stmt) -> bool {
     let ends = |block: &Block| block.0.iter().any(may_end);
     match stmt {
         Stmt::Break | Stmt::Continue | Stmt::Return(_) | Stmt::Signal { .. } | Stmt::Exit { .. } => true,
-        Stmt::If { then, otherwise, .. } => ends(then) && ends(otherwise),
+        Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
+            ends(then) && ends(otherwise)
+        }
         Stmt::While { test, .. } => matches!(test, Operand::Const(_)),
         Stmt::Except { .. } => true,
         _ => false,

@@ -315,6 +315,11 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
                 self.write(*dst, value);
             }
             Stmt::Call { callee, args, dsts, .. } => self.call_stmt(*callee, args, dsts),
+            Stmt::New { dst, class, .. } if self.unit.image.lasting(*class).is_some() => {
+                let object = self.unit.image.lasting(*class).expect("asked above");
+                let object = self.int(object as i64);
+                self.write(*dst, object);
+            }
             Stmt::New { dst, class, fields, .. } => {
                 let ty = self.unit.image.program().classes[*class].ty;
                 let values: Vec<Value> = fields.iter().map(|f| self.operand(*f)).collect();
@@ -349,6 +354,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
                 self.store_field(object, *field as usize, value, region);
             }
             Stmt::If { test, then, otherwise } => self.if_stmt(*test, then, otherwise),
+            Stmt::TypeIf { object, var, then, otherwise } => self.type_if(*object, *var, then, otherwise),
             Stmt::While { cond, test, body } => self.while_stmt(cond, *test, body),
             Stmt::ForEach { callee, args, vars, body, .. } => self.for_each(stmt, *callee, args, vars, body),
             Stmt::Break => self.break_stmt(),

@@ -7,7 +7,7 @@
 
 use bifrost_ir::{TypeId, TypeKind};
 
-use super::map;
+use super::{map, tagged};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
 use crate::image::ElementMethod;
@@ -144,6 +144,7 @@ pub fn same(cx: &mut Cx, ty: TypeId, a: Word, b: Word, how: Same) -> Step<bool> 
         // SAFETY: both words are bytes by their static type.
         TypeKind::Bytes => Ok(unsafe { object::byte_slice(a) == object::byte_slice(b) }),
         TypeKind::Sequence(element) | TypeKind::List(element) => same_elements(cx, kind, element, a, b, how),
+        TypeKind::Struct(_) | TypeKind::OneOf(_) | TypeKind::Maybe(_) => tagged::same(cx, a, b, how),
         TypeKind::Object | TypeKind::Class(_) => {
             let method = if how == Same::Equal { ElementMethod::Equal } else { ElementMethod::Similar };
             call(cx, ty, method, &[a, b]).map(|w| w != 0)
@@ -155,6 +156,7 @@ pub fn same(cx: &mut Cx, ty: TypeId, a: Word, b: Word, how: Same) -> Step<bool> 
             Ok(bounds && same_elements(cx, kind, element, a, b, how)?)
         }
         TypeKind::Vector(element) => same_elements(cx, kind, element, a, b, how),
+        TypeKind::Record(_) => tagged::same(cx, a, b, how),
         TypeKind::Cell(element) => {
             attend(cx)?;
             // SAFETY: both words are cells by their static type.
@@ -215,6 +217,9 @@ pub fn copy(cx: &mut Cx, ty: TypeId, word: Word) -> Step<Word> {
         TypeKind::Sequence(element) | TypeKind::Vector(element) => copy_elements(cx, ty, element, word),
         TypeKind::List(element) => copy_list(cx, ty, element, word),
         TypeKind::Cell(element) => copy_cell(cx, ty, element, word),
+        TypeKind::Record(_) | TypeKind::Struct(_) | TypeKind::OneOf(_) | TypeKind::Maybe(_) => {
+            tagged::copy(cx, word)
+        }
         TypeKind::Map(key, value) => map::copy(cx, ty, key, value, word),
         _ => Ok(word),
     }

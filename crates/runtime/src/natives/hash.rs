@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use bifrost_ir::{TypeId, TypeKind};
 
 use super::generic::{self, Step, Walk, attend};
+use super::tagged;
 use crate::abi::Word;
 use crate::cx::Cx;
 use crate::image::ElementMethod;
@@ -66,6 +67,28 @@ pub fn keyed(cx: &mut Cx, ty: TypeId, word: Word) -> Step<Word> {
     Ok(hasher.finish())
 }
 
+/// The hash of an object of a tagged type that never changes.
+///
+/// # Errors
+/// As [`visible`].
+pub fn of_fields(cx: &mut Cx, word: Word) -> Step<i64> {
+    let mut hasher = Visible::default();
+    feed_fields(cx, word, &mut hasher)?;
+    Ok(hasher.finish() as i64)
+}
+
+/// The tag, and the values behind it.
+fn feed_fields(cx: &mut Cx, word: Word, to: &mut impl Hasher) -> Step<()> {
+    attend(cx)?;
+    let _kept = cx.keep(word);
+    to.write(tagged::tag(word).as_bytes());
+    for at in 0..tagged::field_count(cx, word) {
+        let (ty, value) = tagged::field(cx, word, at);
+        feed(cx, ty, value, to)?;
+    }
+    Ok(())
+}
+
 fn feed(cx: &mut Cx, ty: TypeId, word: Word, to: &mut impl Hasher) -> Step<()> {
     let kind = cx.image().program().types.kind(ty);
     match kind {
@@ -87,6 +110,7 @@ fn feed(cx: &mut Cx, ty: TypeId, word: Word, to: &mut impl Hasher) -> Step<()> {
             }
             to.write_u64(count);
         }
+        TypeKind::Struct(_) | TypeKind::OneOf(_) | TypeKind::Maybe(_) => feed_fields(cx, word, to)?,
         _ => to.write_u64(generic::call(cx, ty, ElementMethod::Hash, &[word])?),
     }
     Ok(())

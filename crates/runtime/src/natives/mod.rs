@@ -16,6 +16,7 @@ mod sequence;
 mod small;
 mod sort;
 mod string;
+mod tagged;
 mod unparse;
 mod vector;
 
@@ -40,6 +41,7 @@ pub fn registry() -> HashMap<&'static str, Code> {
         string::NATIVES,
         bytes::NATIVES,
         small::NATIVES,
+        tagged::NATIVES,
         array::NATIVES,
         sort::NATIVES,
         sequence::NATIVES,

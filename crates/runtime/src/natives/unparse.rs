@@ -3,7 +3,7 @@
 use bifrost_ir::{TypeId, TypeKind};
 
 use super::generic::{self, Step, Walk, attend};
-use super::map;
+use super::{map, tagged};
 use crate::abi::Word;
 use crate::cx::Cx;
 use crate::image::ElementMethod;
@@ -84,6 +84,9 @@ fn write(cx: &mut Cx, ty: TypeId, word: Word, inside: bool, out: &mut String) ->
             }
             out.push_str(if mark == "{" { "{}" } else { "}" });
         }
+        TypeKind::Record(_) | TypeKind::Struct(_) | TypeKind::OneOf(_) | TypeKind::Maybe(_) => {
+            write_fields(cx, word, out)?;
+        }
         _ => {
             let word = generic::call(cx, ty, ElementMethod::Unparse, &[word])?;
             // SAFETY: `unparse` returns a string by its heading.
@@ -95,6 +98,36 @@ fn write(cx: &mut Cx, ty: TypeId, word: Word, inside: bool, out: &mut String) ->
         true => Err(cx.failure("out of memory: the text is too long")),
         false => Ok(()),
     }
+}
+
+/// The text of an object of a tagged type.
+///
+/// # Errors
+/// As [`unparse`].
+pub fn of_fields(cx: &mut Cx, word: Word) -> Step<String> {
+    let mut out = String::new();
+    write_fields(cx, word, &mut out)?;
+    Ok(out)
+}
+
+/// The fields of a record or struct; the tag of a oneof and its value.
+fn write_fields(cx: &mut Cx, word: Word, out: &mut String) -> Step<()> {
+    attend(cx)?;
+    let _kept = cx.keep(word);
+    let count = tagged::field_count(cx, word);
+    if count == 0 {
+        out.push_str(&format!("{{{}: nil}}", tagged::tag(word)));
+        return Ok(());
+    }
+    for at in 0..count {
+        out.push_str(if at == 0 { "{" } else { ", " });
+        out.push_str(&tagged::field_name(cx, word, at));
+        out.push_str(": ");
+        let (ty, value) = tagged::field(cx, word, at);
+        write(cx, ty, value, true, out)?;
+    }
+    out.push('}');
+    Ok(())
 }
 
 /// A real in the shortest form that reads back, with `.0` if it is whole.

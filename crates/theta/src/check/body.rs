@@ -346,6 +346,7 @@ impl<'c, 'a> Body<'c, 'a> {
             None if self.cx.opaque.contains(&found) && wanted == bifrost_ir::Types::ANY => {
                 Some(format!("`{found_name}` may stand for a basic type, which is not below `any`"))
             }
+            None if types.kind(found).is_routine() => self.call_it(found, wanted),
             None if wanted == bifrost_ir::Types::ANY => Some(
                 "basic values carry no type with them; put it into a `cell` or another object".to_owned(),
             ),

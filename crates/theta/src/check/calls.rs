@@ -21,7 +21,7 @@ pub(crate) struct Target {
 }
 
 /// What a callee turned out to be.
-enum Found {
+pub(crate) enum Found {
     Target(Target),
     /// A generic built-in whose type arguments must be found from the arguments.
     Generic(&'static builtin::BuiltinRoutine, Span),
@@ -171,7 +171,7 @@ impl<'a> Body<'_, 'a> {
         dsts.first().map_or(nothing(), |var| (*var).into())
     }
 
-    fn callee(&mut self, callee: &'a Expr) -> Found {
+    pub fn callee(&mut self, callee: &'a Expr) -> Found {
         match &callee.kind {
             ExprKind::Name(name) => self.named_callee(name),
             ExprKind::Select { object, name } => {
@@ -189,6 +189,9 @@ impl<'a> Body<'_, 'a> {
 
     fn uncallable(&mut self, callee: &'a Expr) -> Found {
         let value = self.value(callee);
+        if let Some(target) = self.value_target(value, self.cx.sources.slice(callee.span).to_owned()) {
+            return Found::Target(target);
+        }
         if let Some(ty) = value.ty {
             let message = format!("a value of type `{}` cannot be called", self.cx.type_name(ty));
             self.report(Diagnostic::error(Code::E0202, callee.span, message));
@@ -207,14 +210,16 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    fn named_callee(&mut self, name: &Ident) -> Found {
+    pub fn named_callee(&mut self, name: &Ident) -> Found {
         if name.name.is_empty() {
             return Found::Wrong;
         }
-        let variable =
-            self.local(&name.name).map(|local| local.ty).or(self.own_ivar(&name.name).map(|(_, i)| i.ty));
-        if let Some(ty) = variable {
-            if let Some(ty) = ty {
+        if self.local(&name.name).is_some() || self.own_ivar(&name.name).is_some() {
+            let value = self.name(name);
+            if let Some(target) = self.value_target(value, name.name.to_string()) {
+                return Found::Target(target);
+            }
+            if let Some(ty) = value.ty {
                 let message = format!("a value of type `{}` cannot be called", self.cx.type_name(ty));
                 self.report(Diagnostic::error(Code::E0202, name.span, message));
             }
@@ -307,7 +312,7 @@ impl<'a> Body<'_, 'a> {
         Target { callee: Callee::Routine(id), receiver: None, signature, name: row.name.to_owned() }
     }
 
-    fn instantiated_callee(&mut self, callee: &'a Expr, name: &Ident, args: &'a [Expr]) -> Found {
+    pub fn instantiated_callee(&mut self, callee: &'a Expr, name: &Ident, args: &'a [Expr]) -> Found {
         let entry = self.cx.names.lookup(self.env.scope, &name.name);
         if let Some(Def::Routine(def)) = entry.map(|entry| entry.def) {
             return self.instantiated_routine(callee, name, def, args).map_or(Found::Wrong, Found::Target);
@@ -392,7 +397,7 @@ impl<'a> Body<'_, 'a> {
         None
     }
 
-    fn method_callee(&mut self, object: Value, name: &Ident) -> Found {
+    pub fn method_callee(&mut self, object: Value, name: &Ident) -> Found {
         let Some(ty) = object.ty.filter(|_| !name.name.is_empty()) else { return Found::Wrong };
         match self.method_of(ty, &name.name) {
             Some(method) => {

@@ -49,14 +49,9 @@ impl<'a> Body<'_, 'a> {
                 self.wrong()
             }
             ExprKind::Replyto => self.unsupported(expr.span, "replyto"),
-            ExprKind::Tagged { ty, fields } => {
-                for field in fields {
-                    self.value(&field.value);
-                }
-                self.unsupported(ty.span, "a record, struct or oneof value")
-            }
+            ExprKind::Tagged { ty, fields } => self.tagged_value(expr, ty, fields),
             ExprKind::New { actor, .. } => self.unsupported(actor.span, "new"),
-            ExprKind::Bind { .. } => self.unsupported(expr.span, "bind"),
+            ExprKind::Bind { callee, args } => self.bind(expr, callee, args),
             ExprKind::Error => self.wrong(),
         }
     }
@@ -114,7 +109,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// A bare name: local, instance variable, then item.
-    fn name(&mut self, name: &Ident) -> Value {
+    pub fn name(&mut self, name: &Ident) -> Value {
         if name.name.is_empty() {
             return self.wrong();
         }
@@ -150,7 +145,7 @@ impl<'a> Body<'_, 'a> {
                 }
                 _ => self.wrong(),
             },
-            Some(Def::Routine(_) | Def::Native(_)) => self.routine_value(name.span),
+            Some(Def::Routine(_) | Def::Native(_)) => self.named_routine(name),
             Some(Def::Type(_) | Def::Class(_) | Def::Actor(_)) => {
                 self.not_a_value(name.span);
                 self.wrong()
@@ -159,7 +154,7 @@ impl<'a> Body<'_, 'a> {
                 self.not_a_value(name.span);
                 self.wrong()
             }
-            None if crate::resolve::is_builtin_routine(&name.name) => self.routine_value(name.span),
+            None if crate::resolve::is_builtin_routine(&name.name) => self.named_routine(name),
             None => {
                 let diagnostic = self.unknown(name);
                 self.report(diagnostic);
@@ -168,12 +163,9 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    fn routine_value(&mut self, span: Span) -> Value {
-        let text = self.cx.sources.slice(span);
-        let message = "`a routine as a value` is not supported yet";
-        let help = format!("to call it, write `{text}(…)`");
-        self.report(Diagnostic::error(Code::E0199, span, message).help(help));
-        self.wrong()
+    fn named_routine(&mut self, name: &Ident) -> Value {
+        let found = self.named_callee(name);
+        self.routine_value(found, name.span)
     }
 
     /// Reads the instance variable at `field` of an object of class `at`.
@@ -191,12 +183,12 @@ impl<'a> Body<'_, 'a> {
         if let Some((at, field, field_type)) = self.visible_ivar(ty, &name.name) {
             return self.get(value, at, field, field_type);
         }
-        if let Some(method) = self.method_of(ty, &name.name) {
-            let message = "`a method as a value` is not supported yet";
-            let empty = self.cx.program.types.method(method).signature.params.is_empty();
-            let help = format!("to call it, write `{name}({})`", if empty { "" } else { "…" });
-            self.report(Diagnostic::error(Code::E0199, name.span, message).help(help));
-            return self.wrong();
+        if let Some(field) = self.field_value(value, name) {
+            return field;
+        }
+        if self.method_of(ty, &name.name).is_some() {
+            let found = self.method_callee(value, name);
+            return self.routine_value(found, name.span);
         }
         let diagnostic = self.no_selection(ty, name);
         self.report(diagnostic);
@@ -205,6 +197,9 @@ impl<'a> Body<'_, 'a> {
 
     /// E0307 for an instance variable out of reach, E0201 for a name that does not exist.
     pub fn no_selection(&self, ty: TypeId, name: &Ident) -> Diagnostic {
+        if let Some(fields) = self.fields_of(ty) {
+            return self.no_part(ty, &fields, name, Code::E0201);
+        }
         let types = &self.cx.program.types;
         let at = self.cx.class_at.get(&ty).copied();
         let owner = self.cx.classes.iter().flatten().find(|info| {
@@ -238,7 +233,8 @@ impl<'a> Body<'_, 'a> {
     fn index(&mut self, expr: &'a Expr, object: &'a Expr, args: &'a [Expr]) -> Value {
         if let ExprKind::Name(name) = &object.kind {
             if self.is_routine(name) {
-                return self.routine_value(expr.span);
+                let found = self.instantiated_callee(expr, name, args);
+                return self.routine_value(found, expr.span);
             }
             let local = self.local(&name.name).is_some() || self.own_ivar(&name.name).is_some();
             if !local && self.cx.names_type(&self.env, object) {

@@ -82,7 +82,26 @@ fn pattern(heading: &Heading) -> String {
 impl Matching<'_> {
     /// Lets the type of an argument meet that of its formal.
     fn meet(&mut self, cx: &Checker<'_>, env: &Env, formal: &TypeExpr, ty: TypeId, place: Span) {
-        let TypeExprKind::Name { name, args } = &formal.kind else { return };
+        let (name, args) = match &formal.kind {
+            TypeExprKind::Name { name, args } => (name, args),
+            TypeExprKind::Tagged { fields, .. } => {
+                let found = cx.program.types.structure(ty).unwrap_or_default();
+                for (formal, field) in fields.iter().zip(found.iter()) {
+                    self.meet(cx, env, &formal.ty, field.ty, place);
+                }
+                return;
+            }
+            TypeExprKind::Routine { args, result, .. } => {
+                let Some(heading) = cx.program.types.routine_heading(ty) else { return };
+                let given = heading.yields.as_ref().unwrap_or(&heading.results);
+                let found = heading.params.iter().map(|param| param.ty).zip(args);
+                for (ty, formal) in found.chain(given.iter().copied().zip(&result.types)) {
+                    self.meet(cx, env, formal, ty, place);
+                }
+                return;
+            }
+            TypeExprKind::Error => return,
+        };
         if let Some(parm) = self.heading.parms.iter().position(|parm| parm.name == name.name) {
             match self.found[parm] {
                 None => self.found[parm] = Some(ty),

@@ -88,12 +88,7 @@ impl<'a> Checker<'a> {
         if args.is_empty() {
             return Some(base.to_owned());
         }
-        let nested = args.iter().map(|arg| self.depth(*arg)).max().unwrap_or(0);
-        if nested >= DEPTH_MAX {
-            let message = format!("type arguments are nested deeper than {DEPTH_MAX} levels");
-            self.report_limit(span, message, "an instantiation that needs a larger one of itself has no end");
-            return None;
-        }
+        self.fits_depth(args, span)?;
         let names: Vec<&str> = args.iter().map(|arg| self.program.types.name(*arg)).collect();
         let length = base.len() + names.iter().map(|name| name.len() + 2).sum::<usize>();
         if length > NAME_BYTES_MAX {
@@ -118,12 +113,23 @@ impl<'a> Checker<'a> {
         room
     }
 
+    /// Reports parts of a type that nest too deep.
+    pub(crate) fn fits_depth(&mut self, parts: &[TypeId], span: Span) -> Option<()> {
+        let nested = parts.iter().map(|part| self.depth(*part)).max().unwrap_or(0);
+        if nested >= DEPTH_MAX {
+            let message = format!("type arguments are nested deeper than {DEPTH_MAX} levels");
+            self.report_limit(span, message, "an instantiation that needs a larger one of itself has no end");
+            return None;
+        }
+        Some(())
+    }
+
     fn depth(&mut self, ty: TypeId) -> u32 {
         if let Some(depth) = self.instances.depths.get(&ty) {
             return *depth;
         }
-        let args = self.program.types.kind(ty).args();
-        let depth = args.map(|arg| 1 + self.depth(arg)).max().unwrap_or(0);
+        let parts = self.program.types.parts(ty);
+        let depth = parts.into_iter().map(|part| 1 + self.depth(part)).max().unwrap_or(0);
         self.instances.depths.insert(ty, depth);
         depth
     }

@@ -28,9 +28,11 @@ mod items;
 mod makers;
 mod natives;
 mod objects;
+mod routine_values;
 mod routines;
 mod stmts;
 mod stores;
+mod tagged;
 mod types;
 mod wheres;
 
@@ -174,6 +176,9 @@ pub(crate) fn check<'a>(
     if checker.diagnostics.is_empty() && names.have_parameters() {
         checker = Checker::new(sources, names, vec![], Walk::Instances, natives);
         checker.check_all();
+    }
+    if checker.diagnostics.is_empty() {
+        bifrost_ir::tagged::complete(&mut checker.program);
     }
     (checker.program, checker.diagnostics)
 }

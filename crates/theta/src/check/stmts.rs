@@ -1,6 +1,6 @@
 //! Statements; exceptions are in `handlers`, declarations and assignments in `stores`.
 
-use bifrost_ir::{Const, Operand, Site, Stmt as IrStmt, TypeId, Types, Var};
+use bifrost_ir::{Const, Operand, Site, Stmt as IrStmt, TypeId, TypeKind, Types, Var};
 use smallvec::SmallVec;
 
 use super::body::{Body, Loop, Role, Value};
@@ -138,8 +138,12 @@ impl<'a> Body<'_, 'a> {
                 self.cx.unsupported(first_word(stmt.core, 11), "transaction");
                 self.block(body);
             }
-            StmtKind::Tagcase { head, .. } => drop(self.unsupported(*head, "tagcase")),
-            StmtKind::Typecase { head, .. } => drop(self.unsupported(*head, "typecase")),
+            StmtKind::Tagcase { subject, arms, others, head } => {
+                self.tagcase(subject, arms, others.as_deref(), *head);
+            }
+            StmtKind::Typecase { subject, arms, others, head } => {
+                self.typecase(subject, arms, others.as_deref(), *head);
+            }
             StmtKind::Send(_) => drop(self.unsupported(first_word(stmt.core, 4), "send")),
             StmtKind::Delegate(_) => drop(self.unsupported(first_word(stmt.core, 8), "delegate")),
             StmtKind::Reply(_) => drop(self.unsupported(first_word(stmt.core, 5), "reply")),
@@ -220,6 +224,9 @@ impl<'a> Body<'_, 'a> {
                     if elements {
                         let text = self.cx.sources.slice(iterator.span);
                         diagnostic = diagnostic.help(format!("write `{text}.elements()`"));
+                    } else if matches!(self.cx.program.types.kind(ty), TypeKind::Iter(_)) {
+                        let text = self.cx.sources.slice(iterator.span);
+                        diagnostic = diagnostic.help(format!("to call it, write `{text}(…)`"));
                     }
                     self.report(diagnostic);
                 }

@@ -12,10 +12,30 @@ use crate::diagnostic::{Code, Diagnostic};
 use crate::source::Span;
 
 /// A place to store a value, its object and indexes evaluated already.
-enum Place {
-    Var { var: Var, slot: Slot, ty: Option<TypeId> },
-    Field { object: Operand, class: bifrost_ir::ClassId, field: u32, ty: Option<TypeId> },
-    Element { object: Value, indexes: Vec<(Value, Span)>, span: Span },
+enum Place<'a> {
+    Var {
+        var: Var,
+        slot: Slot,
+        ty: Option<TypeId>,
+    },
+    Field {
+        object: Operand,
+        class: bifrost_ir::ClassId,
+        field: u32,
+        ty: Option<TypeId>,
+    },
+    /// A field of a record.
+    Part {
+        object: Operand,
+        ty: TypeId,
+        name: &'a Ident,
+        field: TypeId,
+    },
+    Element {
+        object: Value,
+        indexes: Vec<(Value, Span)>,
+        span: Span,
+    },
     Wrong,
 }
 
@@ -67,7 +87,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     pub fn assignment(&mut self, stmt: &'a Stmt, targets: &'a [Expr], values: &'a [Expr]) {
-        let places: Vec<Place> = targets.iter().map(|target| self.place(target)).collect();
+        let places: Vec<Place<'a>> = targets.iter().map(|target| self.place(target)).collect();
         let mut values = self.values(values, targets.len(), stmt.core);
         if targets.len() > 1 {
             // All right sides come before the first store.
@@ -88,7 +108,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    fn place(&mut self, target: &'a Expr) -> Place {
+    fn place(&mut self, target: &'a Expr) -> Place<'a> {
         match &target.kind {
             ExprKind::Name(name) => {
                 if let Some(local) = self.local(&name.name) {
@@ -115,6 +135,9 @@ impl<'a> Body<'_, 'a> {
                 let Some(ty) = value.ty else { return Place::Wrong };
                 match self.visible_ivar(ty, &name.name) {
                     Some((at, field, ty)) => self.field(target, &name.name, at, value.op, field, ty),
+                    None if let Some(field) = self.stored_field(ty, name, target.span) => {
+                        Place::Part { object: value.op, ty, name, field }
+                    }
                     None => {
                         let mut diagnostic = self.no_selection(ty, name);
                         let setter = format!("set_{name}");
@@ -151,7 +174,7 @@ impl<'a> Body<'_, 'a> {
         object: Operand,
         field: u32,
         ty: Option<TypeId>,
-    ) -> Place {
+    ) -> Place<'a> {
         let Some((class, immutable)) = self.cx.classes[at].as_ref().map(|info| (info.id, info.immutable))
         else {
             return Place::Wrong;
@@ -166,7 +189,7 @@ impl<'a> Body<'_, 'a> {
         Place::Field { object, class, field, ty }
     }
 
-    fn store(&mut self, place: Place, value: Value, span: Span) {
+    fn store(&mut self, place: Place<'a>, value: Value, span: Span) {
         match place {
             Place::Var { var, slot, ty } => {
                 let op = self.convert(value, ty, span);
@@ -176,6 +199,10 @@ impl<'a> Body<'_, 'a> {
             Place::Field { object, class, field, ty } => {
                 let value = self.convert(value, ty, span);
                 self.b.emit(IrStmt::Set { object, class, field, value });
+            }
+            Place::Part { object, ty, name, field } => {
+                let value = self.convert(value, self.cx.known(field), span);
+                self.store_field(object, ty, &name.name, value, name.span.start);
             }
             Place::Element { object, mut indexes, span: place } => {
                 indexes.push((value, span));

@@ -1,6 +1,6 @@
 //! Types as written, and the types they mean.
 
-use bifrost_ir::{Param, SignalId, SignalSig, Signature, TypeId, Types, builtin, verify};
+use bifrost_ir::{Form, Param, SignalId, SignalSig, Signature, TypeId, Types, builtin, verify};
 
 use super::wheres::Needs;
 use super::{Checker, Env, Equate};
@@ -13,18 +13,16 @@ impl Checker<'_> {
     pub(crate) fn resolve_type(&mut self, env: &Env, written: &TypeExpr) -> Option<TypeId> {
         match &written.kind {
             TypeExprKind::Name { name, args } => self.resolve_named(env, written, name, args),
-            TypeExprKind::Tagged { kind, .. } => {
-                let word = match kind {
-                    crate::ast::Tagged::Record => "record",
-                    crate::ast::Tagged::Struct => "struct",
-                    crate::ast::Tagged::Oneof => "oneof",
+            TypeExprKind::Tagged { kind, fields } => {
+                let form = match kind {
+                    crate::ast::Tagged::Record => Form::Record,
+                    crate::ast::Tagged::Struct => Form::Struct,
+                    crate::ast::Tagged::Oneof => Form::OneOf,
                 };
-                self.unsupported(written.span, word);
-                None
+                self.resolve_tagged(env, written, form, fields)
             }
-            TypeExprKind::Routine { iterator, .. } => {
-                self.unsupported(written.span, if *iterator { "iter" } else { "proc" });
-                None
+            TypeExprKind::Routine { iterator, args, result, signals } => {
+                self.resolve_routine_type(env, written, *iterator, args, result, signals)
             }
             TypeExprKind::Error => None,
         }
@@ -141,7 +139,7 @@ impl Checker<'_> {
         };
         let family = builtin::find_family(&name.name);
         let wanted = match &*name.name {
-            "maybe" | "group" | "replier" => 1,
+            "group" | "replier" => 1,
             _ => family.map_or(0, |f| f.parms.len()),
         };
         if wanted != args.len() {
