@@ -63,6 +63,12 @@ impl Shape {
         self.first == 0 && self.tail == 0 && self.more.is_empty()
     }
 
+    /// The fields of an object with so many that are references.
+    pub fn references(&self, fields: usize) -> impl Iterator<Item = usize> + '_ {
+        let tail = self.tail().map_or(fields..fields, |from| from..fields);
+        self.fixed().chain(tail)
+    }
+
     /// The first field from which on all are references.
     #[inline]
     pub(crate) fn tail(&self) -> Option<usize> {

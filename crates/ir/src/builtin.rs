@@ -411,6 +411,9 @@ pub static ROUTINES: &[BuiltinRoutine] = &[
     routine("root", "root () returns (directory)"),
 ];
 
+/// What `clone e` calls. Its name is a reserved word, so no program can.
+pub static CLONE: BuiltinRoutine = generic("clone", "clone (v: T) returns (T)");
+
 /// The family that a kind's rows are listed under.
 pub fn family(kind: TypeKind) -> Option<&'static str> {
     Some(match kind {
@@ -516,7 +519,7 @@ pub fn complete(types: &mut Types, first: usize) {
 
 /// The built-in routine of that name.
 pub fn find_routine(name: &str) -> Option<&'static BuiltinRoutine> {
-    ROUTINES.iter().find(|r| r.name == name)
+    ROUTINES.iter().chain([&CLONE]).find(|r| r.name == name)
 }
 
 /// The instantiation of a built-in routine with these type arguments, made at its first use: as many as it has

@@ -6,6 +6,7 @@
 mod array;
 mod basic;
 mod bytes;
+mod clone;
 mod common;
 mod generic;
 mod hash;
@@ -49,6 +50,7 @@ pub fn registry() -> HashMap<&'static str, Code> {
         list::NATIVES,
         map::NATIVES,
         common::NATIVES,
+        clone::NATIVES,
         routines::NATIVES,
     ] {
         all.extend(list.iter().map(|n| (n.key, n.code)));

@@ -306,6 +306,19 @@ impl<'a> Body<'_, 'a> {
         diagnostic
     }
 
+    /// A deep copy of a value. What cannot change is its own copy.
+    pub fn clone_of(&mut self, value: Value, span: Span) -> Value {
+        let Some(ty) = value.ty else { return value };
+        let kind = self.cx.program.types.kind(ty);
+        if kind.is_basic() || matches!(kind, TypeKind::String | TypeKind::Bytes) {
+            return value;
+        }
+        let target = self.instantiate(&builtin::CLONE, &[ty]);
+        let copy = self.b.temp(Some(ty));
+        self.b.call(target.callee, vec![value.op], [copy], span.start);
+        Value { op: copy.into(), ty: Some(ty) }
+    }
+
     fn instantiate(&mut self, row: &'static builtin::BuiltinRoutine, args: &[TypeId]) -> Target {
         let id = builtin::instantiate(&mut self.cx.program, row, args);
         let signature = self.cx.program.routines[id].signature.clone();

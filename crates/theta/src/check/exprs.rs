@@ -295,8 +295,8 @@ impl<'a> Body<'_, 'a> {
                 return self.constant(Const::Real((-v).to_bits()), Types::REAL);
             }
             (Unary::Clone, _) => {
-                self.value(operand);
-                return self.unsupported(expr.span, "clone");
+                let value = self.value(operand);
+                return self.clone_of(value, expr.span);
             }
             _ => {}
         }
