@@ -100,7 +100,7 @@ mod tests {
         let interface = Interface { types: types.to_vec(), routines: vec![] };
         assert_eq!(
             type_names(&interface, &Rust),
-            ["StackOfInt", "PairOfIntToStackOfString", "StackOfInt_", "MapOfStringToPairOfIntToInt"]
+            ["StackOfInt", "PairOfIntAndStackOfString", "StackOfInt_", "MapOfStringToPairOfIntToInt"]
         );
     }
 }
