@@ -20,7 +20,7 @@ pub fn bifrost() -> Command {
 }
 
 /// The examples, each in a folder of its name.
-pub const EXAMPLES: &[&str] = &["bags", "database", "lists", "points", "routes"];
+pub const EXAMPLES: &[&str] = &["bags", "database", "inventory", "lists", "oo7", "points", "routes", "trees"];
 
 /// The folder of the examples.
 pub fn examples() -> PathBuf {
