@@ -11,7 +11,9 @@ mod stubs;
 use std::path::Path;
 
 use bifrost_engine::Mode;
-use bifrost_native::{Cx, Registry, Signals, theta_class, theta_routine};
+use bifrost_native::{
+    Cx, ObjectType, Proc, Raised, Ref, Registry, Signals, Text, theta_class, theta_routine,
+};
 use bifrost_server::{Space, program, space};
 use bifrost_theta::{Options, Sources};
 use document::{Document, blocks};
@@ -72,6 +74,41 @@ fn new_gauge(_cx: &mut Cx, level: i64) -> Gauge {
     Gauge { level }
 }
 
+/// `listener = type … end listener`
+struct Listener;
+
+impl ObjectType for Listener {
+    const NAME: &'static str = "listener";
+}
+
+/// The class native "news::Office".
+#[derive(Default)]
+struct Office {
+    listeners: Vec<Ref<Listener>>,
+}
+
+#[theta_class("news::Office")]
+impl Office {
+    fn add(&mut self, _cx: &mut Cx, listener: Ref<Listener>) {
+        self.listeners.push(listener);
+    }
+
+    fn tell(&self, cx: &mut Cx, news: Text, wanted: Proc<fn(Text) -> bool>) -> Result<i64, Raised> {
+        if !wanted.call(cx, (news.clone(),))? {
+            return Ok(0);
+        }
+        for listener in &self.listeners {
+            listener.call::<_, ()>(cx, "hear", (news.clone(),))?;
+        }
+        Ok(self.listeners.len() as i64)
+    }
+}
+
+#[theta_routine("news::new_office")]
+fn new_office(_cx: &mut Cx) -> Office {
+    Office::default()
+}
+
 /// The text of a page's block that starts so.
 fn block(page: &Document, start: &str) -> String {
     blocks(&page.text).into_iter().find(|b| b.text.starts_with(start)).expect(start).text
@@ -95,21 +132,60 @@ fn the_native_of_the_tutorial_works() {
 end main
 ";
     let text = block(&page, "gauge = type") + main;
-    for mode in [Mode::Compiled, Mode::Interpreted] {
+    assert_eq!(printed(&registry, &text), "95, room for 5\n");
+}
+
+#[test]
+fn objects_and_routines_of_the_reference_work() {
+    let page = Document::read("docs/book/language/natives.md");
+    let here = include_str!("tutorial.rs");
+    assert!(here.contains(&block(&page, "/// `listener = type")), "the page shows another native");
+    let registry = Registry::standard().with_class::<Office>().with_routine(new_office::native());
+    let main = "module ears exports new_ear
+  Ear = class implements listener
+    left: int
+    hear (news: string) signals (tired)
+      if left = 0 then signal tired end
+      left := left - 1
+      print(\"heard \" || news)
+    end hear
+  end Ear
+  new_ear (left: int) returns (listener) return (Ear{left := left}) end new_ear
+end ears
+short (news: string) returns (bool) return (news.length() < 10) end short
+main ()
+  b: office := new_office()
+  b.add(new_ear(2))
+  b.add(new_ear(1))
+  for news: string in \"sun,rain and thunder,snow\".split(\",\") do
+    print(b.tell(news, short).unparse()) except when tired: print(\"too tired for \" || news) end
+  end
+end main
+";
+    let text = block(&page, "listener = type") + main;
+    let expected = "heard sun\nheard sun\n2\n0\nheard snow\ntoo tired for snow\n";
+    assert_eq!(printed(&registry, &text), expected);
+}
+
+/// What a program prints, the same both ways.
+fn printed(registry: &Registry, text: &str) -> String {
+    let [compiled, interpreted] = [Mode::Compiled, Mode::Interpreted].map(|mode| {
         let mut sources = Sources::new();
-        sources.add("main.theta", text.clone());
-        let engine = program::load_sources_with(sources, &Options::default(), mode, &registry)
+        sources.add("main.theta", text);
+        let engine = program::load_sources_with(sources, &Options::default(), mode, registry)
             .unwrap_or_else(|e| panic!("{e}"));
         let main = engine.find_entry("main", 0).expect("there is a main");
         let limits = bifrost_runtime::Limits::default();
         let space = Space::new(engine.clone(), limits).unwrap();
         space.capture_output();
-        let said = space::on_stack(limits.stack_bytes, || {
+        space::on_stack(limits.stack_bytes, || {
             let mut cx = space.lock();
             // SAFETY: the context runs this engine's image, and `main` takes nothing.
             unsafe { engine.call(&mut cx, main, &[]) }.unwrap();
             cx.take_output()
-        });
-        assert_eq!(said.unwrap(), "95, room for 5\n", "{mode:?}");
-    }
+        })
+        .unwrap()
+    });
+    assert_eq!(compiled, interpreted);
+    compiled
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::program::{ClassId, Program};
-use crate::types::{Signature, TypeId, TypeKind, Types};
+use crate::types::{Form, Signature, TypeId, TypeKind, Types};
 
 /// A type of Theta as a Rust type stands for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,6 +15,19 @@ pub enum NativeType {
     Plain(TypeId),
     /// `sequence[T]`
     Sequence(Box<NativeType>),
+    /// `maybe[T]`
+    Maybe(Box<NativeType>),
+    /// `record[…]`, `struct[…]` or `oneof[…]`: the fields or tags in order.
+    Structure(Form, Vec<(&'static str, NativeType)>),
+    /// `proc (…)`, whatever it signals.
+    Proc {
+        /// What it takes.
+        params: Vec<NativeType>,
+        /// What it returns.
+        results: Vec<NativeType>,
+    },
+    /// An object type by its name in the program.
+    Named(&'static str),
     /// An object of a class native to Rust, by its Rust name.
     Object(&'static str),
 }
@@ -37,18 +50,29 @@ impl fmt::Display for NativeType {
         match self {
             NativeType::Plain(ty) => f.write_str(Types::new().name(*ty)),
             NativeType::Sequence(element) => write!(f, "sequence[{element}]"),
+            NativeType::Maybe(some) => write!(f, "maybe[{some}]"),
+            NativeType::Structure(form, fields) => {
+                let fields: Vec<String> = fields.iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
+                write!(f, "{}[{}]", form.word(), fields.join(", "))
+            }
+            NativeType::Proc { params, results } => {
+                write!(f, "proc ({})", list(params))?;
+                if results.is_empty() { Ok(()) } else { write!(f, " returns ({})", list(results)) }
+            }
+            NativeType::Named(name) => f.write_str(name),
             NativeType::Object(class) => write!(f, "class native {class:?}"),
         }
     }
 }
 
+fn list(types: &[NativeType]) -> String {
+    let types: Vec<String> = types.iter().map(ToString::to_string).collect();
+    types.join(", ")
+}
+
 impl fmt::Display for NativeHeading {
     /// As a program writes it, without the name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |types: &[NativeType]| {
-            let types: Vec<String> = types.iter().map(ToString::to_string).collect();
-            types.join(", ")
-        };
         let params: Vec<String> = self.params.iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
         write!(f, "({})", params.join(", "))?;
         match &self.yields {
@@ -66,23 +90,52 @@ impl fmt::Display for NativeHeading {
 }
 
 /// Whether words of type `ty` are what Rust takes (or, if it `gives` them, the other way round).
-fn fits(program: &Program, native: &NativeType, ty: TypeId, gives: bool) -> bool {
+pub fn fits(program: &Program, native: &NativeType, ty: TypeId, gives: bool) -> bool {
+    let types = &program.types;
     match native {
         NativeType::Plain(plain) => *plain == ty,
         NativeType::Sequence(element) => {
-            matches!(program.types.kind(ty), TypeKind::Sequence(t) if fits(program, element, t, gives))
+            matches!(types.kind(ty), TypeKind::Sequence(t) if fits(program, element, t, gives))
+        }
+        NativeType::Maybe(some) => {
+            matches!(types.kind(ty), TypeKind::Maybe(t) if fits(program, some, t, gives))
+        }
+        NativeType::Structure(form, natives) => {
+            let fields = match (types.kind(ty), form) {
+                (TypeKind::Record(_), Form::Record)
+                | (TypeKind::Struct(_), Form::Struct)
+                | (TypeKind::OneOf(_), Form::OneOf) => types.structure(ty),
+                _ => None,
+            };
+            fields.is_some_and(|fields| {
+                let mut pairs = fields.iter().zip(natives);
+                fields.len() == natives.len()
+                    && pairs.all(|(f, (name, ty))| f.name == *name && fits(program, ty, f.ty, gives))
+            })
+        }
+        NativeType::Proc { params, results } => {
+            let heading = types.routine_heading(ty).filter(|heading| !heading.is_iterator());
+            heading.is_some_and(|heading| {
+                let takes: Vec<TypeId> = heading.params.iter().map(|p| p.ty).collect();
+                all_fit(program, params, &takes, !gives) && all_fit(program, results, &heading.results, gives)
+            })
+        }
+        // The name alone would not do: types of several modules may share it.
+        NativeType::Named(name) => {
+            types.find(name).is_some_and(|own| own == ty || gives && types.is_subtype(own, ty))
         }
         NativeType::Object(name) => {
             let class = program.native_classes.iter().find(|(_, n)| n.as_str() == *name);
             class.is_some_and(|(class, _)| {
                 let own = program.classes[*class].ty;
-                own == ty || gives && program.types.is_subtype(own, ty)
+                own == ty || gives && types.is_subtype(own, ty)
             })
         }
     }
 }
 
-fn all_fit(program: &Program, natives: &[NativeType], types: &[TypeId], gives: bool) -> bool {
+/// Whether [`fits`] holds for each of a list, and there are as many.
+pub fn all_fit(program: &Program, natives: &[NativeType], types: &[TypeId], gives: bool) -> bool {
     natives.len() == types.len() && natives.iter().zip(types).all(|(n, t)| fits(program, n, *t, gives))
 }
 
@@ -152,5 +205,56 @@ mod tests {
         for signature in wrong {
             assert!(!conforms(&program, &native, &signature), "{signature:?}");
         }
+    }
+
+    #[test]
+    fn parts_of_types_are_compared() {
+        let mut program = Program::new();
+        let int = || NativeType::Plain(Types::INT);
+        let text = || NativeType::Plain(Types::STRING);
+        let field = |name: &str, ty| crate::Field { name: name.to_owned(), ty };
+        let maybe = program.types.instance(TypeKind::Maybe(Types::INT));
+        let pair = vec![field("a", Types::INT), field("b", Types::STRING)];
+        let made = program.types.structured(Form::Struct, pair.clone());
+        let record = program.types.structured(Form::Record, pair);
+        let heading = Signature {
+            params: vec![param(Types::INT)],
+            results: vec![Types::STRING],
+            signals: vec![SignalSig { name: program.types.signal("bad"), values: vec![] }],
+            ..Signature::default()
+        };
+        let routine = program.types.routine_type(&heading);
+        let steps = Signature { results: vec![], yields: Some(vec![Types::STRING]), ..heading };
+        let iter = program.types.routine_type(&steps);
+        let rows = [
+            (NativeType::Maybe(Box::new(int())), maybe, "maybe[int]"),
+            (
+                NativeType::Structure(Form::Struct, vec![("a", int()), ("b", text())]),
+                made,
+                "struct[a: int, b: string]",
+            ),
+            (
+                NativeType::Proc { params: vec![int()], results: vec![text()] },
+                routine,
+                "proc (int) returns (string)",
+            ),
+            (NativeType::Named("struct[a: int, b: string]"), made, "struct[a: int, b: string]"),
+            (NativeType::Named("record[a: int, b: string]"), record, "record[a: int, b: string]"),
+        ];
+        for (native, ty, name) in &rows {
+            assert_eq!(native.to_string(), *name);
+            for other in [maybe, made, record, routine, iter, Types::INT, Types::ANY] {
+                assert_eq!(fits(&program, native, other, false), other == *ty, "{name}");
+            }
+        }
+        let wrong = [
+            NativeType::Structure(Form::Struct, vec![("a", int()), ("c", text())]),
+            NativeType::Structure(Form::Struct, vec![("a", int())]),
+            NativeType::Structure(Form::Struct, vec![("a", int()), ("b", int())]),
+        ];
+        assert!(wrong.iter().all(|native| !fits(&program, native, made, false)));
+        assert!(fits(&program, &rows[1].0, made, true));
+        assert!(fits(&program, &NativeType::Named("directory"), Types::ANY, true));
+        assert!(!fits(&program, &NativeType::Named("directory"), Types::ANY, false));
     }
 }

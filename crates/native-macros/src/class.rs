@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Error, FnArg, ImplItem, ItemImpl, LitStr, ReceiverKind, Result};
 
@@ -30,19 +31,19 @@ pub fn expand(name: &LitStr, item: &ItemImpl) -> Result<TokenStream> {
         };
         let shape = Shape::read(&function.sig, 1)?;
         let method = &function.sig.ident;
-        let own = method.to_string();
-        let entry = format_ident!("__theta_{method}");
+        let own = method.unraw().to_string();
+        let entry = format_ident!("__theta_{own}");
         let around = match mutability {
             Some(_) => quote!(::bifrost_native::glue::method_mut::<#ty>),
             None => quote!(::bifrost_native::glue::method::<#ty>),
         };
         entries.push(shape.entry(
             &entry,
-            &quote!(::bifrost_native::glue::Frame::of_method(first, #own)),
+            &quote!(::bifrost_native::glue::Frame::of_method(theta_first, #own)),
             &around,
-            &quote!(value, cx, frame),
+            &quote!(theta_self, theta_cx, theta_frame),
             &quote!(<#ty>::#method),
-            &quote!(value,),
+            &quote!(theta_self,),
         ));
         routines.push(shape.routine(&format!("{}.{own}", name.value()), &quote!(<#ty>::#entry)));
     }

@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{
     Error, FnArg, Ident, ItemFn, LitStr, Pat, PatType, Result, ReturnType, Signature, Type, TypeParamBound,
@@ -45,7 +46,9 @@ impl Shape {
             yields = body_of_loop(ty);
             if yields.is_none() {
                 let name = match &**pat {
-                    Pat::Ident(name) => format_ident!("{}", name.ident.to_string().trim_start_matches('_')),
+                    Pat::Ident(name) => {
+                        format_ident!("{}", name.ident.unraw().to_string().trim_start_matches('_'))
+                    }
                     _ => format_ident!("a{}", at + 1),
                 };
                 arguments.push((name, (**ty).clone()));
@@ -90,10 +93,11 @@ impl Shape {
     /// The names of the entry's words behind the first.
     fn words(&self) -> Vec<Ident> {
         let count = self.arguments.len() + usize::from(self.yields.is_some());
-        (0..count).map(|at| format_ident!("word{at}")).collect()
+        (0..count).map(|at| format_ident!("theta_word{at}")).collect()
     }
 
-    /// An entry `name`, which runs `call` inside `around`: `around` begins a call of the glue and is given a closure.
+    /// An entry `name`, which runs `call` inside `around`: `around` begins a call of the glue and is given a closure. Its locals
+    /// begin with `theta_`, since one of a routine's name would hide the routine.
     pub fn entry(
         &self,
         name: &Ident,
@@ -106,41 +110,44 @@ impl Shape {
         let words = self.words();
         let types: Vec<&Type> = self.arguments.iter().map(|(_, ty)| ty).collect();
         let taken = &words[..types.len()];
+        let positions = 0..types.len();
         let (loop_body, each) = match &self.yields {
             None => (quote!(), quote!()),
             Some(yields) => {
                 let closure = &words[types.len()];
-                let values: Vec<Ident> = (0..yields.len()).map(|at| format_ident!("value{at}")).collect();
+                let values: Vec<Ident> =
+                    (0..yields.len()).map(|at| format_ident!("theta_value{at}")).collect();
                 let places = 0..yields.len();
                 let body = quote! {
-                    let mut each = |cx: &mut ::bifrost_native::Cx<'_>, #(#values: #yields),*| {
-                        let words = [#(
-                            match ::bifrost_native::glue::yielded(cx, frame, #places, #values) {
-                                ::core::option::Option::Some(word) => word,
-                                ::core::option::Option::None => return ::bifrost_native::Flow::Leave,
-                            }
-                        ),*];
+                    let mut theta_each = |theta_cx: &mut ::bifrost_native::Cx<'_>, #(#values: #yields),*| {
+                        #(
+                            let ::core::option::Option::Some(#values) =
+                                ::bifrost_native::glue::yielded(theta_cx, theta_frame, #places, #values)
+                            else {
+                                return ::bifrost_native::Flow::Leave;
+                            };
+                        )*
                         // SAFETY: the last word is the loop's closure, and the heading says what it takes.
-                        unsafe { ::bifrost_native::glue::step(cx, #closure, &words) }
+                        unsafe { ::bifrost_native::glue::step(theta_cx, #closure, &[#(#values.0),*]) }
                     };
                 };
-                (body, quote!(&mut each))
+                (body, quote!(&mut theta_each))
             }
         };
         quote! {
             extern "C" fn #name(
-                raw: *mut ::bifrost_native::glue::RawCx,
-                first: u64,
+                theta_raw: *mut ::bifrost_native::glue::RawCx,
+                theta_first: u64,
                 #(#words: u64),*
             ) -> ::bifrost_native::glue::RawRet {
-                let frame = #frame;
+                let theta_frame = #frame;
                 // SAFETY: entered by the calling convention, with the words that the heading says.
                 unsafe {
-                    #around(raw, &frame, |#closure_arguments| {
-                        #(let #taken = <#types as ::bifrost_native::value::Argument<'_>>::take(cx, frame, #taken)?;)*
+                    #around(theta_raw, &theta_frame, |#closure_arguments| {
+                        #(let #taken = ::bifrost_native::glue::take::<#types>(theta_cx, theta_frame, #positions, #taken)?;)*
                         #loop_body
-                        let outcome = #callee(#receiver cx, #(#taken,)* #each);
-                        ::core::result::Result::Ok(::bifrost_native::glue::end(cx, frame, outcome))
+                        let outcome = #callee(#receiver theta_cx, #(#taken,)* #each);
+                        ::core::result::Result::Ok(::bifrost_native::glue::end(theta_cx, theta_frame, outcome))
                     })
                 }
             }
@@ -174,9 +181,9 @@ pub fn expand(name: &LitStr, item: &ItemFn) -> Result<TokenStream> {
     let entry = format_ident!("entry");
     let code = shape.entry(
         &entry,
-        &quote!(::bifrost_native::glue::Frame::of_routine(first)),
+        &quote!(::bifrost_native::glue::Frame::of_routine(theta_first)),
         &quote!(::bifrost_native::glue::routine::<#ident, _>),
-        &quote!(cx, frame),
+        &quote!(theta_cx, theta_frame),
         &quote!(#ident),
         &quote!(),
     );

@@ -6,6 +6,7 @@
 mod class;
 mod function;
 mod signals;
+mod tagged;
 
 use proc_macro::TokenStream;
 use syn::{DeriveInput, ItemFn, ItemImpl, LitStr, parse_macro_input};
@@ -33,8 +34,25 @@ pub fn theta_routine(name: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes the variants of an enum exceptions: `NotFound` is `not_found`, fields of a tuple are its values, and
 /// `Failure(String)` is `failure`.
+///
+/// A variant `Raised(Raised)` passes on what a call of the native signalled, and the operator `?` makes it.
 #[proc_macro_derive(Signals)]
 pub fn signals(item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as DeriveInput);
     signals::expand(&item).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Makes a struct the `struct[…]` whose fields have the same names, in the same order.
+#[proc_macro_derive(Struct)]
+pub fn structure(item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as DeriveInput);
+    tagged::expand_struct(&item).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Makes an enum the `oneof[…]` whose tags are the variants in snake case, in the same order: `Two(i64)` is `two: int`, and
+/// `None` is `none: null`.
+#[proc_macro_derive(OneOf)]
+pub fn oneof(item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as DeriveInput);
+    tagged::expand_oneof(&item).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -16,9 +16,23 @@ pub fn expand(item: &DeriveInput) -> Result<TokenStream> {
     let ident = &item.ident;
     let mut types = Vec::new();
     let mut arms = Vec::new();
+    let mut raised = None;
     for variant in &data.variants {
-        if is_failure(variant) {
-            let name = &variant.ident;
+        let name = &variant.ident;
+        if is(variant, "Raised") {
+            arms.push(
+                quote!(#ident::#name(raised) => ::bifrost_native::value::Signals::end(raised, cx, frame)),
+            );
+            raised = Some(quote! {
+                impl ::core::convert::From<::bifrost_native::Raised> for #ident {
+                    fn from(raised: ::bifrost_native::Raised) -> #ident {
+                        #ident::#name(raised)
+                    }
+                }
+            });
+            continue;
+        }
+        if is(variant, "Failure") {
             arms.push(quote!(#ident::#name(text) => ::bifrost_native::glue::failure(cx, &text)));
             continue;
         }
@@ -27,6 +41,8 @@ pub fn expand(item: &DeriveInput) -> Result<TokenStream> {
         arms.push(arm);
     }
     Ok(quote! {
+        #raised
+
         impl ::bifrost_native::value::Signals for #ident {
             fn native_types(
             ) -> ::std::vec::Vec<(::std::string::String, ::std::vec::Vec<::bifrost_native::glue::NativeType>)> {
@@ -46,9 +62,9 @@ pub fn expand(item: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// `Failure(String)`, which always is possible and not listed.
-fn is_failure(variant: &Variant) -> bool {
-    variant.ident == "Failure" && variant.fields.len() == 1
+/// Whether it is `Failure(String)`, which always is possible, or `Raised(Raised)`: neither is listed.
+fn is(variant: &Variant, name: &str) -> bool {
+    variant.ident == name && variant.fields.len() == 1
 }
 
 fn signal(ident: &Ident, variant: &Variant) -> Result<(TokenStream, TokenStream)> {
@@ -74,15 +90,14 @@ fn signal(ident: &Ident, variant: &Variant) -> Result<(TokenStream, TokenStream)
     let pattern = if values.is_empty() { quote!() } else { quote!((#(#values),*)) };
     let arm = quote! {
         #ident::#name #pattern => ::bifrost_native::glue::signal(cx, frame, #theta, ::std::vec![
-            #(::std::boxed::Box::new(move |cx: &mut ::bifrost_native::Cx<'_>, ty| {
-                ::bifrost_native::value::Value::give(#values, cx, ty)
-            })),*
+            #(::bifrost_native::glue::Give::giver(#values)),*
         ])
     };
     Ok((row, arm))
 }
 
-fn snake_case(name: &str) -> String {
+/// The name in Theta of a variant.
+pub fn snake_case(name: &str) -> String {
     let mut out = String::new();
     for (at, c) in name.char_indices() {
         if c.is_uppercase() && at > 0 {

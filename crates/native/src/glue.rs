@@ -5,18 +5,19 @@ use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use bifrost_ir::{Signature, Types};
+use bifrost_ir::{SignalId, Signature, Types};
 use bifrost_runtime::abi::{Closure, Word};
 use bifrost_runtime::cx::Cx as Raw;
-use bifrost_runtime::{Ret, RoutineDesc, Table, native};
+use bifrost_runtime::{Kept, Ret, RoutineDesc, Table, native};
 
-pub use bifrost_ir::TypeId;
 pub use bifrost_ir::native::{NativeHeading, NativeType};
+pub use bifrost_ir::{Form, TypeId};
 pub use bifrost_runtime::abi::Code;
 pub use bifrost_runtime::{Cx as RawCx, Ret as RawRet};
 
 use crate::cx::{Cx, Flow};
 use crate::registry::NativeClass;
+pub use crate::tagged::{new_object as new_tagged, part, tag};
 use crate::value::{Argument, Outcome, Value, keep};
 
 /// Which call this is: its heading can be asked for.
@@ -53,8 +54,18 @@ impl Frame {
     }
 
     /// The type of a result.
-    pub(crate) fn result(&self, cx: &Cx<'_>, at: usize) -> TypeId {
+    pub(crate) fn result_type(&self, cx: &Cx<'_>, at: usize) -> TypeId {
         self.signature(cx, |s| s.results.get(at).copied()).unwrap_or(Types::ANY)
+    }
+
+    /// The type of a result if giving it asks for that.
+    pub(crate) fn result<T: Value>(&self, cx: &Cx<'_>, at: usize) -> TypeId {
+        if T::TYPED { self.result_type(cx, at) } else { Types::ANY }
+    }
+
+    /// The declared type of an exception's values, if the call may end with that exception.
+    pub(crate) fn signal_types(&self, cx: &Cx<'_>, signal: SignalId) -> Option<Vec<TypeId>> {
+        self.signature(cx, |s| Some(s.signal(signal)?.values.clone()))
     }
 
     fn yielded(&self, cx: &Cx<'_>, at: usize) -> TypeId {
@@ -132,7 +143,7 @@ impl<'a, C: NativeClass> Argument<'a> for Obj<'a, C> {
         NativeType::Object(C::NAME)
     }
 
-    unsafe fn take(_cx: &mut Cx<'_>, _frame: &'a Frame, word: Word) -> Result<Self, Ret> {
+    unsafe fn take(_cx: &mut Cx<'_>, _: &'a Frame, word: Word, _: TypeId) -> Result<Self, Ret> {
         Ok(Obj { object: word, lives: PhantomData })
     }
 }
@@ -250,18 +261,44 @@ methods!(
     try_borrow_mut
 );
 
-/// Ends a procedure with what it returned.
-pub fn end<O: Outcome>(cx: &mut Cx<'_>, frame: &Frame, outcome: O) -> Ret {
-    outcome.end(cx, frame)
+/// The argument at a position.
+///
+/// # Errors
+/// How the call ends instead.
+///
+/// # Safety
+/// `word` is that argument of the call.
+pub unsafe fn take<'a, T: Argument<'a>>(
+    cx: &mut Cx<'_>,
+    frame: &'a Frame,
+    at: usize,
+    word: Word,
+) -> Result<T, Ret> {
+    let ty = if T::TYPED { frame.signature(cx, |s| s.params.get(at).map(|p| p.ty)) } else { None };
+    // SAFETY: promised by the caller; headings were compared when the program was linked, and arguments live as long as
+    // the call.
+    unsafe { T::take(cx, frame, word, ty.unwrap_or(Types::ANY)) }
 }
 
-/// One value of a step of an iterator; `None` if the loop is over.
-pub fn yielded<V: Value>(cx: &mut Cx<'_>, frame: &Frame, at: usize, value: V) -> Option<Word> {
+/// Ends a procedure with what it returned.
+pub fn end<O: Outcome>(cx: &mut Cx<'_>, frame: &Frame, outcome: O) -> Ret {
+    // The values of an exception under way are not kept: nothing may be made of an outcome that does not matter.
+    cx.ended.unwrap_or_else(|| outcome.end(cx, frame))
+}
+
+/// One value of a step of an iterator, and what keeps it; `None` if the loop is over.
+pub fn yielded<V: Value>(
+    cx: &mut Cx<'_>,
+    frame: &Frame,
+    at: usize,
+    value: V,
+) -> Option<(Word, Option<Kept>)> {
     if cx.ended.is_some() {
         return None;
     }
     let ty = frame.yielded(cx, at);
-    value.give(cx, ty).map_err(|ret| cx.ended = Some(ret)).ok()
+    let word = value.give(cx, ty).map_err(|ret| cx.ended = Some(ret)).ok()?;
+    Some((word, keep(cx, ty, word)))
 }
 
 /// Hands a step's values to the body of the loop.
@@ -285,7 +322,7 @@ pub unsafe fn step(cx: &mut Cx<'_>, closure: Word, words: &[Word]) -> Flow {
 /// rules out.
 pub fn signal(cx: &mut Cx<'_>, frame: &Frame, name: &str, values: Vec<Giver<'_>>) -> Ret {
     let id = cx.raw.image().program().types.find_signal(name);
-    let types = id.and_then(|id| frame.signature(cx, |s| Some(s.signal(id)?.values.clone())));
+    let types = id.and_then(|id| frame.signal_types(cx, id));
     let (Some(id), Some(types)) = (id, types) else {
         return cx.raw.failure(&format!("unhandled exception: {name}"));
     };
@@ -302,8 +339,25 @@ pub fn signal(cx: &mut Cx<'_>, frame: &Frame, name: &str, values: Vec<Giver<'_>>
     cx.raw.signal(id)
 }
 
-/// Makes a word of a value of an exception.
+/// Makes a word of a value of an exception, or of a part of a value, when its type is known.
 pub type Giver<'a> = Box<dyn FnOnce(&mut Cx<'_>, TypeId) -> Result<Word, Ret> + 'a>;
+
+/// Values as they are handed to what asks for [`Giver`]s.
+pub trait Give {
+    /// Gives the value.
+    fn giver<'a>(self) -> Giver<'a>
+    where
+        Self: 'a;
+}
+
+impl<V: Value> Give for V {
+    fn giver<'a>(self) -> Giver<'a>
+    where
+        Self: 'a,
+    {
+        Box::new(move |cx, ty| self.give(cx, ty))
+    }
+}
 
 /// Ends a call with `failure(text)`.
 pub fn failure(cx: &mut Cx<'_>, text: &str) -> Ret {

@@ -41,19 +41,27 @@
 //! A server or runner is given the [`Registry`]; its headings are compared with the program's when that is loaded. Natives
 //! must be short: nothing else runs in their server meanwhile. A panic becomes a `failure` and poisons the object.
 //!
+//! Natives may keep objects of the program ([`Ref`], [`Any`]) and call back into it ([`Ref::call`], [`Proc::call`]).
+//!
 //! Read [`Registry`], then [`value`] for which Rust type stands for which type of Theta. [`glue`] is what the attributes
 //! write calls of; [`standard`] is the standard set.
 
 // The attributes name this crate from outside.
 extern crate self as bifrost_native;
 
+mod call;
 mod cx;
 pub mod glue;
+mod reference;
 mod registry;
 pub mod standard;
+mod tagged;
 pub mod value;
 
-pub use bifrost_native_macros::{Signals, theta_class, theta_routine};
+pub use bifrost_native_macros::{OneOf, Signals, Struct, theta_class, theta_routine};
+pub use call::{Arguments, Heading, Proc, Raised, Returned};
 pub use cx::{Cx, Flow};
+pub use glue::Obj;
+pub use reference::{Any, ObjectType, Ref};
 pub use registry::{NativeClass, Registry, Routine};
 pub use value::{Bytes, Seq, Text};

@@ -7,7 +7,12 @@
 //! | `string` | `&str` (an argument), [`Text`], `String` (a result) |
 //! | `bytes` | `&[u8]` (an argument), [`Bytes`], `Vec<u8>` (a result) |
 //! | `sequence[T]` | [`Seq<T>`] |
-//! | an object of a native class | the class (a result), [`Obj<C>`](crate::glue::Obj) (an argument) |
+//! | `maybe[T]` | `Option<T>` |
+//! | `struct[…]`, `oneof[…]` | a struct with `#[derive(Struct)]`, an enum with `#[derive(OneOf)]` |
+//! | `any` | [`Any`](crate::Any) |
+//! | an object type | [`Ref<T>`](crate::Ref), where `T` names it |
+//! | `proc (A) returns (R)` | [`Proc<fn(A) -> R>`](crate::Proc) |
+//! | an object of a native class | the class (a result), [`Obj<C>`](crate::Obj) (an argument) |
 //! | results `(A, B)` | `(A, B)`; none: `()` |
 //! | exceptions | `Result<_, E>` with `#[derive(Signals)] enum E` |
 //! | `yields (T)` | a last argument `&mut dyn FnMut(&mut Cx, T) -> Flow` |
@@ -16,7 +21,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use bifrost_ir::native::NativeType;
-use bifrost_ir::{TypeId, TypeKind, Types};
+use bifrost_ir::{TypeId, Types};
 use bifrost_runtime::Ret;
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::object;
@@ -74,25 +79,35 @@ impl<T> FromIterator<T> for Seq<T> {
 
 /// What a native can take as an argument.
 pub trait Argument<'a>: Sized {
+    /// Whether [`take`](Argument::take) looks at the type that it is told; finding it out takes time.
+    const TYPED: bool = false;
+
     /// The type of Theta.
     fn native_type() -> NativeType;
 
-    /// The value of a word.
+    /// The value of a word whose static type is `ty`. Makes no objects.
     ///
     /// # Errors
     /// How the call ends instead.
     ///
     /// # Safety
-    /// The word has that type, and what it refers to lives as long as the frame.
-    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word) -> Result<Self, Ret>;
+    /// The word has a type that [`native_type`](Argument::native_type) fits, `ty` if `TYPED`, and what it refers to lives as
+    /// long as the frame.
+    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret>;
 }
+
+/// An argument that keeps what it needs of the call's objects, and so can outlive the call.
+pub trait Owned: for<'a> Argument<'a> {}
 
 /// What a native can give: as a result, a value of an exception, or at a step of an iterator.
 pub trait Value {
+    /// Whether [`give`](Value::give) looks at the type that it is told; finding it out takes time.
+    const TYPED: bool = false;
+
     /// The type of Theta.
     fn native_type() -> NativeType;
 
-    /// The value as a word of the type `ty`.
+    /// The value as a word of the type `ty`, which only counts if `TYPED`. If it is a reference, nobody keeps the object yet.
     ///
     /// # Errors
     /// How the call ends instead: memory is used up.
@@ -107,10 +122,12 @@ macro_rules! basic {
                 NativeType::Plain(Types::$theta)
             }
 
-            unsafe fn take(_cx: &mut Cx<'_>, _frame: &'a Frame, $word: Word) -> Result<Self, Ret> {
+            unsafe fn take(_cx: &mut Cx<'_>, _: &'a Frame, $word: Word, _: TypeId) -> Result<Self, Ret> {
                 Ok($from)
             }
         }
+
+        impl Owned for $rust {}
 
         impl Value for $rust {
             fn native_type() -> NativeType {
@@ -137,7 +154,7 @@ impl<'a> Argument<'a> for () {
         NativeType::Plain(Types::NULL)
     }
 
-    unsafe fn take(_cx: &mut Cx<'_>, _frame: &'a Frame, _word: Word) -> Result<Self, Ret> {
+    unsafe fn take(_cx: &mut Cx<'_>, _: &'a Frame, _word: Word, _: TypeId) -> Result<Self, Ret> {
         Ok(())
     }
 }
@@ -147,7 +164,7 @@ impl<'a> Argument<'a> for &'a str {
         NativeType::Plain(Types::STRING)
     }
 
-    unsafe fn take(_cx: &mut Cx<'_>, _frame: &'a Frame, word: Word) -> Result<Self, Ret> {
+    unsafe fn take(_cx: &mut Cx<'_>, _: &'a Frame, word: Word, _: TypeId) -> Result<Self, Ret> {
         // SAFETY: promised by the caller; strings never change.
         Ok(unsafe { object::text(word) })
     }
@@ -158,7 +175,7 @@ impl<'a> Argument<'a> for &'a [u8] {
         NativeType::Plain(Types::BYTES)
     }
 
-    unsafe fn take(_cx: &mut Cx<'_>, _frame: &'a Frame, word: Word) -> Result<Self, Ret> {
+    unsafe fn take(_cx: &mut Cx<'_>, _: &'a Frame, word: Word, _: TypeId) -> Result<Self, Ret> {
         // SAFETY: promised by the caller; bytes never change.
         Ok(unsafe { object::byte_slice(word) })
     }
@@ -169,37 +186,52 @@ impl<'a> Argument<'a> for Text {
         NativeType::Plain(Types::STRING)
     }
 
-    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word) -> Result<Self, Ret> {
+    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret> {
         // SAFETY: promised by the caller.
-        unsafe { <&str>::take(cx, frame, word) }.map(Text::from)
+        unsafe { <&str>::take(cx, frame, word, ty) }.map(Text::from)
     }
 }
+
+impl Owned for Text {}
 
 impl<'a> Argument<'a> for Bytes {
     fn native_type() -> NativeType {
         NativeType::Plain(Types::BYTES)
     }
 
-    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word) -> Result<Self, Ret> {
+    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret> {
         // SAFETY: promised by the caller.
-        unsafe { <&[u8]>::take(cx, frame, word) }.map(Bytes::from)
+        unsafe { <&[u8]>::take(cx, frame, word, ty) }.map(Bytes::from)
     }
 }
 
+impl Owned for Bytes {}
+
 impl<'a, T: Argument<'a>> Argument<'a> for Seq<T> {
+    const TYPED: bool = T::TYPED;
+
     fn native_type() -> NativeType {
         NativeType::Sequence(Box::new(T::native_type()))
     }
 
-    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word) -> Result<Self, Ret> {
+    unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret> {
+        let element = if T::TYPED { element_of(cx, ty)? } else { Types::ANY };
         // SAFETY: promised by the caller; a sequence has its length and then that many elements, and never changes.
         let elements = unsafe {
             let length = object::get(word, object::sequence::LENGTH) as usize;
             object::slice(word, object::sequence::ELEMENTS, length)
         };
         // SAFETY: elements of a sequence have its element type and live as long as it does.
-        elements.iter().map(|word| unsafe { T::take(cx, frame, *word) }).collect()
+        elements.iter().map(|word| unsafe { T::take(cx, frame, *word, element) }).collect()
     }
+}
+
+impl<T: Owned> Owned for Seq<T> {}
+
+/// The type argument of `sequence[T]` or `maybe[T]`.
+pub(crate) fn element_of(cx: &mut Cx<'_>, ty: TypeId) -> Result<TypeId, Ret> {
+    let element = cx.raw.image().program().types.kind(ty).element();
+    element.ok_or_else(|| cx.raw.failure("internal error: a type without elements"))
 }
 
 macro_rules! texts {
@@ -235,14 +267,14 @@ macro_rules! bytes {
 bytes!(Bytes, Vec<u8>, &[u8]);
 
 impl<T: Value + Clone> Value for Seq<T> {
+    const TYPED: bool = true;
+
     fn native_type() -> NativeType {
         NativeType::Sequence(Box::new(T::native_type()))
     }
 
     fn give(self, cx: &mut Cx<'_>, ty: TypeId) -> Result<Word, Ret> {
-        let TypeKind::Sequence(element) = cx.raw.image().program().types.kind(ty) else {
-            return Err(cx.raw.failure("internal error: no sequence type"));
-        };
+        let element = element_of(cx, ty)?;
         let table = cx.raw.image().table_of(ty);
         let made = cx.raw.alloc(table, object::sequence::ELEMENTS + self.len());
         let made = made.map_err(|full| cx.raw.out_of_memory(full))?.as_ptr() as Word;
@@ -283,7 +315,7 @@ impl<T: Value> Results for T {
     }
 
     fn end(self, cx: &mut Cx<'_>, frame: &Frame) -> Ret {
-        let ty = frame.result(cx, 0);
+        let ty = frame.result::<T>(cx, 0);
         self.give(cx, ty).map_or_else(|ret| ret, Ret::of)
     }
 }
@@ -303,13 +335,13 @@ macro_rules! tuples {
             #[allow(non_snake_case, reason = "a variable for each type")]
             fn end(self, cx: &mut Cx<'_>, frame: &Frame) -> Ret {
                 let ($first, $($rest),*) = self;
-                let ty = frame.result(cx, 0);
+                let ty = frame.result_type(cx, 0);
                 let (first, _kept) = match $first.give(cx, ty).map(|word| (word, keep(cx, ty, word))) {
                     Ok(first) => first,
                     Err(ret) => return ret,
                 };
                 $(
-                    let ty = frame.result(cx, $at);
+                    let ty = frame.result_type(cx, $at);
                     let ($rest, _kept) = match $rest.give(cx, ty).map(|word| (word, keep(cx, ty, word))) {
                         Ok(word) => word,
                         Err(ret) => return ret,

@@ -1,11 +1,12 @@
 //! Natives seen from Theta, as machine code and in the interpreter.
 
+mod support;
+
 use bifrost_engine::Mode;
 use bifrost_native::standard::Files;
 use bifrost_native::{Cx, Flow, Registry, Seq, Signals, Text, theta_class, theta_routine};
-use bifrost_runtime::cx::Collect;
 use bifrost_server::{Space, program, space};
-use bifrost_theta::{Options, Sources};
+use support::printed;
 
 struct Gauge {
     name: Text,
@@ -48,7 +49,7 @@ impl Gauge {
         }
     }
 
-    fn outweighs(&self, cx: &mut Cx, other: bifrost_native::glue::Obj<'_, Gauge>) -> bool {
+    fn outweighs(&self, cx: &mut Cx, other: bifrost_native::Obj<'_, Gauge>) -> bool {
         other.with(cx, |other| self.level > other.level).unwrap_or(false)
     }
 }
@@ -102,44 +103,13 @@ native "test::reversed" reversed (b: bytes, n: null) returns (bytes)
 native "test::forever" forever ()
 "#;
 
-/// What a program prints in both modes, and with a collection at each allocation, which must be the same.
-fn printed(registry: &Registry, declarations: &str, body: &str) -> String {
-    let text = format!("{declarations}\nmain ()\n{body}\nend main\n");
-    let run = |mode, collect| {
-        let mut sources = Sources::new();
-        sources.add("main.theta", text.clone());
-        let engine = program::load_sources_with(sources, &Options::default(), mode, registry)
-            .unwrap_or_else(|e| panic!("{e}"));
-        let main = engine.find_entry("main", 0).expect("a program has `main`");
-        let limits = bifrost_runtime::Limits { collect, ..bifrost_runtime::Limits::default() };
-        let space = Space::new(engine.clone(), limits).unwrap();
-        space.capture_output();
-        space::on_stack(limits.stack_bytes, || {
-            let mut cx = space.lock();
-            // SAFETY: the context runs this engine's image, and `main` takes nothing.
-            if let Err(raised) = unsafe { engine.call(&mut cx, main, &[]) } {
-                cx.print(&raised.to_string());
-            }
-            cx.take_output()
-        })
-        .unwrap()
-    };
-    let compiled = run(Mode::Compiled, Collect::Ordinary);
-    assert_eq!(compiled, run(Mode::Interpreted, Collect::Ordinary));
-    assert_eq!(compiled, run(Mode::Compiled, Collect::Zeal(1)));
-    compiled
-}
-
 fn gauges(body: &str) -> String {
     printed(&registry(), DECLARATIONS, body)
 }
 
 /// What is wrong with a program.
 fn mistakes(text: &str) -> String {
-    let mut sources = Sources::new();
-    sources.add("main.theta", text);
-    let loaded = program::load_sources_with(sources, &Options::default(), Mode::Interpreted, &registry());
-    loaded.map(drop).unwrap_err().to_string()
+    support::mistakes(&registry(), text)
 }
 
 #[test]

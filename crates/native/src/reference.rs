@@ -1,0 +1,194 @@
+//! Objects of the program that Rust holds: [`Any`] and [`Ref`].
+//!
+//! What holds one keeps the object alive, in a variable of a native as well as in the value behind an object of a native class, or
+//! on another thread. Two objects that hold each other so are never freed.
+//!
+//! A reference says nothing about where it leads, so each is checked where it goes back into the program: it must come from
+//! the same running program, and its object must have the type that is expected.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bifrost_ir::native::{self, NativeType};
+use bifrost_ir::{TypeId, Types};
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::cx::Poll;
+use bifrost_runtime::{Ret, Root, Table};
+
+use crate::call::{self, Arguments, Raised, Returned};
+use crate::cx::Cx;
+use crate::glue::Frame;
+use crate::value::{Argument, Owned, Value};
+
+/// An object of any type; two are equal if they are the same object.
+#[derive(Clone, Debug)]
+pub struct Any {
+    root: Root,
+    /// Tells contexts apart: an address of another heap must not get into this one.
+    home: Arc<Poll>,
+}
+
+impl PartialEq for Any {
+    fn eq(&self, other: &Any) -> bool {
+        self.root.word() == other.root.word() && Arc::ptr_eq(&self.home, &other.home)
+    }
+}
+
+impl Eq for Any {}
+
+impl Any {
+    /// Holds an object of this context; `word` is a reference.
+    pub(crate) fn new(cx: &mut Cx<'_>, word: Word) -> Any {
+        Any { root: cx.raw.root(word), home: cx.raw.poll().clone() }
+    }
+
+    /// The object's word if it is one of this context. The object lives as long as `self`.
+    fn word(&self, cx: &mut Cx<'_>) -> Result<Word, Ret> {
+        if Arc::ptr_eq(&self.home, cx.raw.poll()) {
+            return Ok(self.root.word());
+        }
+        Err(cx.raw.failure("this object belongs to another running program"))
+    }
+
+    /// The object's word if it has the type.
+    pub(crate) fn word_of(&self, cx: &mut Cx<'_>, ty: TypeId) -> Result<Word, Ret> {
+        let word = self.word(cx)?;
+        // SAFETY: it refers to an object of this context's heap, which `self` keeps.
+        let info = unsafe { Table::of(word) }.info();
+        if info.has_type(ty) {
+            return Ok(word);
+        }
+        let text = format!("this object is no `{}`", cx.raw.image().program().types.name(ty));
+        Err(cx.raw.failure(&text))
+    }
+
+    /// The object as something more special: as `Text` if it is a string, as [`Ref`] of a type that it has. `None` if it
+    /// is no such thing.
+    pub fn get<T: Owned>(&self, cx: &mut Cx<'_>) -> Option<T> {
+        let word = Arc::ptr_eq(&self.home, cx.raw.poll()).then(|| self.root.word())?;
+        // SAFETY: it refers to an object of this context's heap, which `self` keeps.
+        let info = unsafe { Table::of(word) }.info();
+        let (image, wanted) = (cx.raw.image().clone(), T::native_type());
+        let program = image.program();
+        let mut types = program.types.iter().map(|(ty, _)| ty).filter(|ty| info.has_type(*ty));
+        let ty = types.find(|ty| native::fits(program, &wanted, *ty, false))?;
+        let frame = Frame::of_method(word, "");
+        // SAFETY: the object has the type, which the Rust type fits; what is taken keeps what it needs.
+        unsafe { T::take(cx, &frame, word, ty) }.ok()
+    }
+}
+
+impl<'a> Argument<'a> for Any {
+    fn native_type() -> NativeType {
+        NativeType::Plain(Types::ANY)
+    }
+
+    unsafe fn take(cx: &mut Cx<'_>, _: &'a Frame, word: Word, _: TypeId) -> Result<Self, Ret> {
+        Ok(Any::new(cx, word))
+    }
+}
+
+impl Owned for Any {}
+
+impl Value for Any {
+    const TYPED: bool = true;
+
+    fn native_type() -> NativeType {
+        NativeType::Plain(Types::ANY)
+    }
+
+    fn give(self, cx: &mut Cx<'_>, ty: TypeId) -> Result<Word, Ret> {
+        self.word_of(cx, ty)
+    }
+}
+
+/// Names a type of the program, so that natives can have objects of it: `gauge`, or `array[int]`.
+///
+/// ```
+/// use bifrost_native::ObjectType;
+///
+/// /// `gauge = type … end gauge`
+/// struct Gauge;
+///
+/// impl ObjectType for Gauge {
+///     const NAME: &'static str = "gauge";
+/// }
+/// ```
+pub trait ObjectType: 'static {
+    /// The name as diagnostics write it.
+    const NAME: &'static str;
+}
+
+/// An object of the type that `T` names; two are equal if they are the same object.
+pub struct Ref<T> {
+    any: Any,
+    ty: TypeId,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Ref<T> {
+    fn clone(&self) -> Self {
+        Ref { any: self.any.clone(), ty: self.ty, of: PhantomData }
+    }
+}
+
+impl<T> PartialEq for Ref<T> {
+    fn eq(&self, other: &Ref<T>) -> bool {
+        self.any == other.any
+    }
+}
+
+impl<T> Eq for Ref<T> {}
+
+impl<T> std::fmt::Debug for Ref<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Ref").field(&self.any.root.word()).finish()
+    }
+}
+
+impl<T> From<Ref<T>> for Any {
+    fn from(object: Ref<T>) -> Any {
+        object.any
+    }
+}
+
+impl<T: ObjectType> Ref<T> {
+    /// Calls a method of the object: `gauge.call(cx, "fill", (5,))`.
+    ///
+    /// # Errors
+    /// What the method signals; `failure` if the type has no such method with such a heading.
+    pub fn call<A: Arguments, R: Returned>(
+        &self,
+        cx: &mut Cx<'_>,
+        method: &str,
+        args: A,
+    ) -> Result<R, Raised> {
+        call::method(cx, &self.any, self.ty, method, args)
+    }
+}
+
+impl<'a, T: ObjectType> Argument<'a> for Ref<T> {
+    const TYPED: bool = true;
+
+    fn native_type() -> NativeType {
+        NativeType::Named(T::NAME)
+    }
+
+    unsafe fn take(cx: &mut Cx<'_>, _: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret> {
+        Ok(Ref { any: Any::new(cx, word), ty, of: PhantomData })
+    }
+}
+
+impl<T: ObjectType> Owned for Ref<T> {}
+
+impl<T: ObjectType> Value for Ref<T> {
+    const TYPED: bool = true;
+
+    fn native_type() -> NativeType {
+        NativeType::Named(T::NAME)
+    }
+
+    fn give(self, cx: &mut Cx<'_>, ty: TypeId) -> Result<Word, Ret> {
+        self.any.word_of(cx, ty)
+    }
+}
