@@ -11,6 +11,7 @@
 //! Every value is one untagged 64-bit word (the IR's static types say which words are references),
 //! but nothing here depends on it.
 
+pub mod boxed;
 pub mod builtin;
 pub mod dispatch;
 pub mod native;

@@ -98,6 +98,8 @@ pub struct Program {
     routine_ids: HashMap<String, RoutineId>,
     /// The classes of tagged types' objects; see [`crate::tagged`].
     pub(crate) tagged: HashMap<TypeId, Vec<ClassId>>,
+    /// The classes of boxed basic values; see [`crate::boxed`].
+    pub(crate) boxes: HashMap<TypeId, ClassId>,
     /// The classes of routine values: what they call, and which operands they hold.
     pub(crate) bound: HashMap<(Callee, Vec<bool>), ClassId>,
 }

@@ -71,8 +71,8 @@ pub enum TypeKind {
     String,
     /// Immutable bytes; a reference.
     Bytes,
-    /// The type above all others; a word of *any* type cannot be told apart, so only references may be
-    /// converted to it.
+    /// The type above all others; a word of *any* type cannot be told apart, so only references are of it, and basic
+    /// values are put into objects for it ([`crate::boxed`]).
     Any,
     /// `array[T]`
     Array(TypeId),
@@ -545,7 +545,7 @@ impl Types {
     }
 
     /// Whether `sub` is `sup` or lies below it. Basic types are below `any` in the language, but
-    /// not here: a basic word carries no type, so the front end must not convert one to `any`.
+    /// not here: a basic word carries no type, so the front end makes an object of it ([`crate::boxed`]).
     ///
     /// Routine types are below those whose heading theirs conforms to.
     ///

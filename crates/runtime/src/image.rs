@@ -15,7 +15,7 @@ use bifrost_heap::Shape;
 use bifrost_ir::dispatch::Dispatch;
 use bifrost_ir::{
     Body, ClassId, FuncId, Literal, MethodId, MethodRef, Program, RoutineId, Signature, TypeId, TypeKind,
-    Types,
+    Types, boxed,
 };
 use cranelift_entity::EntityRef;
 
@@ -78,6 +78,8 @@ pub struct ClassInfo {
     pub seen_as: TypeId,
     /// The element type of a container that is no map.
     pub element: Option<TypeId>,
+    /// The basic type whose values the objects hold ([`bifrost_ir::boxed`]).
+    pub boxed: Option<TypeId>,
     /// A bit for each type that the object has.
     conforms: &'static [u64],
     /// The first word of `conforms`, for compiled code.
@@ -690,6 +692,10 @@ fn class_info(program: &Program, dispatch: &Dispatch, ty: TypeId) -> ClassInfo {
             _ => ty,
         },
         element: def.kind.element(),
+        boxed: match def.kind {
+            TypeKind::Class(class) => boxed::held(program, class),
+            _ => None,
+        },
         conforms,
         conforms_start: &conforms[0],
         methods: dispatch.type_table(program, ty).into_iter().map(|m| m.map(MethodId::from_u32)).collect(),
@@ -725,6 +731,7 @@ fn inner_table(name: &str, shape: Shape) -> &'static Table {
         class: None,
         seen_as: Types::ANY,
         element: None,
+        boxed: None,
         conforms: &[0],
         conforms_start: &0,
         methods: Vec::new(),

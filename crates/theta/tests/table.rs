@@ -611,12 +611,12 @@ fn e0310_arms_that_cannot_match() {
         )],
     );
     check(
-        "f (a: any)\n  typecase a\n    when int (n):\n  end\nend f\n",
+        "f (a: any)\n  typecase a\n    when int (n):\n    when null:\n    when int:\n  end\nend f\n",
         &[(
             "E0310",
-            "this arm cannot match: `int` is not a subtype of `any`",
+            "this arm cannot match: an arm for `int` stands before it",
             "int",
-            "basic values carry no type with them",
+            "put special types before general ones",
         )],
     );
     check(
@@ -627,5 +627,29 @@ fn e0310_arms_that_cannot_match() {
             "some",
             "leave one of them out",
         )],
+    );
+}
+
+#[test]
+fn basic_values_of_one_exception_have_one_type() {
+    let text = |arm: &str| {
+        format!(
+            "p () signals (bad (int)) end p\nq () signals (bad (string)) end q\n\
+             f () signals (bad (any))\n  begin p() q() end {arm}\nend f\n"
+        )
+    };
+    check(&text("except when bad (*): end"), &[]);
+    check(
+        &text("except when bad (v: any): end"),
+        &[(
+            "E0202",
+            "`bad` is raised here with basic values of different types",
+            "bad",
+            "give each statement that raises it a handler of its own",
+        )],
+    );
+    check(
+        &text("resignal bad"),
+        &[("E0202", "`bad` carries other values here than in the heading of `f`", "bad", "")],
     );
 }

@@ -27,14 +27,14 @@
 //! values    = [ "(" [ LIST(operand) ] ")" ] .
 //! call      = ( typename "." name | name [ "[" LIST(typename) "]" ] | "procedure" number | "itself" )
 //!             "(" [ LIST(operand) ] ")" .
-//! typename  = name [ "[" typename "]" ] | ( "record" | "struct" | "oneof" ) "[" LIST( name ":" typename ) "]" [ "#" name ]
+//! typename  = name [ "[" typename "]" ] | basic "#" "box" | ( "record" | "struct" | "oneof" ) "[" LIST( name ":" typename ) "]" [ "#" name ]
 //!           | ( "proc" | "iter" ) "(" [ LIST(typename) ] ")" [ ( "returns" | "yields" ) "(" LIST(typename) ")" ] [ signals ] .
 //! operand   = var | number | real | char | string | "nil" | "true" | "false" .
 //! ```
 //!
 //! A variable is written with its name if no other of its function has that, else as `name%number`, and the receiver
-//! of a method is `self`. The class of a record's objects is `record[a: int]#record`, that of a tag `oneof[a: int]#a`; names
-//! of other classes that are no names here are written as strings. `real` not finite are `real%` and the sixteen digits of their bits.
+//! of a method is `self`. The class of a record's objects is `record[a: int]#record`, that of a tag `oneof[a: int]#a`,
+//! that of boxed integers `int#box`; names of other classes that are no names here are written as strings. `real` not finite are `real%` and the sixteen digits of their bits.
 
 mod lex;
 mod parse;

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::KEYWORDS;
 use super::lex::{Token, lex};
+use crate::boxed;
 use crate::builtin;
 use crate::program::{Body, Class, ClassId, Field, Program, Routine};
 use crate::stmt::{
@@ -336,7 +337,14 @@ impl Reader<'_> {
             let ty = self.program.types.instance(kind);
             return if name == "maybe" { self.class_of(ty) } else { Ok(ty) };
         }
-        self.program.types.find(&name).ok_or_else(|| self.error(format!("there is no type `{name}`")))
+        let ty = self.program.types.find(&name);
+        let ty = ty.ok_or_else(|| self.error(format!("there is no type `{name}`")))?;
+        if self.program.types.kind(ty).is_basic() && self.take("#") {
+            self.expect_word("box")?;
+            let class = boxed::class_of(self.program, ty);
+            return Ok(self.program.classes[class].ty);
+        }
+        Ok(ty)
     }
 
     /// The fields or tags of a type.

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 use super::{KEYWORDS, is_name};
+use crate::boxed;
 use crate::builtin;
 use crate::program::{Body, ClassId, Program};
 use crate::stmt::{ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var};
@@ -59,7 +60,8 @@ pub fn print_program(program: &Program) -> String {
         }
         out.push_str("end\n\n");
     }
-    let made: HashSet<ClassId> = program.tagged.values().flatten().copied().collect();
+    let made: HashSet<ClassId> =
+        program.tagged.values().flatten().chain(program.boxes.values()).copied().collect();
     for class in program.classes.keys().filter(|class| !made.contains(class)) {
         print_class(program, class, &mut out);
     }
@@ -92,7 +94,11 @@ fn class_name(program: &Program, class: ClassId) -> String {
 fn type_name(program: &Program, ty: TypeId) -> String {
     let name = program.types.name(ty);
     match program.types.kind(ty) {
-        TypeKind::Class(class) if !is_name(name) && !tagged::is_class_of_tagged(program, class) => {
+        TypeKind::Class(class)
+            if !is_name(name)
+                && !tagged::is_class_of_tagged(program, class)
+                && boxed::held(program, class).is_none() =>
+        {
             format!("{name:?}")
         }
         _ => name.to_owned(),

@@ -1,12 +1,12 @@
 //! Built-in routines. The first word is the routine's descriptor, which knows the table of the result's class.
 
-use bifrost_ir::Types;
+use bifrost_ir::{Types, boxed};
 
 use super::{heap, natives, sequence};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
 use crate::image::{RoutineDesc, Table};
-use crate::object::{array, cell, list, map, text, vector};
+use crate::object::{self, array, cell, list, map, text, vector};
 
 natives! {
     "array_new" => array_new / 1,
@@ -120,8 +120,20 @@ extern "C" fn cell_new(cx: &mut Cx, desc: Word) -> Ret {
     Ret::of(heap!(cx, cx.new_object(table, &[0; cell::FIELDS])))
 }
 
+/// Boxed basic values are compared by the values, as `equal` does.
 extern "C" fn same_object(_cx: &mut Cx, _desc: Word, a: Word, b: Word) -> Ret {
-    Ret::bool(a == b)
+    // SAFETY: the arguments are objects by the heading.
+    let (info, other) = unsafe { (Table::of(a).info(), Table::of(b).info()) };
+    let Some(held) = info.boxed.filter(|_| info.ty == other.ty) else {
+        return Ret::bool(a == b);
+    };
+    let at = boxed::VALUE as usize;
+    // SAFETY: both are objects of a class of boxed values, which has this field.
+    let (a, b) = unsafe { (object::get(a, at), object::get(b, at)) };
+    Ret::bool(match held {
+        Types::REAL => f64::from_bits(a) == f64::from_bits(b),
+        _ => a == b,
+    })
 }
 
 extern "C" fn random(cx: &mut Cx, _desc: Word, n: Word) -> Ret {

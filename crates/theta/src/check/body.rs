@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{Const, Func, Operand, SignalId, Signature, Stmt, TypeId, Var};
+use bifrost_ir::{Const, Func, Operand, SignalId, Signature, Site, Stmt, TypeId, Var, boxed};
 
 use super::flow::{Flow, Slot};
 use super::handlers::Elsewhere;
@@ -318,13 +318,23 @@ impl<'c, 'a> Body<'c, 'a> {
 
     /// The value as one of type `wanted`; reports at `span` if it is none.
     pub fn convert(&mut self, value: Value, wanted: Option<TypeId>, span: Span) -> Operand {
-        if let (Some(found), Some(wanted)) = (value.ty, wanted)
-            && !self.cx.below(found, wanted)
-        {
+        let (Some(found), Some(wanted)) = (value.ty, wanted) else { return value.op };
+        if !self.cx.fits(found, wanted) {
             let diagnostic = self.mismatch(found, wanted, span);
             self.report(diagnostic);
         }
-        value.op
+        self.stand(value.op, found, wanted, span.start)
+    }
+
+    /// An operand of type `found`, which fits, as one of type `wanted`.
+    pub fn stand(&mut self, op: Operand, found: TypeId, wanted: TypeId, site: u32) -> Operand {
+        if !self.cx.is_boxed(found, wanted) {
+            return op;
+        }
+        let class = boxed::class_of(&mut self.cx.program, found);
+        let dst = self.b.temp(Some(wanted));
+        self.b.emit(Stmt::New { dst, class, fields: vec![op], site: Site(site) });
+        dst.into()
     }
 
     /// E0202.
@@ -343,13 +353,7 @@ impl<'c, 'a> Body<'c, 'a> {
                 let heading = Signature { results: vec![], ..m.signature.clone() };
                 Some(format!("`{found_name}` has `{}`", types.heading(&m.name, &heading)))
             }
-            None if self.cx.opaque.contains(&found) && wanted == bifrost_ir::Types::ANY => {
-                Some(format!("`{found_name}` may stand for a basic type, which is not below `any`"))
-            }
             None if types.kind(found).is_routine() => self.call_it(found, wanted),
-            None if wanted == bifrost_ir::Types::ANY => Some(
-                "basic values carry no type with them; put it into a `cell` or another object".to_owned(),
-            ),
             None => None,
         };
         diagnostic

@@ -4,7 +4,7 @@
 //! they may raise; when the frame is left, each arm is checked against that, and what no arm takes goes to the
 //! frame outside.
 
-use bifrost_ir::{Arm, ArmMatch, Operand, SignalId, Stmt as IrStmt, TypeId, Types, Var};
+use bifrost_ir::{Arm, ArmMatch, Block, Operand, SignalId, Stmt as IrStmt, TypeId, Types, Var};
 use smallvec::SmallVec;
 
 use super::Checker;
@@ -81,10 +81,11 @@ impl<'a> Body<'_, 'a> {
         let before = self.flow.clone();
         self.b.open();
         let mut raised = self.framed(handler, |body| body.inside(rest, cover, inner));
-        let covered = self.b.close();
+        let mut covered = self.b.close();
         cover.note(&mut raised);
         let mut after = std::mem::replace(&mut self.flow, Flow::nowhere());
         let mut arms = vec![];
+        let mut boxing = vec![];
         match handler {
             Handler::Except { arms: whens, others } => {
                 for when in whens {
@@ -92,7 +93,7 @@ impl<'a> Body<'_, 'a> {
                         continue;
                     }
                     self.flow = before.clone();
-                    arms.extend(self.when_arm(when, &raised));
+                    arms.extend(self.when_arm(when, &raised, &mut boxing));
                     self.leave_arm(cover, when.names.first().map(|name| name.span));
                     after.join(std::mem::replace(&mut self.flow, Flow::nowhere()));
                 }
@@ -108,6 +109,9 @@ impl<'a> Body<'_, 'a> {
             }
         }
         self.flow = after;
+        if !boxing.is_empty() {
+            covered = Block(vec![IrStmt::Except { body: covered, arms: boxing }]);
+        }
         self.b.emit(IrStmt::Except { body: covered, arms });
     }
 
@@ -162,13 +166,14 @@ impl<'a> Body<'_, 'a> {
         None
     }
 
-    fn when_arm(&mut self, when: &'a ast::WhenArm, raised: &Raised) -> Option<Arm> {
+    /// An arm; `boxing` gets the arms that come before it, which put basic values into boxes for it.
+    fn when_arm(&mut self, when: &'a ast::WhenArm, raised: &Raised, boxing: &mut Vec<Arm>) -> Option<Arm> {
         let mut takes: SmallVec<[SignalId; 1]> = SmallVec::new();
         let mut carried = vec![];
         for name in &when.names {
             if let Some((signal, values)) = self.raised(name, raised) {
                 takes.push(signal);
-                carried.extend(values.into_iter().map(|types| (name, types)));
+                carried.push((name, signal, values));
             }
         }
         self.b.open();
@@ -181,8 +186,10 @@ impl<'a> Body<'_, 'a> {
             vars.push((var, ty));
         }
         if when.values.is_some() {
-            for (name, types) in carried {
-                self.check_carried(name, &types, when.values.as_deref().unwrap_or(&[]), &vars);
+            let formals = when.values.as_deref().unwrap_or(&[]);
+            for (name, signal, values) in carried {
+                values.iter().for_each(|types| self.check_carried(name, types, formals, &vars));
+                boxing.extend(self.boxing_arm(name, signal, &values, &vars));
             }
         }
         self.statements(&when.body);
@@ -208,12 +215,42 @@ impl<'a> Body<'_, 'a> {
         }
         for ((found, (_, wanted)), formal) in types.iter().zip(vars).zip(formals) {
             if let Some(wanted) = wanted
-                && !self.cx.below(*found, *wanted)
+                && !self.cx.fits(*found, *wanted)
             {
                 let diagnostic = self.mismatch(*found, *wanted, formal.ty.span);
                 self.report(diagnostic);
             }
         }
+    }
+
+    /// The arm that takes an exception with basic values and raises it again with what an arm for `vars` wants, if
+    /// that has to be.
+    fn boxing_arm(
+        &mut self,
+        name: &Ident,
+        signal: SignalId,
+        carried: &[Vec<TypeId>],
+        wanted: &[(Var, Option<TypeId>)],
+    ) -> Option<Arm> {
+        let boxes = |types: &Vec<TypeId>| {
+            types.iter().zip(wanted).any(|(ty, (_, any))| any.is_some_and(|any| self.cx.is_boxed(*ty, any)))
+        };
+        let types = carried.iter().find(|types| boxes(types))?;
+        if carried.iter().any(|other| other != types) {
+            let message = format!("`{name}` is raised here with basic values of different types");
+            let help = "give each statement that raises it a handler of its own";
+            self.report(Diagnostic::error(Code::E0202, name.span, message).help(help));
+            return None;
+        }
+        self.b.open();
+        let vars: SmallVec<[Var; 1]> = types.iter().map(|ty| self.b.temp(Some(*ty))).collect();
+        let given = vars.iter().zip(types).zip(wanted);
+        let values = given.map(|((var, ty), (_, any))| {
+            self.stand(Operand::Var(*var), *ty, any.unwrap_or(*ty), name.span.start)
+        });
+        let values = values.collect();
+        self.b.emit(IrStmt::Exit { signal, values });
+        Some(Arm { takes: ArmMatch::Named(SmallVec::from_slice(&[signal])), vars, body: self.b.close() })
     }
 
     fn others_arm(&mut self, others: &'a ast::OthersArm) -> Arm {
@@ -239,9 +276,11 @@ impl<'a> Body<'_, 'a> {
     fn resignal(&mut self, name: &'a Ident, raised: &Raised) -> Option<Arm> {
         let (signal, carried) = self.raised(name, raised)?;
         let listed = self.listed(name, signal, &carried[0])?;
-        for types in carried {
-            let fits =
-                types.len() == listed.len() && types.iter().zip(&listed).all(|(a, b)| self.cx.below(*a, *b));
+        let equal = carried.iter().all(|types| *types == carried[0]);
+        for types in &carried {
+            let mut pairs = types.iter().zip(&listed);
+            let fits = types.len() == listed.len()
+                && pairs.all(|(a, b)| if equal { self.cx.fits(*a, *b) } else { self.cx.below(*a, *b) });
             if !fits {
                 let message =
                     format!("`{name}` carries other values here than in the heading of `{}`", self.name);
@@ -249,9 +288,13 @@ impl<'a> Body<'_, 'a> {
                 return None;
             }
         }
-        let vars: SmallVec<[Var; 1]> = listed.iter().map(|ty| self.b.temp(Some(*ty))).collect();
+        // What differs has the types of the heading, which no word needs a box for.
+        let given = if equal { &carried[0] } else { &listed };
+        let vars: SmallVec<[Var; 1]> = given.iter().map(|ty| self.b.temp(Some(*ty))).collect();
         self.b.open();
-        let values = vars.iter().map(|var| Operand::Var(*var)).collect();
+        let pairs = vars.iter().zip(given).zip(&listed);
+        let values = pairs.map(|((var, a), b)| self.stand(Operand::Var(*var), *a, *b, name.span.start));
+        let values = values.collect();
         self.b.emit(IrStmt::Signal { signal, values });
         Some(Arm { takes: ArmMatch::Named(SmallVec::from_slice(&[signal])), vars, body: self.b.close() })
     }

@@ -313,9 +313,20 @@ impl<'a> Checker<'a> {
         if self.known(sub).is_none() || self.known(sup).is_none() {
             return true;
         }
-        // What a parameter stands for may be basic.
+        // What a parameter stands for may be basic, and then its words are no objects.
         let hidden = sup == Types::ANY && self.opaque.contains(&sub);
         !hidden && self.program.types.is_subtype(sub, sup)
+    }
+
+    /// Whether a value of type `sub` may stand where one of type `sup` is wanted: as [`Checker::below`], and basic values
+    /// where an `any` is wanted, in a box.
+    pub(crate) fn fits(&self, sub: TypeId, sup: TypeId) -> bool {
+        self.below(sub, sup) || sup == Types::ANY
+    }
+
+    /// Whether a value must be put into a box to stand for `sup`.
+    pub(crate) fn is_boxed(&self, sub: TypeId, sup: TypeId) -> bool {
+        sup == Types::ANY && self.program.types.kind(sub).is_basic()
     }
 
     /// Whether values of a type can be sent (section 10.8 of the definition): they are immutable, and so is what they

@@ -297,13 +297,14 @@ impl<'a> Body<'_, 'a> {
         }
         let ty = self.cx.resolve_type(&env, written);
         if let (Some(found), Some(wanted)) = (given, ty) {
-            if !self.cx.below(found, wanted) {
+            if !self.cx.fits(found, wanted) {
                 let diagnostic = self.mismatch(found, wanted, written.span);
                 self.report(diagnostic);
             } else if found != wanted {
                 let filled = self.b.temp(given);
                 let local = self.declare_assigned(&var.name, ty);
-                self.b.assign(local, filled.into());
+                let value = self.stand(filled.into(), found, wanted, written.span.start);
+                self.b.assign(local, value);
                 return filled;
             }
         }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use bifrost_ir::{
     Block, Callee, Const, Field, Form, Operand, SignalId, Site, Stmt as IrStmt, TypeId, TypeKind, Types,
-    tagged,
+    boxed, tagged,
 };
 use smallvec::smallvec;
 
@@ -332,7 +332,7 @@ impl<'a> Body<'_, 'a> {
             self.cx.resolve_type(&env, &var.ty)
         });
         if let (Some(ty), Some(var), Some(tags)) = (ty, &arm.var, tags) {
-            let misfit = chosen.iter().find(|at| !self.cx.below(tags[**at].ty, ty));
+            let misfit = chosen.iter().find(|at| !self.cx.fits(tags[**at].ty, ty));
             if let Some(at) = misfit {
                 let diagnostic = self.mismatch(tags[*at].ty, ty, var.ty.span);
                 self.report(diagnostic);
@@ -349,8 +349,8 @@ impl<'a> Body<'_, 'a> {
             let var = self.declare_assigned(&var.name, ty);
             let tag_types: Vec<TypeId> = tags.into_iter().flatten().map(|tag| tag.ty).collect();
             match (object, chosen) {
-                (Some(object), [at]) => self.tag_value(subject, *at, tag_types[*at], object, var),
-                _ => self.value_of_any(subject, chosen, &tag_types, var),
+                (Some(object), [at]) => self.tag_value(subject, *at, tag_types[*at], object, (var, ty)),
+                _ => self.value_of_any(subject, chosen, &tag_types, (var, ty)),
             }
         }
         self.statements(&arm.body);
@@ -381,14 +381,19 @@ impl<'a> Body<'_, 'a> {
         at: usize,
         tag: TypeId,
         object: bifrost_ir::Var,
-        dst: bifrost_ir::Var,
+        (dst, wanted): (bifrost_ir::Var, Option<TypeId>),
     ) {
-        let Some(ty) = subject.ty else { return };
-        if tag == Types::NULL {
-            return self.b.assign(dst, Operand::Const(Const::Nil));
-        }
-        let class = tagged::class_of(&mut self.cx.program, ty, at);
-        self.b.emit(IrStmt::Get { dst, object: object.into(), class, field: 0 });
+        let (Some(ty), Some(wanted)) = (subject.ty, wanted) else { return };
+        let value = if tag == Types::NULL {
+            Operand::Const(Const::Nil)
+        } else {
+            let class = tagged::class_of(&mut self.cx.program, ty, at);
+            let value = self.b.temp(Some(tag));
+            self.b.emit(IrStmt::Get { dst: value, object: object.into(), class, field: 0 });
+            value.into()
+        };
+        let value = self.stand(value, tag, wanted, 0);
+        self.b.assign(dst, value);
     }
 
     /// Whether the subject has one of several tags.
@@ -406,7 +411,13 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// Puts the value of whichever tag the subject has into a variable; it has one of them.
-    fn value_of_any(&mut self, subject: Value, chosen: &[usize], tags: &[TypeId], dst: bifrost_ir::Var) {
+    fn value_of_any(
+        &mut self,
+        subject: Value,
+        chosen: &[usize],
+        tags: &[TypeId],
+        dst: (bifrost_ir::Var, Option<TypeId>),
+    ) {
         let mut found = vec![];
         for at in chosen {
             let object = self.tag_object(subject, *at);
@@ -493,41 +504,46 @@ impl<'a> Body<'_, 'a> {
             }
             let env = self.env.clone();
             let wanted = self.cx.resolve_type(&env, &arm.ty);
-            let fits =
-                ty.zip(wanted).is_some_and(|(ty, wanted)| self.check_arm(ty, wanted, &before, &arm.ty));
+            if let (Some(ty), Some(wanted)) = (ty, wanted) {
+                self.check_arm(ty, wanted, &before, &arm.ty);
+            }
             before.extend(wanted);
             let flow = self.flow.clone();
             self.b.open();
             self.enter();
-            let var = match &arm.var {
-                Some(name) => self.declare_assigned(name, wanted),
-                None => self.b.temp(wanted),
-            };
+            let var = self.type_arm_variable(arm, wanted);
             self.statements(&arm.body);
             self.exit();
             let then = self.b.close();
             after.join(std::mem::replace(&mut self.flow, flow));
-            choices.push(match fits {
-                true => Choice::Type(var, then),
-                false => Choice::Test(Operand::Const(Const::Bool(false)), then),
-            });
+            choices.push(Choice::Type(var, then));
             self.b.open();
         }
         self.finish_choices(value, choices, others, after);
     }
 
+    /// The variable that stands for the object in an arm, after what makes the arm's own variable of it.
+    fn type_arm_variable(&mut self, arm: &'a TypeArm, wanted: Option<TypeId>) -> bifrost_ir::Var {
+        let basic = wanted.filter(|ty| self.cx.program.types.kind(*ty).is_basic());
+        let named = arm.var.as_ref().map(|name| self.declare_assigned(name, wanted));
+        let Some(basic) = basic else { return named.unwrap_or_else(|| self.b.temp(wanted)) };
+        let class = boxed::class_of(&mut self.cx.program, basic);
+        let own = self.cx.program.classes[class].ty;
+        let object = self.b.temp(Some(own));
+        if let Some(dst) = named {
+            self.b.emit(IrStmt::Get { dst, object: object.into(), class, field: boxed::VALUE });
+        }
+        object
+    }
+
     /// E0310 for an arm that no object can come to.
-    fn check_arm(&mut self, ty: TypeId, wanted: TypeId, before: &[TypeId], written: &ast::TypeExpr) -> bool {
+    fn check_arm(&mut self, ty: TypeId, wanted: TypeId, before: &[TypeId], written: &ast::TypeExpr) {
         let types = &self.cx.program.types;
         let (name, arm) = (types.name(ty), types.name(wanted));
         let (why, help) = if wanted == ty {
             (format!("every object here is a `{arm}`"), "write `others:`".to_owned())
-        } else if !self.cx.below(wanted, ty) {
-            let help = match types.kind(wanted).is_basic() {
-                true => "basic values carry no type with them".to_owned(),
-                false => format!("name a subtype of `{name}`"),
-            };
-            (format!("`{arm}` is not a subtype of `{name}`"), help)
+        } else if !self.cx.fits(wanted, ty) {
+            (format!("`{arm}` is not a subtype of `{name}`"), format!("name a subtype of `{name}`"))
         } else if let Some(above) = before.iter().find(|above| self.cx.below(wanted, **above)) {
             let above = types.name(*above);
             (
@@ -535,11 +551,10 @@ impl<'a> Body<'_, 'a> {
                 "put special types before general ones".to_owned(),
             )
         } else {
-            return true;
+            return;
         };
         let message = format!("this arm cannot match: {why}");
         self.report(Diagnostic::error(Code::E0310, written.span, message).help(help));
-        false
     }
 
     /// Stores a field of a record.
