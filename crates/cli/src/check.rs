@@ -56,8 +56,8 @@ enum Emit {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
-    let (sources, options) = program::read(&args.files, args.root.as_deref(), &Registry::standard())?;
+pub fn run(args: &Args, registry: &Registry) -> Outcome {
+    let (sources, options) = program::read(&args.files, args.root.as_deref(), registry)?;
     let compiled = compile(&sources, &options);
     if args.json {
         let lines: Vec<String> = compiled.diagnostics.iter().map(|d| to_json(&sources, d) + "\n").collect();
@@ -76,8 +76,7 @@ pub fn run(args: &Args) -> Outcome {
         print(&ir(&program, args.only.as_deref())?)?;
     }
     // Natives are looked up, and the compiler's work is verified, as a server would do it.
-    let natives = Registry::standard().natives().clone();
-    let engine = Engine::with_natives(program, Mode::Interpreted, natives)?;
+    let engine = Engine::with_natives(program, Mode::Interpreted, registry.natives().clone())?;
     match args.emit {
         Some(Emit::Clif) => print(&code(&engine, args.only.as_deref(), bifrost_engine::Emit::Clif)?)?,
         Some(Emit::Asm) => print(&code(&engine, args.only.as_deref(), bifrost_engine::Emit::Assembly)?)?,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use bifrost_native::Registry;
 use bifrost_server::program;
 use bifrost_theta::{Colour, render_all};
 use bifrost_tools::doc::{Format, generate};
@@ -34,9 +35,8 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
-    let (sources, options) =
-        program::read(&args.files, args.root.as_deref(), &bifrost_native::Registry::standard())?;
+pub fn run(args: &Args, registry: &Registry) -> Outcome {
+    let (sources, options) = program::read(&args.files, args.root.as_deref(), registry)?;
     // The files named come first; what they import has pages only if it is named too.
     let files: Vec<_> = sources.ids().take(args.files.len()).collect();
     let format = if args.markdown { Format::Markdown } else { Format::Html };

@@ -52,12 +52,12 @@ pub struct Args {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
     let current = PathBuf::from(".");
     let allowed =
         if args.allow_files.is_empty() { std::slice::from_ref(&current) } else { &args.allow_files };
-    let registry = natives(allowed)?;
+    let registry = with_files(registry, allowed)?;
     let files = std::slice::from_ref(&args.file);
     let engine = program::load_with(files, args.root.as_deref(), mode, &registry)?;
     let (main, takes_arguments) = find_main(&engine, args)?;
@@ -107,18 +107,18 @@ fn stats(stats: &HeapStats) -> String {
     )
 }
 
-/// The standard natives, with access to the files in some folders.
+/// Natives with access to the files in some folders.
 ///
 /// # Errors
 /// A folder cannot be opened.
-pub fn natives(folders: &[PathBuf]) -> Result<Registry, Failure> {
+pub fn with_files(registry: &Registry, folders: &[PathBuf]) -> Result<Registry, Failure> {
     let mut files = Files::default();
     for folder in folders {
         files = files.and_in(folder).map_err(|e| {
             Failure::new(Exit::Usage, format!("cannot allow the files in `{}`: {e}", folder.display()))
         })?;
     }
-    Ok(Registry::standard().with(files))
+    Ok(registry.clone().with(files))
 }
 
 /// A program of one's own has no time limit and may fill the heap.

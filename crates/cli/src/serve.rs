@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use bifrost_engine::Mode;
+use bifrost_native::Registry;
 use bifrost_server::{Config, Server, program};
 use bifrost_transport::Address;
 use serde_json::{Map, Value};
@@ -86,7 +87,7 @@ fn parse_setting(text: &str) -> Result<Setting, String> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let config = gather(args)?;
     // Before the sources are compiled: a mistake in the settings is found at once.
     config.session_limits()?;
@@ -95,7 +96,7 @@ pub fn run(args: &Args) -> Outcome {
         return Ok(print(&as_toml(&config))?);
     }
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
-    let registry = crate::run::natives(&config.allow_files)?;
+    let registry = crate::run::with_files(registry, &config.allow_files)?;
     let engine = program::load_with(&args.files, args.root.as_deref(), mode, &registry)?;
     let mut server = Server::start(engine, &config)?;
     let signals = catch_signals()?;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use bifrost_engine::Mode;
+use bifrost_native::Registry;
 use bifrost_server::program;
 use bifrost_session::Tables;
 use bifrost_veneergen::{Lang, generate};
@@ -52,13 +53,13 @@ fn languages() -> impl TypedValueParser<Value = Lang> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Outcome {
-    let interface = interface(args)?;
+pub fn run(args: &Args, registry: &Registry) -> Outcome {
+    let interface = interface(args, registry)?;
     let files = generate(&interface, args.lang).map_err(|e| Failure::new(Exit::Failed, e))?;
     if args.check { check(args, &files) } else { write(&args.output, &files) }
 }
 
-fn interface(args: &Args) -> Result<Interface, Failure> {
+fn interface(args: &Args, registry: &Registry) -> Result<Interface, Failure> {
     if let Some(url) = &args.from {
         let mut client = args.connect.connect(Some(url))?;
         let numbering = client.describe()?;
@@ -66,7 +67,7 @@ fn interface(args: &Args) -> Result<Interface, Failure> {
         return Ok(numbering.interface().clone());
     }
     // Nothing runs, so no machine code is made.
-    let engine = program::load(&args.files, args.root.as_deref(), Mode::Interpreted)?;
+    let engine = program::load_with(&args.files, args.root.as_deref(), Mode::Interpreted, registry)?;
     Ok(Tables::new(engine).numbering().interface().clone())
 }
 

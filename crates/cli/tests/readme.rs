@@ -25,6 +25,11 @@ const COVERED: &[(&str, &str)] = &[
     ("cargo install --path crates/cli", "the tests have built the program"),
     ("export BIFROST_URL=shm:///tmp/bifrost-tour/db", "the test has a folder of its own"),
     ("cargo run --release -p database-client", "examples/database/rust/tests/output.rs"),
+    (
+        "cargo run --release -p index-server -- run examples/natives/natives.theta",
+        "examples/natives/rust/tests/output.rs",
+    ),
+    ("cargo run -p index-server -- run examples/natives/natives.theta", "as above"),
     ("bifrost bench theta", "tests/bench.rs runs it with a small n"),
     ("bifrost bench theta fib shapes --peers c --samples 9", "tests/bench.rs runs it with a small n"),
     ("bifrost run bench/theta/fib.theta 35", "tests/bench.rs runs the program with a small n"),

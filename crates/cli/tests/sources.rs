@@ -36,11 +36,23 @@ fn every_example_is_complete() {
             continue;
         }
         let name = folder.file_name().unwrap().to_str().unwrap();
-        assert!(EXAMPLES.contains(&name), "the example `{name}` is not tested");
+        // Its own tests run it, with the program that has its natives.
+        let own = name == "natives";
+        assert!(EXAMPLES.contains(&name) || own, "the example `{name}` is not tested");
         for file in ["README.md", "expected.txt", "client.bifrost", "transcript.txt"] {
             assert!(folder.join(file).exists(), "the example `{name}` has no {file}");
         }
     }
+}
+
+#[test]
+fn natives_of_another_program_are_named() {
+    let folder = examples().join("natives");
+    let output = bifrost().args(["check", "natives.theta"]).current_dir(folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(said.contains("error[E0213]: there is no native `index::new_index` here"), "{said}");
+    assert!(said.contains("help: natives are registered by the program that runs this one"), "{said}");
 }
 
 #[test]

@@ -125,6 +125,8 @@ fn the_native_of_the_tutorial_works() {
     let registry = Registry::standard().with_class::<Gauge>().with_routine(new_gauge::native());
     let shown = block(&reference, "let registry = ");
     assert!(here.contains(shown.trim()), "the page shows another registry");
+    let program = include_str!("../../../examples/natives/rust/src/main.rs");
+    assert!(program.contains(&block(&reference, "mod index;")), "the page shows another program");
     let main = "main ()
   g: gauge := new_gauge(90)
   g.fill(5)

@@ -7,11 +7,11 @@ use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// The program, without the settings of whoever runs the tests.
+/// The program, without the settings of whoever runs the tests but for `BIFROST_GC`.
 pub fn bifrost() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bifrost"));
     for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("BIFROST_") {
+        if name.to_string_lossy().starts_with("BIFROST_") && name != "BIFROST_GC" {
             command.env_remove(name);
         }
     }

@@ -1,0 +1,105 @@
+//! The program `bifrost`: one subcommand a file, each with its arguments and a function `run`.
+//!
+//! [`main`] is all of it but the natives, so that a program with natives of its own is as short as `main.rs`.
+//!
+//! Nothing here knows how objects work: sources are compiled by `theta`, run by `engine`, served by `server`.
+//! [`failure`] has the exit statuses. What a user reads is in the comments of the arguments.
+
+mod bench;
+mod check;
+mod client;
+mod demo;
+mod doc;
+mod failure;
+mod fmt;
+mod log;
+mod lsp;
+mod run;
+mod serve;
+mod shell;
+mod veneer;
+
+use std::process::ExitCode;
+
+use bifrost_native::Registry;
+use clap::{Parser, Subcommand};
+
+/// Objects served from Theta programs, called in batches
+#[derive(Parser, Debug)]
+#[command(name = "bifrost", version, propagate_version = true, disable_help_subcommand = true)]
+#[command(after_help = "\
+Try this:
+  bifrost demo                      a tour of batching, in less than a minute
+  bifrost serve database.theta      serve the objects of a program
+  bifrost shell                     talk to them
+
+Exit status:
+  0  it worked
+  1  the program or its sources failed
+  2  the arguments or the settings make no sense
+  3  nobody listens at the address, or nothing can listen there
+  4  the server ended the session: wrong token, no room, a limit
+
+Environment:
+  BIFROST_URL    the server that clients connect to
+  BIFROST_TOKEN  what clients show, and servers ask for, over TCP
+  BIFROST_LOG    which events go to the standard error: warn, info, bifrost_server=debug ...
+  BIFROST_*      the settings of `bifrost serve`, such as BIFROST_SESSIONS_MAX")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    Serve(serve::Args),
+    Shell(shell::Args),
+    Check(check::Args),
+    Fmt(fmt::Args),
+    Doc(doc::Args),
+    Lsp(lsp::Args),
+    Run(run::Args),
+    Veneer(veneer::Args),
+    Demo(demo::Args),
+    Bench(bench::Args),
+}
+
+/// Does what the arguments of the process say, for programs that may use these natives; returns the status to exit with.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+///
+/// use bifrost_native::{Cx, Registry, theta_routine};
+///
+/// #[theta_routine("example::double")]
+/// fn double(_cx: &mut Cx, n: i64) -> i64 {
+///     n.wrapping_mul(2)
+/// }
+///
+/// fn main() -> ExitCode {
+///     bifrost_cli::main(&Registry::standard().with_routine(double::native()))
+/// }
+/// ```
+pub fn main(registry: &Registry) -> ExitCode {
+    let command = Cli::parse().command;
+    log::start(match &command {
+        Command::Serve(args) => args.log,
+        _ => log::Format::Text,
+    });
+    let outcome = match command {
+        Command::Serve(args) => serve::run(&args, registry),
+        Command::Shell(args) => shell::run(&args),
+        Command::Check(args) => check::run(&args, registry),
+        Command::Fmt(args) => fmt::run(&args),
+        Command::Doc(args) => doc::run(&args, registry),
+        Command::Lsp(args) => lsp::run(&args),
+        Command::Run(args) => run::run(&args, registry),
+        Command::Veneer(args) => veneer::run(&args, registry),
+        Command::Demo(args) => demo::run(&args),
+        Command::Bench(args) => bench::run(args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
