@@ -154,9 +154,9 @@ pub fn find_class_of(program: &Program, ty: TypeId, tag: usize) -> Option<ClassI
     classes.get(first + tag).copied()
 }
 
-/// Whether a class is one of those that [`class_of`] makes.
-pub fn is_class_of_tagged(program: &Program, class: ClassId) -> bool {
-    program.tagged.values().any(|classes| classes.contains(&class))
+/// The tagged type that a class was made for, if it is one of those that [`class_of`] makes.
+pub fn type_of_class(program: &Program, class: ClassId) -> Option<TypeId> {
+    program.tagged.iter().find(|(_, classes)| classes.contains(&class)).map(|(ty, _)| *ty)
 }
 
 /// The name of the tag that a class of this name stands for, or the word that its type begins with.

@@ -3,9 +3,12 @@
 //! `tests/programs` has whole programs; `tests/definition` has a `main` for each example of the definition, which are files of
 //! `theta`'s tests.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use bifrost_engine::Mode;
+use bifrost_engine::{Engine, Mode};
+use bifrost_ir::text::{parse, parse_func, print_func, print_program};
+use bifrost_native::Registry;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::{Space, program, space};
 
@@ -19,30 +22,71 @@ fn examples_of_the_definition_print_what_they_should() {
     run_all("tests/definition", Some("../theta/tests/programs"));
 }
 
+/// What is compiled can be printed, reads back to the same, and does the same when it is run.
+#[test]
+fn programs_read_back_from_the_text_form() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let definition = here.join("../theta/tests/programs");
+    let beside = programs("tests/programs").into_iter().map(|path| (path, None));
+    let programs =
+        beside.chain(programs("tests/definition").into_iter().map(|path| (path, Some(&definition))));
+    for (path, root) in programs {
+        let engine = load(&path, root.map(PathBuf::as_path), Mode::Interpreted);
+        let text = print_program(engine.program());
+        let name = path.display();
+        let again = parse(&text).unwrap_or_else(|e| {
+            let line = text.lines().nth(e.line as usize - 1).unwrap_or_default();
+            panic!("{name}: {e}: {line}")
+        });
+        let again = again.program;
+        let printed = print_program(&again);
+        let lines = printed.lines().zip(text.lines()).enumerate();
+        if let Some((number, (found, expected))) =
+            lines.into_iter().find(|(_, (found, expected))| found != expected)
+        {
+            panic!("{name}: line {number} was `{expected}`, and is `{found}`");
+        }
+        assert_eq!(printed.len(), text.len(), "{name}");
+        let mut program = engine.program().clone();
+        for func in engine.program().funcs.values() {
+            let text = print_func(engine.program(), func);
+            let back = parse_func(&mut program, &text).unwrap_or_else(|e| panic!("{name}: {e}\n{text}"));
+            assert_eq!(back, *func, "{name}: {text}");
+        }
+        let natives = Registry::standard().natives().clone();
+        let engine = Engine::with_natives(again, Mode::Interpreted, natives);
+        let engine = engine.unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(output(&engine, Collect::Ordinary), expected(&path), "{name}");
+    }
+}
+
+/// The programs of a folder.
+fn programs(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|e| e == "theta")).collect();
+    paths.sort();
+    assert!(!paths.is_empty());
+    paths
+}
+
+fn expected(path: &Path) -> String {
+    std::fs::read_to_string(path.with_extension("out")).unwrap()
+}
+
 /// Runs the programs of a folder; their imports start at `root`, or in the folder.
 fn run_all(folder: &str, root: Option<&str>) {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let (folder, root) = (here.join(folder), root.map(|root| here.join(root)));
-    let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|e| e != "theta") {
-            continue;
-        }
-        count += 1;
-        let expected = std::fs::read_to_string(path.with_extension("out")).unwrap();
+    let root = root.map(|root| Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
+    for path in programs(folder) {
         for mode in [Mode::Compiled, Mode::Interpreted] {
             for collect in [Collect::Ordinary, zeal(&path)] {
-                assert_eq!(
-                    run(&path, root.as_deref(), mode, collect),
-                    expected,
-                    "{} {mode:?} {collect:?}",
-                    path.display()
-                );
+                let engine = load(&path, root.as_deref(), mode);
+                let found = output(&engine, collect);
+                assert_eq!(found, expected(&path), "{} {mode:?} {collect:?}", path.display());
             }
         }
     }
-    assert!(count > 0);
 }
 
 /// A collection at each allocation, or at every so many if the first line says so: `% zeal=1000`.
@@ -55,8 +99,12 @@ fn zeal(path: &Path) -> Collect {
         .map_or(Collect::Zeal(1), |word| word.parse().unwrap())
 }
 
-fn run(path: &Path, root: Option<&Path>, mode: Mode, collect: Collect) -> String {
-    let engine = program::load(&[path.to_path_buf()], root, mode).unwrap_or_else(|e| panic!("{e}"));
+fn load(path: &Path, root: Option<&Path>, mode: Mode) -> Arc<Engine> {
+    program::load(&[path.to_path_buf()], root, mode).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// What `main` prints.
+fn output(engine: &Arc<Engine>, collect: Collect) -> String {
     let main = engine.find_entry("main", 1).expect("a program has `main`");
     let limits = Limits { collect, ..Limits::default() };
     let space = Space::new(engine.clone(), limits).unwrap();

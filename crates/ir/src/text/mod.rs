@@ -6,7 +6,7 @@
 //! ```text
 //! file      = { type | class | routine | batch } .
 //! type      = "type" name [ "<" LIST( typename [ renames ] ) ] { "immutable" | "private" } { heading } "end" .
-//! class     = "class" name [ "implements" LIST(typename) ] [ "inherits" name [ renames ] ] [ "native" string ]
+//! class     = "class" name [ "implements" LIST(typename) ] [ "inherits" name [ renames ] ] [ "native" string ] [ "immutable" ]
 //!             { name ":" typename | [ "private" ] "method" heading body "end"
 //!             | "native" string [ "private" ] "method" heading } "end" .
 //! renames   = "{" LIST( name "for" name ) "}" .
@@ -34,9 +34,11 @@
 //!
 //! A variable is written with its name if no other of its function has that, else as `name%number`, and the receiver
 //! of a method is `self`. The class of a record's objects is `record[a: int]#record`, that of a tag `oneof[a: int]#a`,
-//! that of boxed integers `int#box`; names of other classes that are no names here are written as strings. `real` not finite are `real%` and the sixteen digits of their bits.
+//! that of boxed integers `int#box`. Names that are none here are written as strings, and private types and routines from the second
+//! of their name on with their number, `"name~2"`. `real` not finite are `real%` and the sixteen digits of their bits.
 
 mod lex;
+mod names;
 mod parse;
 mod print;
 #[cfg(test)]

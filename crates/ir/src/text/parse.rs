@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::KEYWORDS;
 use super::lex::{Token, lex};
+use super::names::{numbered, routines_named, types_named};
 use crate::boxed;
 use crate::builtin;
 use crate::program::{Body, Class, ClassId, Field, Program, Routine};
@@ -122,10 +123,7 @@ pub fn parse_func(program: &mut Program, text: &str) -> Result<Func> {
         "procedure" => FuncKind::Procedure,
         other => return Err(reader.error(format!("`{other}` starts no function"))),
     };
-    let name = match reader.next() {
-        Token::Str(name) | Token::Word(name) => name,
-        other => return Err(reader.error(format!("{other} is no name"))),
-    };
+    let name = reader.any_name()?;
     let receiver = if reader.take_word("of") {
         let (var, _) = reader.var_name()?;
         reader.expect(":")?;
@@ -241,6 +239,14 @@ impl Reader<'_> {
         Ok(word)
     }
 
+    /// A name that may be in quotes, or any word.
+    fn any_name(&mut self) -> Result<String> {
+        match self.next() {
+            Token::Str(name) | Token::Word(name) => Ok(name),
+            other => Err(self.error(format!("{other} is no name"))),
+        }
+    }
+
     fn list<T>(&mut self, end: &str, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = Vec::new();
         while !self.take(end) {
@@ -267,7 +273,7 @@ impl Reader<'_> {
                 _ => continue,
             };
             let name = match self.peek().clone() {
-                Token::Str(name) if class => {
+                Token::Str(name) => {
                     self.at += 1;
                     name
                 }
@@ -306,8 +312,12 @@ impl Reader<'_> {
     fn ty(&mut self) -> Result<TypeId> {
         if let Token::Str(name) = self.peek().clone() {
             self.at += 1;
-            let found = self.program.types.find(&name);
-            return found.ok_or_else(|| self.error(format!("there is no class {name:?}")));
+            let numbered = || {
+                let (name, number) = numbered(&name)?;
+                types_named(self.program, name).get(number.checked_sub(1)?).copied()
+            };
+            let found = self.program.types.find(&name).or_else(numbered);
+            return found.ok_or_else(|| self.error(format!("there is no type {name:?}")));
         }
         let name = self.word()?;
         match name.as_str() {
@@ -428,12 +438,11 @@ impl Reader<'_> {
 
     fn type_item(&mut self) -> Result<()> {
         let ty = self.ty()?;
+        let mut supertypes = Vec::new();
         if self.take("<") {
             loop {
                 let up = self.ty()?;
-                let renames = self.renames()?;
-                self.inherit_type(ty, up, &renames);
-                self.program.types.def_mut(ty).supertypes.push(Supertype { ty: up, renames });
+                supertypes.push(Supertype { ty: up, renames: self.renames()? });
                 if !self.take(",") {
                     break;
                 }
@@ -449,10 +458,14 @@ impl Reader<'_> {
             }
         }
         while !self.take_word("end") {
-            let name = self.word()?;
+            let name = self.any_name()?;
             let heading = self.heading(name)?;
             self.add_method(ty, &heading.name, heading.signature, true);
         }
+        for above in &supertypes {
+            self.inherit_type(ty, above.ty, &above.renames);
+        }
+        self.program.types.def_mut(ty).supertypes = supertypes;
         Ok(())
     }
 
@@ -462,18 +475,19 @@ impl Reader<'_> {
             return Ok(Vec::new());
         }
         self.list("}", |this| {
-            let new = this.word()?;
+            let new = this.any_name()?;
             this.expect_word("for")?;
-            Ok((new, this.word()?))
+            Ok((new, this.any_name()?))
         })
     }
 
-    /// Takes over the methods of a supertype.
+    /// Takes over the methods of a supertype that are not restated.
     fn inherit_type(&mut self, ty: TypeId, up: TypeId, renames: &[(String, String)]) {
         let methods = self.program.types.def(up).methods.clone();
         for (method, m) in methods.iter() {
             let name = renames.iter().find(|(_, old)| *old == m.name).map_or(&m.name, |(new, _)| new);
-            let known = self.add_method(ty, name, m.signature.clone(), true);
+            let known = self.program.types.find_method(ty, name);
+            let known = known.unwrap_or_else(|| self.add_method(ty, name, m.signature.clone(), true));
             self.program.types.def_mut(ty).methods[known.method]
                 .stands_for
                 .push(MethodRef { ty: up, method });
@@ -511,29 +525,16 @@ impl Reader<'_> {
                 }
             }
         }
+        let mut above = None;
         if self.take_word("inherits") {
-            let name = self.name()?;
-            let up = self.program.find_class(&name).filter(|up| *up < id);
-            let up = up.ok_or_else(|| self.error(format!("there is no class `{name}` above")))?;
-            let (up_ty, fields, bodies) = {
-                let c = &self.program.classes[up];
-                (c.ty, c.fields.clone(), c.bodies.clone())
+            let up = match self.ty().map(|ty| self.program.types.kind(ty))? {
+                TypeKind::Class(up) if up < id => up,
+                _ => return Err(self.error("there is no class of this name above".to_owned())),
             };
-            let renames = self.renames()?;
-            let methods = self.program.types.def(up_ty).methods.clone();
-            for (method, mut m) in methods.into_iter() {
-                m.stands_for = match renames.iter().find(|(_, old)| *old == m.name) {
-                    // The old name is free for a method of the subclass, which then stands for the superclass's.
-                    Some((new, _)) => {
-                        m.name.clone_from(new);
-                        Vec::new()
-                    }
-                    None => vec![MethodRef { ty: up_ty, method }],
-                };
-                self.program.types.def_mut(ty).methods.push(m);
-            }
+            above = Some((up, self.renames()?));
+            let fields = self.program.classes[up].fields.clone();
             let class = &mut self.program.classes[id];
-            (class.superclass, class.fields, class.bodies) = (Some(up), fields, bodies);
+            (class.superclass, class.fields) = (Some(up), fields);
         }
         // `native "x" method` begins a method.
         if let Token::Str(name) = self.peek_at(1).clone()
@@ -542,6 +543,9 @@ impl Reader<'_> {
         {
             self.at += 1;
             self.program.native_classes.insert(id, name);
+        }
+        if !matches!(self.peek_at(1), Token::Mark(":")) && self.take_word("immutable") {
+            self.program.types.def_mut(ty).immutable = true;
         }
         while !self.take_word("end") {
             // An instance variable may have the name of a keyword.
@@ -555,13 +559,13 @@ impl Reader<'_> {
             };
             let private = !variable && self.take_word("private");
             if variable || !self.take_word("method") {
-                let name = self.word()?;
+                let name = self.any_name()?;
                 self.expect(":")?;
                 let ty = self.ty()?;
                 self.program.classes[id].fields.push(Field { name, ty });
                 continue;
             }
-            let name = self.word()?;
+            let name = self.any_name()?;
             let mut heading = self.heading(name.clone())?;
             let m = self.add_method(ty, &name, heading.signature.clone(), !private);
             heading.name = format!("{}.{name}", self.program.types.name(ty));
@@ -583,6 +587,9 @@ impl Reader<'_> {
                 self.skip_body()?;
             }
         }
+        if let Some((up, renames)) = above {
+            self.inherit_class(id, ty, up, &renames)?;
+        }
         for up in implemented {
             let methods = self.program.types.def(up).methods.clone();
             for (method, m) in methods.iter() {
@@ -592,17 +599,46 @@ impl Reader<'_> {
                 };
                 let own = &mut self.program.types.def_mut(ty).methods[own.method];
                 own.stands_for.push(MethodRef { ty: up, method });
+                own.public = true;
             }
+            self.program.types.def_mut(ty).immutable |= self.program.types.def(up).immutable;
             self.program.types.def_mut(ty).supertypes.push(Supertype { ty: up, renames: Vec::new() });
         }
         Ok(())
     }
 
+    /// Takes over the methods of a superclass, behind those that the class has itself.
+    fn inherit_class(
+        &mut self,
+        class: ClassId,
+        ty: TypeId,
+        up: ClassId,
+        renames: &[(String, String)],
+    ) -> Result<()> {
+        let (up_ty, bodies) = (self.program.classes[up].ty, self.program.classes[up].bodies.clone());
+        let methods = self.program.types.def(up_ty).methods.clone();
+        for ((method, mut m), body) in methods.into_iter().zip(bodies) {
+            let from = MethodRef { ty: up_ty, method };
+            let new = renames.iter().find(|(_, old)| *old == m.name).map(|(new, _)| new.clone());
+            let own = self.program.types.find_method(ty, new.as_ref().unwrap_or(&m.name));
+            match (own, new) {
+                (Some(own), None) => {
+                    self.program.types.def_mut(ty).methods[own.method].stands_for.push(from);
+                }
+                (Some(_), Some(new)) => return Err(self.error(format!("`{new}` is there already"))),
+                (None, new) => {
+                    m.name = new.unwrap_or(m.name);
+                    (m.stands_for, m.public) = (vec![from], false);
+                    self.program.types.def_mut(ty).methods.push(m);
+                    self.program.classes[class].bodies.push(body);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn routine_item(&mut self, private: bool, pending: &mut Vec<Pending>) -> Result<()> {
-        let name = match self.next() {
-            Token::Str(name) | Token::Word(name) => name,
-            other => return Err(self.error(format!("{other} is no name"))),
-        };
+        let name = self.any_name()?;
         let heading = self.heading(name.clone())?;
         let signature = heading.signature.clone();
         let func = heading.into_func(FuncKind::Routine, None);
@@ -625,10 +661,7 @@ impl Reader<'_> {
             other => return Err(self.error(format!("{other} is no quoted name"))),
         };
         self.expect_word("routine")?;
-        let name = match self.next() {
-            Token::Str(name) | Token::Word(name) => name,
-            other => return Err(self.error(format!("{other} is no name"))),
-        };
+        let name = self.any_name()?;
         let signature = self.heading(name.clone())?.signature;
         let body = Body::Native(self.program.native(&key));
         self.program.add_routine(Routine {
@@ -833,12 +866,16 @@ impl Bodies<'_, '_, '_> {
             }
             return Ok(Callee::Routine(builtin::instantiate(self.reader.program, row, &arguments)));
         }
-        let routine = self.reader.program.find_routine(&name);
+        let numbered = || {
+            let (name, number) = numbered(&name)?;
+            routines_named(self.reader.program, name).get(number.checked_sub(1)?).copied()
+        };
+        let routine = self.reader.program.find_routine(&name).or_else(numbered);
         routine.map(Callee::Routine).ok_or_else(|| self.reader.error(format!("there is no routine `{name}`")))
     }
 
     fn method(&mut self, ty: TypeId) -> Result<Callee> {
-        let method = self.reader.word()?;
+        let method = self.reader.any_name()?;
         let types = &self.reader.program.types;
         let m = types.find_method(ty, &method);
         let message = || format!("`{}` has no method `{method}`", types.name(ty));

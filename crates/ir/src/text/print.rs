@@ -2,28 +2,32 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
+use std::hash::Hash;
 
-use super::{KEYWORDS, is_name};
-use crate::boxed;
+use super::is_name;
+use super::names::{Names, quoted};
 use crate::builtin;
 use crate::program::{Body, ClassId, Program};
 use crate::stmt::{ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var};
-use crate::tagged;
 use crate::types::{Signature, TypeId, TypeKind};
 
 /// A function in the text form.
 pub fn print_func(program: &Program, func: &Func) -> String {
-    let mut printer = Printer::new(program, func);
+    let names = Names::new(program);
+    function(&names, program, func, quoted(&func.name))
+}
+
+fn function(names: &Names<'_>, program: &Program, func: &Func, name: String) -> String {
+    let mut printer = Printer::new(program, names, func);
     let kind = match func.kind {
         FuncKind::Routine => "routine",
         FuncKind::Method => "method",
         FuncKind::Batch => "batch",
         FuncKind::Procedure => "procedure",
     };
-    let name = quoted(&func.name);
     let receiver = match func.vars.values().next() {
         Some(decl) if func.kind == FuncKind::Method => {
-            format!(" of {}: {}", printer.names[0], type_name(program, decl.ty))
+            format!(" of {}: {}", printer.spelled[0], names.ty(decl.ty))
         }
         _ => String::new(),
     };
@@ -34,117 +38,124 @@ pub fn print_func(program: &Program, func: &Func) -> String {
     printer.out
 }
 
-/// A name, in quotes if it has other characters than names have.
-fn quoted(name: &str) -> String {
-    if is_name(name) { name.to_owned() } else { format!("{name:?}") }
-}
-
-/// A whole program in the text form: user types, classes with their methods, and routines.
+/// A whole program in the text form: user types, classes with their methods, and routines. What inherits stands behind
+/// what it inherits from.
 pub fn print_program(program: &Program) -> String {
+    let names = Names::new(program);
     let mut out = String::new();
-    for (_, def) in program.types.iter().filter(|(_, d)| d.kind == TypeKind::Object) {
-        let _ = write!(out, "type {}", def.name);
-        for (i, s) in def.supertypes.iter().enumerate() {
-            let renames: Vec<String> =
-                s.renames.iter().map(|(new, old)| format!("{new} for {old}")).collect();
-            let renames =
-                if renames.is_empty() { String::new() } else { format!(" {{{}}}", renames.join(", ")) };
-            let before = if i == 0 { " < " } else { ", " };
-            let _ = write!(out, "{before}{}{renames}", program.types.name(s.ty));
-        }
-        let flags = [(def.immutable, " immutable"), (!def.public, " private")];
-        out.extend(flags.iter().filter(|(on, _)| *on).map(|(_, text)| *text));
-        out.push('\n');
-        for m in def.methods.values() {
-            let _ = writeln!(out, "  {}", program.types.heading(&m.name, &m.signature));
-        }
-        out.push_str("end\n\n");
+    let types = program.types.iter().filter(|(_, d)| d.kind == TypeKind::Object).map(|(id, _)| id);
+    let above = |ty: TypeId| program.types.def(ty).supertypes.iter().map(|s| s.ty).collect();
+    for ty in from_above(types, above) {
+        print_type(program, &names, ty, &mut out);
     }
     let made: HashSet<ClassId> =
         program.tagged.values().flatten().chain(program.boxes.values()).copied().collect();
-    for class in program.classes.keys().filter(|class| !made.contains(class)) {
-        print_class(program, class, &mut out);
+    let classes = program.classes.keys().filter(|class| !made.contains(class));
+    for class in from_above(classes, |class| program.classes[class].superclass.into_iter().collect()) {
+        print_class(program, &names, class, &mut out);
     }
-    for routine in program.routines.values().filter(|r| !builtin::is_instance(r)) {
+    for (id, routine) in program.routines.iter().filter(|(_, r)| !builtin::is_instance(r)) {
         let private = if routine.public { "" } else { "private " };
-        let func = match routine.body {
-            Body::Func(func) => func,
+        match routine.body {
+            Body::Func(func) => {
+                let text = function(&names, program, &program.funcs[func], names.routine(id));
+                let _ = writeln!(out, "{private}{text}");
+            }
             Body::Native(native) => {
+                let key = &program.natives[native];
                 // Built-in routines are there without being declared.
-                if crate::builtin::find_routine(&program.natives[native]).is_none() {
-                    let heading = program.types.heading(&quoted(&routine.name), &routine.signature);
-                    let key = &program.natives[native];
+                if builtin::find_routine(key).is_none() {
+                    let heading = names.declaration(&routine.name, &routine.signature);
                     let _ = writeln!(out, "{private}native {key:?} routine {heading}\n");
                 }
-                continue;
             }
-        };
-        let mut func = program.funcs[func].clone();
-        func.name.clone_from(&routine.name);
-        let _ = writeln!(out, "{private}{}", print_func(program, &func));
+        }
     }
     out
 }
 
-/// A class as it is written: those of tagged types by their types, names that are none here as strings.
-fn class_name(program: &Program, class: ClassId) -> String {
-    type_name(program, program.classes[class].ty)
-}
-
-fn type_name(program: &Program, ty: TypeId) -> String {
-    let name = program.types.name(ty);
-    match program.types.kind(ty) {
-        TypeKind::Class(class)
-            if !is_name(name)
-                && !tagged::is_class_of_tagged(program, class)
-                && boxed::held(program, class).is_none() =>
-        {
-            format!("{name:?}")
+/// The items, each behind those that `above` names.
+fn from_above<T: Copy + Eq + Hash>(items: impl Iterator<Item = T>, above: impl Fn(T) -> Vec<T>) -> Vec<T> {
+    let mut done: HashSet<T> = HashSet::new();
+    let mut order = Vec::new();
+    for item in items {
+        let mut open = vec![item];
+        while let Some(at) = open.last().copied() {
+            match above(at).into_iter().find(|up| !done.contains(up) && !open.contains(up)) {
+                Some(up) => open.push(up),
+                None => {
+                    open.pop();
+                    if done.insert(at) {
+                        order.push(at);
+                    }
+                }
+            }
         }
-        _ => name.to_owned(),
     }
+    order
 }
 
-fn print_class(program: &Program, class: ClassId, out: &mut String) {
+/// `{new for old}`
+fn renaming<'n>(renames: impl Iterator<Item = (&'n str, &'n str)>) -> String {
+    let renames: Vec<String> =
+        renames.map(|(new, old)| format!("{} for {}", quoted(new), quoted(old))).collect();
+    if renames.is_empty() { String::new() } else { format!(" {{{}}}", renames.join(", ")) }
+}
+
+fn print_type(program: &Program, names: &Names<'_>, ty: TypeId, out: &mut String) {
+    let def = program.types.def(ty);
+    let _ = write!(out, "type {}", names.ty(ty));
+    for (i, s) in def.supertypes.iter().enumerate() {
+        let renames = renaming(s.renames.iter().map(|(new, old)| (new.as_str(), old.as_str())));
+        let before = if i == 0 { " < " } else { ", " };
+        let _ = write!(out, "{before}{}{renames}", names.ty(s.ty));
+    }
+    let flags = [(def.immutable, " immutable"), (!def.public, " private")];
+    out.extend(flags.iter().filter(|(on, _)| *on).map(|(_, text)| *text));
+    out.push('\n');
+    for m in def.methods.values() {
+        let _ = writeln!(out, "  {}", names.declaration(&m.name, &m.signature));
+    }
+    out.push_str("end\n\n");
+}
+
+fn print_class(program: &Program, names: &Names<'_>, class: ClassId, out: &mut String) {
     let def = &program.classes[class];
     let own = program.types.def(def.ty);
-    let _ = write!(out, "class {}", class_name(program, class));
-    let types: Vec<&str> = own.supertypes.iter().map(|s| program.types.name(s.ty)).collect();
+    let _ = write!(out, "class {}", names.ty(def.ty));
+    let types: Vec<String> = own.supertypes.iter().map(|s| names.ty(s.ty)).collect();
     if !types.is_empty() {
         let _ = write!(out, " implements {}", types.join(", "));
     }
     let superclass = def.superclass.map(|c| &program.classes[c]);
     if let Some(up) = superclass {
-        let _ = write!(out, " inherits {}", up.name);
         let above = &program.types.def(up.ty).methods;
         let inherited = |body: Body| {
             let mut same = above.values().zip(&up.bodies).filter(move |(_, b)| **b == body);
             same.next().map(|(m, _)| m.name.as_str())
         };
-        let renames: Vec<String> = (own.methods.values().zip(&def.bodies))
-            .filter_map(|(m, body)| Some((&m.name, inherited(*body)?)))
+        let mut renames: Vec<(&str, &str)> = (own.methods.values().zip(&def.bodies))
+            .filter_map(|(m, body)| Some((m.name.as_str(), inherited(*body)?)))
             .filter(|(new, old)| new != old)
-            .map(|(new, old)| format!("{new} for {old}"))
             .collect();
-        if !renames.is_empty() {
-            let _ = write!(out, " {{{}}}", renames.join(", "));
-        }
+        renames.sort();
+        let _ = write!(out, " inherits {}{}", names.ty(up.ty), renaming(renames.into_iter()));
     }
     if let Some(native) = program.native_class(class) {
         let _ = write!(out, " native {native:?}");
     }
-    out.push('\n');
+    out.push_str(if own.immutable { " immutable\n" } else { "\n" });
     for field in &def.fields[superclass.map_or(0, |c| c.fields.len())..] {
-        let _ = writeln!(out, "  {}: {}", field.name, program.types.name(field.ty));
+        let _ = writeln!(out, "  {}: {}", quoted(&field.name), names.ty(field.ty));
     }
     for (method, body) in own.methods.values().zip(&def.bodies) {
+        let private = if method.public { "" } else { "private " };
         let func = match *body {
             Body::Func(func) => &program.funcs[func],
             Body::Native(native) => {
                 let inherited = superclass.is_some_and(|up| up.bodies.contains(body));
                 if !inherited {
-                    let private = if method.public { "" } else { "private " };
-                    let heading = program.types.heading(&method.name, &method.signature);
+                    let heading = names.declaration(&method.name, &method.signature);
                     let key = &program.natives[native];
                     let _ = writeln!(out, "  native {key:?} {private}method {heading}");
                 }
@@ -154,11 +165,10 @@ fn print_class(program: &Program, class: ClassId, out: &mut String) {
         if func.vars.values().next().is_none_or(|receiver| receiver.ty != def.ty) {
             continue;
         }
-        let mut printer = Printer::new(program, func);
+        let mut printer = Printer::new(program, names, func);
         printer.indent = 1;
-        let private = if method.public { "" } else { "private " };
         let heading = printer.heading(&func.signature);
-        printer.line(&format!("{private}method {} {heading}", method.name));
+        printer.line(&format!("{private}method {} {heading}", quoted(&method.name)));
         printer.body();
         printer.line("end");
         out.push_str(&printer.out);
@@ -168,15 +178,16 @@ fn print_class(program: &Program, class: ClassId, out: &mut String) {
 
 struct Printer<'a> {
     program: &'a Program,
+    names: &'a Names<'a>,
     func: &'a Func,
     /// How each variable is written.
-    names: Vec<String>,
+    spelled: Vec<String>,
     indent: usize,
     out: String,
 }
 
 impl<'a> Printer<'a> {
-    fn new(program: &'a Program, func: &'a Func) -> Printer<'a> {
+    fn new(program: &'a Program, names: &'a Names<'a>, func: &'a Func) -> Printer<'a> {
         let mut uses: HashMap<&str, usize> = HashMap::new();
         for decl in func.vars.values() {
             *uses.entry(&decl.name).or_default() += 1;
@@ -189,8 +200,8 @@ impl<'a> Printer<'a> {
             let plain = plain && !name.starts_with(|c: char| c.is_ascii_digit());
             format!("{}%{}", if plain { name } else { "" }, var.as_u32())
         };
-        let names = func.vars.iter().map(|(v, d)| spelled((v, &d.name))).collect();
-        Printer { program, func, names, indent: 0, out: String::new() }
+        let spelled = func.vars.iter().map(|(v, d)| spelled((v, &d.name))).collect();
+        Printer { program, names, func, spelled, indent: 0, out: String::new() }
     }
 
     fn line(&mut self, text: &str) {
@@ -208,21 +219,19 @@ impl<'a> Printer<'a> {
             .iter()
             .enumerate()
             .map(|(i, p)| {
-                let spelled = self.names.get(first + i).map_or("?", String::as_str);
+                let spelled = self.spelled.get(first + i).map_or("?", String::as_str);
                 let decl = self.func.vars.values().nth(first + i).map_or("", |d| &d.name);
                 let different = if decl == p.name { String::new() } else { format!("{:?} as ", p.name) };
-                format!("{different}{spelled}: {}", self.program.types.name(p.ty))
+                format!("{different}{spelled}: {}", self.names.ty(p.ty))
             })
             .collect();
-        let rest = Signature { params: Vec::new(), ..signature.clone() };
-        let rest = self.program.types.heading("", &rest);
-        format!("({}){}", params.join(", "), rest.trim_start_matches(" ()"))
+        self.names.heading(params, signature)
     }
 
     fn body(&mut self) {
         self.indent += 1;
         for (i, decl) in self.func.vars.values().enumerate().skip(self.func.param_count()) {
-            let text = format!("var {}: {}", self.names[i], type_name(self.program, decl.ty));
+            let text = format!("var {}: {}", self.spelled[i], self.names.ty(decl.ty));
             self.line(&text);
         }
         self.indent -= 1;
@@ -238,7 +247,7 @@ impl<'a> Printer<'a> {
     }
 
     fn var(&self, var: Var) -> &str {
-        self.names.get(var.as_u32() as usize).map_or("?", String::as_str)
+        self.spelled.get(var.as_u32() as usize).map_or("?", String::as_str)
     }
 
     fn vars(&self, vars: &[Var]) -> String {
@@ -276,13 +285,10 @@ impl<'a> Printer<'a> {
         let name = match callee {
             Callee::Procedure(i) => format!("procedure {i}"),
             Callee::Itself => "itself".to_owned(),
-            Callee::Routine(r) if KEYWORDS.contains(&self.program.routines[r].name.as_str()) => {
-                format!("{:?}", self.program.routines[r].name)
-            }
             Callee::Method(m) => {
-                format!("{}.{}", type_name(self.program, m.ty), self.program.types.method(m).name)
+                format!("{}.{}", self.names.ty(m.ty), quoted(&self.program.types.method(m).name))
             }
-            Callee::Routine(r) => self.program.routines[r].name.clone(),
+            Callee::Routine(r) => self.names.callee(r),
         };
         format!("{name}({})", self.operands(args))
     }
@@ -291,7 +297,7 @@ impl<'a> Printer<'a> {
         let def = &self.program.classes[class];
         let name = def.fields.get(field as usize).map_or("", |f| &f.name);
         let unique = def.fields.iter().filter(|f| f.name == name).count() == 1 && is_name(name);
-        let class = class_name(self.program, class);
+        let class = self.names.ty(def.ty);
         if unique { format!("{class}.{name}") } else { format!("{class}.{field}") }
     }
 
@@ -314,7 +320,7 @@ impl<'a> Printer<'a> {
                 self.with_site(text, *site);
             }
             Stmt::New { dst, class, fields, site } => {
-                let class = class_name(self.program, *class);
+                let class = self.names.ty(self.program.classes[*class].ty);
                 let text = format!("{} := new {class}({})", self.var(*dst), self.operands(fields));
                 self.with_site(text, *site);
             }
