@@ -4,7 +4,7 @@
 //!
 //! - nothing: it is a program, and the compiler has nothing to say about it;
 //! - `continued`: it goes on where the last block of the page ended that was no `error` and no `continued run`;
-//! - `run`: `main` is run, as machine code and in the interpreter; an `output` block behind it is what it prints;
+//! - `run`: `main` is run, as machine code and in the interpreter, and both ways with a collection at each allocation; an `output` block behind it is what it prints;
 //! - `error=E0201` (or several, with commas): these are its mistakes; a `text` block behind it is what the compiler prints;
 //! - `file=a/b.theta`: it has this name, and other blocks of the page can import it.
 //!
@@ -64,7 +64,7 @@ fn compiled(name: &str, text: &str, files: &BTreeMap<String, String>) -> (Source
     (sources, compilation)
 }
 
-/// What `bifrost run` prints, the same both ways.
+/// What `bifrost run` prints, the same both ways and with a collection at each allocation.
 fn run(name: &str, text: &str, files: &BTreeMap<String, String>) -> String {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {
@@ -74,12 +74,17 @@ fn run(name: &str, text: &str, files: &BTreeMap<String, String>) -> String {
     };
     files.iter().for_each(|(name, text)| write(name, text));
     write(name, text);
-    let said = |mode: &[&str]| {
-        let output = bifrost().arg("run").args(mode).arg(name).current_dir(folder.path()).output().unwrap();
+    let said = |mode: &[&str], collect: &str| {
+        let mut command = bifrost();
+        command.arg("run").args(mode).arg(name).current_dir(folder.path()).env("BIFROST_GC", collect);
+        let output = command.output().unwrap();
         format!("{}{}", support::stdout(&output), support::stderr(&output))
     };
-    let (machine, nodes) = (said(&[]), said(&["--interpret"]));
-    assert_eq!(machine, nodes, "{text}\nmachine code and interpreter differ");
+    let machine = said(&[], "check");
+    assert_eq!(machine, said(&["--interpret"], "check"), "{text}\nmachine code and interpreter differ");
+    for mode in [&[][..], &["--interpret"]] {
+        assert_eq!(machine, said(mode, "zeal"), "{text}\nwith a collection at each allocation, {mode:?}");
+    }
     machine
 }
 

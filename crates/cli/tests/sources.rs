@@ -12,18 +12,24 @@ fn write(folder: &Path, name: &str, text: &str) -> String {
     path.display().to_string()
 }
 
+/// The ways to run a program: arguments, and how to collect.
+const WAYS: &[(&[&str], &str)] =
+    &[(&["--interpret"], "check"), (&["--interpret"], "zeal"), (&[], "check"), (&[], "zeal")];
+
 #[test]
 fn examples_print_what_they_should() {
     for name in EXAMPLES {
         let file = examples().join(name).join("expected.txt");
-        for mode in [&["--interpret"][..], &[]] {
-            let output = bifrost().arg("run").args(mode).arg(example(name)).output().unwrap();
-            assert!(output.status.success(), "{name} {mode:?}: {}", stderr(&output));
+        for (mode, collect) in WAYS {
+            let mut command = bifrost();
+            command.arg("run").args(*mode).arg(example(name)).env("BIFROST_GC", collect);
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{name} {mode:?} {collect}: {}", stderr(&output));
             if std::env::var_os("UPDATE_EXPECT").is_some() {
                 std::fs::write(&file, stdout(&output)).unwrap();
             }
             let expected = std::fs::read_to_string(&file).unwrap();
-            assert_eq!(stdout(&output), expected, "{name} {mode:?}");
+            assert_eq!(stdout(&output), expected, "{name} {mode:?} {collect}");
         }
     }
 }

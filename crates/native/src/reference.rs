@@ -10,17 +10,18 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bifrost_ir::native::{self, NativeType};
-use bifrost_ir::{TypeId, Types};
+use bifrost_ir::{TypeId, Types, boxed};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::cx::Poll;
-use bifrost_runtime::{Ret, Root, Table};
+use bifrost_runtime::{Ret, Root, Table, object};
 
 use crate::call::{self, Arguments, Raised, Returned};
 use crate::cx::Cx;
 use crate::glue::Frame;
 use crate::value::{Argument, Owned, Value};
 
-/// An object of any type; two are equal if they are the same object.
+/// An object of any type; two are equal if they are the same object. (A basic value stands in an object of its own, and another
+/// time in another.)
 #[derive(Clone, Debug)]
 pub struct Any {
     root: Root,
@@ -62,17 +63,24 @@ impl Any {
         Err(cx.raw.failure(&text))
     }
 
-    /// The object as something more special: as `Text` if it is a string, as [`Ref`] of a type that it has. `None` if it
-    /// is no such thing.
+    /// The object as something more special: as `Text` if it is a string, as `i64` if it stands for an integer, as [`Ref`] of a
+    /// type that it has. `None` if it is no such thing.
     pub fn get<T: Owned>(&self, cx: &mut Cx<'_>) -> Option<T> {
         let word = Arc::ptr_eq(&self.home, cx.raw.poll()).then(|| self.root.word())?;
         // SAFETY: it refers to an object of this context's heap, which `self` keeps.
         let info = unsafe { Table::of(word) }.info();
         let (image, wanted) = (cx.raw.image().clone(), T::native_type());
         let program = image.program();
+        let frame = Frame::of_method(word, "");
+        if let Some(held) = info.boxed {
+            if !native::fits(program, &wanted, held, false) {
+                return None;
+            }
+            // SAFETY: the object is one of a class of boxed values, of the type that the Rust type fits.
+            return unsafe { T::take(cx, &frame, object::get(word, boxed::VALUE as usize), held) }.ok();
+        }
         let mut types = program.types.iter().map(|(ty, _)| ty).filter(|ty| info.has_type(*ty));
         let ty = types.find(|ty| native::fits(program, &wanted, *ty, false))?;
-        let frame = Frame::of_method(word, "");
         // SAFETY: the object has the type, which the Rust type fits; what is taken keeps what it needs.
         unsafe { T::take(cx, &frame, word, ty) }.ok()
     }

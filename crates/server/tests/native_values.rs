@@ -150,6 +150,9 @@ fn kind(cx: &mut Cx, object: Any) -> String {
     if let Some(task) = object.get::<Ref<Task>>(cx) {
         return format!("a task of {} minutes", task.call::<_, i64>(cx, "minutes", ()).unwrap());
     }
+    if let Some(n) = object.get::<i64>(cx) {
+        return format!("the number {n}");
+    }
     if let Some(numbers) = object.get::<Seq<i64>>(cx) {
         return format!("{} numbers", numbers.len());
     }
@@ -307,9 +310,10 @@ fn objects_are_kept_from_collections() {
   print(same_object(t, k.task(2)).unparse() || same_object(t, k.task(1)).unparse())
   print(k.task(4).minutes().unparse()) except when not_found: print("no task") end
   print(kind(t) || ", " || kind(sequence_of(.. 1, 2)) || ", " || kind(k))
-  print(kind(shape{nothing: nil}) || ", " || kind(garbage))"#);
+  print(kind(shape{nothing: nil}) || ", " || kind(garbage))
+  print(kind(40 + 2) || ", " || kind('x'))"#);
     let expected = "20 the string 3th\ntruefalse\nno task\na task of 20 minutes, 2 numbers, something else\n\
-                    a shape, something else\n";
+                    a shape, something else\nthe number 42, something else\n";
     assert_eq!(out, expected);
 }
 

@@ -402,8 +402,10 @@ fn compare(seed: u64) -> bool {
     let procedure = format!("one = const 1\nprocedure p\n{body}end_procedure\nr = proc 0\nflush\n");
     let mut results: Vec<(String, String)> = Vec::new();
     for mode in support::modes() {
-        for text in [&structure, &procedure] {
-            let Some(mut world) = World::new(mode) else { continue };
+        // One of them with a collection at each allocation.
+        for (text, collect) in [&structure, &procedure].into_iter().zip(support::collections().iter().cycle())
+        {
+            let Some(mut world) = World::collected(mode, *collect) else { continue };
             // Ten times what the evaluator may take: one that runs longer is not compared.
             let mut limits = bifrost_session::Limits::default();
             limits.set(bifrost_wire::Limit::Fuel, 20_000);

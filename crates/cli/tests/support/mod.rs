@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use tempfile::TempDir;
 
-/// The program, without the settings of whoever runs the tests but for `BIFROST_GC`.
+/// The program, without the settings of whoever runs the tests but how to collect.
 pub fn bifrost() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bifrost"));
     for (name, _) in std::env::vars_os() {
@@ -57,6 +57,13 @@ impl Server {
     /// Serves a program at `unix:///FOLDER/socket` and wherever `arguments` say.
     pub fn serve(program: &Path, arguments: &[&str]) -> Server {
         Server::spawn(bifrost(), program, arguments)
+    }
+
+    /// As [`Server::serve`], with the heap collected so.
+    pub fn serve_collected(program: &Path, collect: &str) -> Server {
+        let mut command = bifrost();
+        command.env("BIFROST_GC", collect);
+        Server::spawn(command, program, &[])
     }
 
     /// As [`Server::serve`], with a log of sessions on the standard error.

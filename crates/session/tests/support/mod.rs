@@ -71,9 +71,12 @@ pub struct World {
     sessions: u64,
 }
 
-/// When heaps are collected: `BIFROST_GC=zeal` at every allocation.
-pub fn collect() -> Collect {
-    std::env::var("BIFROST_GC").map_or(Collect::Checked, |asked| asked.parse().expect("a way to collect"))
+/// When heaps are collected: as usual, and at every allocation; or as `BIFROST_GC` says.
+pub fn collections() -> Vec<Collect> {
+    match std::env::var("BIFROST_GC") {
+        Ok(asked) => vec![asked.parse().expect("a way to collect")],
+        Err(_) => vec![Collect::Checked, Collect::Zeal(1)],
+    }
 }
 
 /// Enough for the tests' own threads, which have 2 MiB of stack.
@@ -81,7 +84,11 @@ pub const STACK_BYTES: usize = 512 << 10;
 
 impl World {
     pub fn new(mode: Mode) -> Option<World> {
-        let limits = CxLimits { stack_bytes: STACK_BYTES, collect: collect(), ..CxLimits::default() };
+        World::collected(mode, collections()[0])
+    }
+
+    pub fn collected(mode: Mode, collect: Collect) -> Option<World> {
+        let limits = CxLimits { stack_bytes: STACK_BYTES, collect, ..CxLimits::default() };
         tables(mode).map(|t| World::of(t, limits))
     }
 
@@ -124,25 +131,31 @@ impl World {
     }
 }
 
-/// Runs a test in a fresh world of each mode.
+/// Runs a test in a fresh world of each mode, collected in each way.
 pub fn each_mode(test: impl Fn(&mut World)) {
     for mode in modes() {
-        if let Some(mut world) = World::new(mode) {
-            test(&mut world);
+        for collect in collections() {
+            if let Some(mut world) = World::collected(mode, collect) {
+                test(&mut world);
+            }
         }
     }
 }
 
-/// Plays a script in a fresh session of a fresh world of each mode, whole and byte by byte, and compares what is sent back.
+/// Plays a script in a fresh session of a fresh world of each mode, whole and byte by byte and collected in each way, and
+/// compares what is sent back.
 #[track_caller]
 pub fn check(script: &str, expected: &str) {
+    let usual = collections()[0];
+    let ways = [None, Some(1), Some(7)].map(|split| (split, usual)).into_iter();
+    let ways: Vec<_> = ways.chain(collections().into_iter().skip(1).map(|collect| (None, collect))).collect();
     for mode in modes() {
-        for split in [None, Some(1), Some(7)] {
-            let Some(mut world) = World::new(mode) else { continue };
+        for (split, collect) in &ways {
+            let Some(mut world) = World::collected(mode, *collect) else { continue };
             let mut client = world.client();
-            client.split = split;
+            client.split = *split;
             let found = client.play(&mut world, script);
-            assert_text(&found, expected, &format!("{mode:?}, split {split:?}"));
+            assert_text(&found, expected, &format!("{mode:?}, split {split:?}, {collect:?}"));
         }
     }
 }
