@@ -1,9 +1,9 @@
 //! The heap: places for objects, and what becomes of them in a collection.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 
 use crate::blocks::{BLOCK_BYTES, Block, CHUNK_BYTES, Chunks, Hole, LINE_BYTES};
+use crate::large::Large;
 use crate::mark::{Marker, is_marked, shape};
 use crate::{HeapFull, LARGE, POISON, SIZE_MASK, Window, Word};
 
@@ -12,13 +12,6 @@ pub const LARGE_BYTES_MIN: usize = (8 << 10) + size_of::<Word>();
 
 /// Least allocation between two collections, in bytes; otherwise as much as lived after the last one.
 const INTERVAL_BYTES_MIN: usize = 32 << 20;
-
-/// An object with an allocation of its own.
-#[derive(Debug)]
-struct Large {
-    object: NonNull<Word>,
-    layout: Layout,
-}
 
 /// The memory of one session or node.
 #[derive(Debug)]
@@ -183,10 +176,9 @@ impl Heap {
         if self.used_bytes().checked_add(bytes)? > self.limit_bytes {
             return None;
         }
-        let layout = Layout::from_size_align(bytes, 16).ok()?;
-        // SAFETY: the layout has a size.
-        let object = NonNull::new(unsafe { alloc_zeroed(layout) })?.cast();
-        self.large.push(Large { object, layout });
+        let large = Large::new(bytes)?;
+        let object = large.object();
+        self.large.push(large);
         self.large_bytes += bytes;
         self.fresh_bytes += bytes;
         Some(object)
@@ -300,8 +292,8 @@ impl Heap {
         for large in &self.large {
             // SAFETY: the list has objects of this heap; what is not marked is freed after this.
             unsafe {
-                if !is_marked(large.object.as_ptr() as Word, self.epoch) {
-                    large.object.write(POISON);
+                if !is_marked(large.object().as_ptr() as Word, self.epoch) {
+                    large.object().write(POISON);
                 }
             }
         }
@@ -324,11 +316,9 @@ impl Heap {
         let (epoch, mut freed) = (self.epoch, 0);
         self.large.retain(|large| {
             // SAFETY: the list has objects of this heap.
-            let lives = unsafe { is_marked(large.object.as_ptr() as Word, epoch) };
+            let lives = unsafe { is_marked(large.object().as_ptr() as Word, epoch) };
             if !lives {
-                freed += large.layout.size();
-                // SAFETY: allocated with this layout in `alloc_large`, and taken off the list here.
-                unsafe { dealloc(large.object.as_ptr().cast(), large.layout) };
+                freed += large.bytes();
             }
             lives
         });
@@ -388,10 +378,6 @@ impl Drop for Heap {
         for object in self.finalizable.drain(..) {
             // SAFETY: finalized objects leave the list; all memory is still there.
             unsafe { finalize(object) };
-        }
-        for large in self.large.drain(..) {
-            // SAFETY: allocated with this layout in `alloc_large`, and freed once.
-            unsafe { dealloc(large.object.as_ptr().cast(), large.layout) };
         }
     }
 }

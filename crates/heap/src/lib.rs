@@ -21,6 +21,7 @@
 
 mod blocks;
 mod heap;
+mod large;
 mod mark;
 mod shape;
 
