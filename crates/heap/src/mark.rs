@@ -7,6 +7,9 @@ use crate::{EPOCH_MASK, EPOCH_SHIFT, LARGE, LASTING, OBJECT_WORDS, POISON, SIZE_
 /// with the depth of structures, not with the length of arrays.
 const FIELDS_AT_ONCE: usize = 128;
 
+// Tails may have a reference in every second field only.
+const _: () = assert!(FIELDS_AT_ONCE.is_multiple_of(2));
+
 /// A collection under way: takes the roots and marks what they reach.
 ///
 /// Its stack is in memory of Rust, so that the depth of a structure does not matter. The stack has an object once at most,
@@ -139,6 +142,7 @@ impl Marker {
         }
     }
 
+    /// Follows the references of the tail from one of them on.
     unsafe fn scan_tail(&mut self, object: Word, from: usize) {
         // SAFETY: promised by the caller; the header has the number of fields.
         unsafe {
@@ -148,7 +152,7 @@ impl Marker {
             if to < count {
                 self.rest.push((object, to));
             }
-            for field in from..to {
+            for field in (from..to).step_by(shape(object).step()) {
                 self.mark(*place.add(OBJECT_WORDS + field));
             }
         }

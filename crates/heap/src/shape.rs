@@ -16,6 +16,8 @@ pub struct Shape {
     first: u64,
     /// From this field on all are references; 0 if none are, otherwise the field's number and 1.
     tail: u32,
+    /// Only every second field of the tail is a reference.
+    second: bool,
     /// The reference fields from the 64th on.
     more: Box<[u32]>,
     finalizer: Option<Finalizer>,
@@ -46,6 +48,11 @@ impl Shape {
         Shape { tail: field + 1, ..Shape::default() }
     }
 
+    /// The shape of objects in which this field and every second one behind it are references, and no others.
+    pub fn every_second_from(field: u32) -> Shape {
+        Shape { second: true, ..Shape::tail_from(field) }
+    }
+
     /// The same with a finalizer.
     #[must_use]
     pub fn with_finalizer(self, finalizer: Finalizer) -> Shape {
@@ -66,13 +73,19 @@ impl Shape {
     /// The fields of an object with so many that are references.
     pub fn references(&self, fields: usize) -> impl Iterator<Item = usize> + '_ {
         let tail = self.tail().map_or(fields..fields, |from| from..fields);
-        self.fixed().chain(tail)
+        self.fixed().chain(tail.step_by(self.step()))
     }
 
     /// The first field from which on all are references.
     #[inline]
     pub(crate) fn tail(&self) -> Option<usize> {
         (self.tail as usize).checked_sub(1)
+    }
+
+    /// How far it is in the tail from one reference to the next.
+    #[inline]
+    pub(crate) fn step(&self) -> usize {
+        1 + usize::from(self.second)
     }
 
     /// The fields outside the tail that are references. Every object of the shape has them.
@@ -95,6 +108,7 @@ impl fmt::Debug for Shape {
         f.debug_struct("Shape")
             .field("references", &self.fixed().collect::<Vec<_>>())
             .field("tail", &self.tail())
+            .field("second", &self.second)
             .field("finalized", &self.finalizer.is_some())
             .finish()
     }
@@ -112,5 +126,7 @@ mod tests {
         assert!(!shape.is_leaf() && Shape::leaf().is_leaf());
         let shape = Shape::tail_from(1);
         assert_eq!((shape.fixed().count(), shape.tail(), shape.is_leaf()), (0, Some(1), false));
+        let shape = Shape::every_second_from(1);
+        assert_eq!(shape.references(6).collect::<Vec<_>>(), [1, 3, 5]);
     }
 }

@@ -110,6 +110,7 @@ pub enum TypeKind {
 impl TypeKind {
     /// Whether words of this type are values themselves and not references to objects
     /// (theta.md 5: they cross to clients as themselves).
+    #[inline]
     pub fn is_basic(self) -> bool {
         matches!(self, TypeKind::Null | TypeKind::Bool | TypeKind::Int | TypeKind::Real | TypeKind::Char)
     }
@@ -474,6 +475,7 @@ impl Types {
     }
 
     /// The kind of a type.
+    #[inline]
     pub fn kind(&self, id: TypeId) -> TypeKind {
         self.defs[id].kind
     }

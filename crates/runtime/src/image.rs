@@ -270,6 +270,8 @@ pub struct Image {
     native_tables: HashMap<String, &'static Table>,
     /// Of basic values, and of references.
     storage: [&'static Table; 2],
+    /// Pairs of which one is a reference: the first, the second.
+    pairs: [&'static Table; 2],
     data: &'static Table,
     /// By type: the slots of the methods by which containers treat elements, for types that declare them.
     element_slots: Vec<[Option<u32>; ElementMethod::ALL.len()]>,
@@ -430,6 +432,7 @@ impl Image {
             codes,
             basics,
             storage: [Shape::leaf(), Shape::tail_from(0)].map(|shape| inner_table("storage", shape)),
+            pairs: [0, 1].map(|from| inner_table("pairs", Shape::every_second_from(from))),
             data: inner_table("data", Shape::leaf()),
             element_slots,
             empty_string,
@@ -501,6 +504,15 @@ impl Image {
     /// The tables of all classes, and of all built-in types that have objects.
     pub fn tables(&self) -> impl Iterator<Item = &'static Table> {
         self.tables.iter().filter_map(|table| *table)
+    }
+
+    /// The table of the pairs behind a map, by the types of keys and values; has no methods.
+    pub fn pairs_table(&self, key: TypeId, value: TypeId) -> &'static Table {
+        match [key, value].map(|ty| self.is_reference(ty)) {
+            [true, false] => self.pairs[0],
+            [false, true] => self.pairs[1],
+            [_, both] => self.storage[usize::from(both)],
+        }
     }
 
     /// The table of the storage behind containers, by the type of what is stored; has no methods.
@@ -764,8 +776,8 @@ fn shape(program: &Program, kind: TypeKind) -> Shape {
         }
         TypeKind::Vector(element) if reference(&element) => Shape::tail_from(object::vector::ELEMENTS as u32),
         TypeKind::Map(..) => {
-            use object::map::{INDEX, KEYS, META, VALUES};
-            Shape::of([INDEX, META, KEYS, VALUES].map(|field| field as u32))
+            use object::map::{ENTRIES, INDEX, META};
+            Shape::of([INDEX, META, ENTRIES].map(|field| field as u32))
         }
         TypeKind::List(element) => {
             Shape::of(fields(element, object::list::FIRST).into_iter().chain([object::list::NEXT as u32]))

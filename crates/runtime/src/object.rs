@@ -90,16 +90,14 @@ pub mod map {
     pub const NEXT_STAMP: usize = 2;
     /// How often the entries got other places.
     pub const EPOCH: usize = 3;
-    /// Data: 32-bit numbers of entries, found by hash; 0 before the first key.
+    /// Data: numbers of entries, found by hash; 0 before the first key.
     pub const INDEX: usize = 4;
     /// Data: two words for each entry.
     pub const META: usize = 5;
-    /// A storage: the key of each entry.
-    pub const KEYS: usize = 6;
-    /// A storage: the value of each entry.
-    pub const VALUES: usize = 7;
+    /// The key and the value of each entry.
+    pub const ENTRIES: usize = 6;
     /// How many fields a map has.
-    pub const FIELDS: usize = 8;
+    pub const FIELDS: usize = 7;
 }
 
 /// A field of an object.

@@ -63,6 +63,10 @@ pub fn visible(cx: &mut Cx, ty: TypeId, word: Word) -> Step<i64> {
 pub fn keyed(cx: &mut Cx, ty: TypeId, word: Word) -> Step<Word> {
     static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let mut hasher = KEY.build_hasher();
+    if generic::same_as_words(cx, ty) {
+        hasher.write_u64(word);
+        return Ok(hasher.finish());
+    }
     feed(cx, ty, word, &mut hasher)?;
     Ok(hasher.finish())
 }

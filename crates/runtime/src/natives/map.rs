@@ -1,13 +1,16 @@
 //! Methods of `map[K, V]`: a table of entries in the order in which they came, and an index over it.
 //!
 //! ```text
-//! map     LENGTH  USED  NEXT_STAMP  EPOCH  INDEX  META  KEYS  VALUES
-//! INDEX   data: slots of 32 bits, a power of two of them, at most half of them in use: number of an entry and 1, or 0.
-//!         The first slot of a key is given by the low bits of its hash, the next ones follow
-//! META    data: for each entry its hash, and its stamp shifted left by one with the lowest bit set while it is there
-//! KEYS    storage: the key of each entry
-//! VALUES  storage: the value of each entry
+//! map      LENGTH  USED  NEXT_STAMP  EPOCH  INDEX  META  ENTRIES
+//! INDEX    data: slots of 32 bits, a power of two of them, at most half of them in use: the number of an entry and 1, above it as
+//!          many bits of its hash as there is room for; or 0. The first slot of a key is given by the low bits of its
+//!          hash, the next ones follow
+//! META     data: for each entry its hash, and its stamp shifted left by one with the lowest bit set while it is there
+//! ENTRIES  pairs: the key and the value of each entry
 //! ```
+//!
+//! A search reads the index and the entry that it finds, each a line of the processor's cache as a rule; slots of other keys
+//! are passed by the bits of their hashes, and `META` is left alone. The slot of a key that is removed keeps its place.
 //!
 //! An entry whose key is removed keeps its place until the entries are gathered anew, which is when there is no room
 //! left. Stamps grow with the entries' places, so a loop finds its way back after that, and it is never in doubt about
@@ -47,6 +50,9 @@ const ENTRIES_MAX: usize = u32::MAX as usize / 2;
 /// Words of `META` for an entry.
 const META_WORDS: usize = 2;
 
+/// Words of `ENTRIES` for an entry.
+const ENTRY_WORDS: usize = 2;
+
 fn get(this: Word, field: usize) -> Word {
     // SAFETY: receivers and arguments of these methods are maps by their headings.
     unsafe { object::get(this, field) }
@@ -70,10 +76,10 @@ fn set_inner(this: Word, field: usize, at: usize, value: Word) {
 
 /// How many entries there is room for.
 fn room(this: Word) -> usize {
-    match get(this, KEYS) {
+    match get(this, ENTRIES) {
         0 => 0,
         // SAFETY: what is not 0 is a reference.
-        keys => unsafe { object::fields(keys) },
+        entries => unsafe { object::fields(entries) / ENTRY_WORDS },
     }
 }
 
@@ -82,27 +88,52 @@ fn is_there(this: Word, entry: usize) -> bool {
     inner(this, META, META_WORDS * entry + 1) & 1 == 1
 }
 
-/// The slot at `at` of the index.
-fn slot(index: Word, at: usize) -> usize {
-    // SAFETY: two slots are in each word of the index.
-    let word = unsafe { object::get(index, at / 2) };
-    (word >> (at % 2 * 32)) as u32 as usize
+/// The key of an entry.
+fn key_at(this: Word, entry: usize) -> Word {
+    inner(this, ENTRIES, ENTRY_WORDS * entry)
 }
 
-fn set_slot(index: Word, at: usize, entry: usize) {
+/// The value of an entry.
+fn value_at(this: Word, entry: usize) -> Word {
+    inner(this, ENTRIES, ENTRY_WORDS * entry + 1)
+}
+
+/// The bits of an index's slots that hold numbers; also the mask that makes the number of a slot of a hash, and the number in
+/// slots whose key was removed, which no entry has.
+fn mask(index: Word) -> u32 {
+    // SAFETY: the index is a reference.
+    (unsafe { object::fields(index) } * 2 - 1) as u32
+}
+
+/// The bits of a hash that are in a slot.
+fn tag(hash: Word, mask: u32) -> u32 {
+    (hash >> 32) as u32 & !mask
+}
+
+/// The slot at `at` of the index.
+fn slot(index: Word, at: u32) -> u32 {
+    // SAFETY: two slots are in each word of the index; the caller has masked the number.
+    let word = unsafe { object::get(index, at as usize / 2) };
+    (word >> (at % 2 * 32)) as u32
+}
+
+fn set_slot(index: Word, at: u32, content: u32) {
+    let shift = at % 2 * 32;
     // SAFETY: as in `slot`.
-    unsafe { object::set(index, at / 2, object::get(index, at / 2) | (entry as Word) << (at % 2 * 32)) }
+    unsafe {
+        let others = object::get(index, at as usize / 2) & !(Word::from(u32::MAX) << shift);
+        object::set(index, at as usize / 2, others | Word::from(content) << shift);
+    }
 }
 
 /// Puts the number of an entry into the first free slot for its hash. There is one, since half of them are free.
 fn enter(index: Word, hash: Word, entry: usize) {
-    // SAFETY: the index is a reference.
-    let mask = unsafe { object::fields(index) } * 2 - 1;
-    let mut at = hash as usize & mask;
+    let mask = mask(index);
+    let mut at = hash as u32 & mask;
     while slot(index, at) != 0 {
-        at = (at + 1) & mask;
+        at = at.wrapping_add(1) & mask;
     }
-    set_slot(index, at, entry + 1);
+    set_slot(index, at, tag(hash, mask) | (entry as u32 + 1));
 }
 
 /// The types of keys and values.
@@ -115,36 +146,60 @@ fn types_of(cx: &Cx, this: Word) -> (TypeId, TypeId) {
     }
 }
 
-/// The entry of a key.
-fn find(cx: &mut Cx, this: Word, key_type: TypeId, key: Word, hash: Word) -> Step<Option<usize>> {
-    let (index, epoch) = (get(this, INDEX), get(this, EPOCH));
+/// Where a key is.
+#[derive(Clone, Copy)]
+struct Place {
+    slot: u32,
+    entry: usize,
+}
+
+/// Where the first entry of a hash is that is the `same`.
+#[inline]
+fn search(index: Word, hash: Word, mut same: impl FnMut(Place) -> Step<bool>) -> Step<Option<Place>> {
     if index == 0 {
         return Ok(None);
     }
-    // SAFETY: the index is a reference.
-    let mask = unsafe { object::fields(index) } * 2 - 1;
-    let mut at = hash as usize & mask;
+    let mask = mask(index);
+    let (tag, mut at) = (tag(hash, mask), hash as u32 & mask);
     loop {
-        let Some(entry) = slot(index, at).checked_sub(1) else { return Ok(None) };
-        if inner(this, META, META_WORDS * entry) == hash && is_there(this, entry) {
-            let found = generic::same(cx, key_type, inner(this, KEYS, entry), key, Same::Equal)?;
-            if get(this, EPOCH) != epoch || !is_there(this, entry) {
-                return Err(cx.failure("a map was changed by the `equal` of its keys"));
-            }
-            if found {
-                return Ok(Some(entry));
+        let found = slot(index, at);
+        if found == 0 {
+            return Ok(None);
+        }
+        let number = found & mask;
+        if found & !mask == tag && number != mask {
+            let place = Place { slot: at, entry: number as usize - 1 };
+            if same(place)? {
+                return Ok(Some(place));
             }
         }
-        at = (at + 1) & mask;
+        at = at.wrapping_add(1) & mask;
     }
 }
 
-/// The entry of a key, hashed here.
-fn look_up(cx: &mut Cx, this: Word, key: Word) -> Step<Option<usize>> {
-    let (key_type, _) = types_of(cx, this);
+/// Where a key is.
+fn find(cx: &mut Cx, this: Word, key_type: TypeId, key: Word, hash: Word) -> Step<Option<Place>> {
+    let (index, epoch) = (get(this, INDEX), get(this, EPOCH));
+    if generic::same_as_words(cx, key_type) {
+        return search(index, hash, |place| Ok(key_at(this, place.entry) == key));
+    }
+    search(index, hash, |place| {
+        let found = slot(index, place.slot);
+        let same = generic::same(cx, key_type, key_at(this, place.entry), key, Same::Equal)?;
+        // The index is only there if the epoch is the same.
+        if get(this, EPOCH) != epoch || slot(index, place.slot) != found {
+            return Err(cx.failure("a map was changed by the `equal` of its keys"));
+        }
+        Ok(same)
+    })
+}
+
+/// Where a key is, hashed here.
+fn look_up(cx: &mut Cx, this: Word, key: Word) -> Step<Option<Place>> {
     if get(this, LENGTH) == 0 {
         return Ok(None);
     }
+    let (key_type, _) = types_of(cx, this);
     let hash = hash::keyed(cx, key_type, key)?;
     find(cx, this, key_type, key, hash)
 }
@@ -159,15 +214,13 @@ fn gather(cx: &mut Cx, this: Word) -> Result<(), HeapFull> {
     }
     let (key_type, value_type) = types_of(cx, this);
     let data = cx.image().data_table();
-    let [key_table, value_table] = [key_type, value_type].map(|ty| cx.image().storage_table(ty));
+    let pairs = cx.image().pairs_table(key_type, value_type);
     // Two slots for each entry, two slots in each word.
     let index = cx.alloc(data, room.next_power_of_two())?.as_ptr() as Word;
     let _index = cx.keep(index);
     let meta = cx.alloc(data, META_WORDS * room)?.as_ptr() as Word;
     let _meta = cx.keep(meta);
-    let keys = cx.alloc(key_table, room)?.as_ptr() as Word;
-    let _keys = cx.keep(keys);
-    let values = cx.alloc(value_table, room)?.as_ptr() as Word;
+    let entries = cx.alloc(pairs, ENTRY_WORDS * room)?.as_ptr() as Word;
     let mut to = 0;
     for from in 0..get(this, USED) as usize {
         if !is_there(this, from) {
@@ -178,13 +231,13 @@ fn gather(cx: &mut Cx, this: Word) -> Result<(), HeapFull> {
         unsafe {
             object::set(meta, META_WORDS * to, hash);
             object::set(meta, META_WORDS * to + 1, inner(this, META, META_WORDS * from + 1));
-            object::set(keys, to, inner(this, KEYS, from));
-            object::set(values, to, inner(this, VALUES, from));
+            object::set(entries, ENTRY_WORDS * to, key_at(this, from));
+            object::set(entries, ENTRY_WORDS * to + 1, value_at(this, from));
         }
         enter(index, hash, to);
         to += 1;
     }
-    for (field, value) in [(INDEX, index), (META, meta), (KEYS, keys), (VALUES, values), (USED, to as Word)] {
+    for (field, value) in [(INDEX, index), (META, meta), (ENTRIES, entries), (USED, to as Word)] {
         set(this, field, value);
     }
     set(this, EPOCH, get(this, EPOCH) + 1);
@@ -198,8 +251,8 @@ fn gather(cx: &mut Cx, this: Word) -> Result<(), HeapFull> {
 pub fn put(cx: &mut Cx, this: Word, key: Word, value: Word) -> Step<()> {
     let (key_type, _) = types_of(cx, this);
     let hash = hash::keyed(cx, key_type, key)?;
-    if let Some(entry) = find(cx, this, key_type, key, hash)? {
-        set_inner(this, VALUES, entry, value);
+    if let Some(Place { entry, .. }) = find(cx, this, key_type, key, hash)? {
+        set_inner(this, ENTRIES, ENTRY_WORDS * entry + 1, value);
         return Ok(());
     }
     if get(this, USED) as usize == room(this) {
@@ -208,8 +261,8 @@ pub fn put(cx: &mut Cx, this: Word, key: Word, value: Word) -> Step<()> {
     let (entry, stamp) = (get(this, USED) as usize, get(this, NEXT_STAMP) + 1);
     set_inner(this, META, META_WORDS * entry, hash);
     set_inner(this, META, META_WORDS * entry + 1, stamp << 1 | 1);
-    set_inner(this, KEYS, entry, key);
-    set_inner(this, VALUES, entry, value);
+    set_inner(this, ENTRIES, ENTRY_WORDS * entry, key);
+    set_inner(this, ENTRIES, ENTRY_WORDS * entry + 1, value);
     enter(get(this, INDEX), hash, entry);
     set(this, NEXT_STAMP, stamp);
     set(this, USED, entry as Word + 1);
@@ -244,7 +297,7 @@ impl Entries {
         let entry = self.place;
         self.place += 1;
         self.stamp = inner(this, META, META_WORDS * entry + 1) >> 1;
-        Some((inner(this, KEYS, entry), inner(this, VALUES, entry)))
+        Some((key_at(this, entry), value_at(this, entry)))
     }
 }
 
@@ -272,8 +325,8 @@ pub fn similar(cx: &mut Cx, value_type: TypeId, a: Word, b: Word) -> Step<bool> 
     while let Some((key, value)) = entries.next(a) {
         attend(cx)?;
         let _entry = [(key_type, key), (value_type, value)].map(|(ty, word)| keep(cx, ty, word));
-        let Some(entry) = look_up(cx, b, key)? else { return Ok(false) };
-        if !generic::same(cx, value_type, value, inner(b, VALUES, entry), Same::Similar)? {
+        let Some(Place { entry, .. }) = look_up(cx, b, key)? else { return Ok(false) };
+        if !generic::same(cx, value_type, value, value_at(b, entry), Same::Similar)? {
             return Ok(false);
         }
     }
@@ -312,13 +365,13 @@ extern "C" fn length(_cx: &mut Cx, this: Word) -> Ret {
 
 extern "C" fn contains(cx: &mut Cx, this: Word, key: Word) -> Ret {
     match look_up(cx, this, key) {
-        Ok(entry) => Ret::bool(entry.is_some()),
+        Ok(place) => Ret::bool(place.is_some()),
         Err(ret) => ret,
     }
 }
 
 extern "C" fn clear(_cx: &mut Cx, this: Word) -> Ret {
-    for field in [LENGTH, USED, INDEX, META, KEYS, VALUES] {
+    for field in [LENGTH, USED, INDEX, META, ENTRIES] {
         set(this, field, 0);
     }
     set(this, EPOCH, get(this, EPOCH) + 1);
@@ -327,7 +380,7 @@ extern "C" fn clear(_cx: &mut Cx, this: Word) -> Ret {
 
 extern "C" fn fetch(cx: &mut Cx, this: Word, key: Word) -> Ret {
     match look_up(cx, this, key) {
-        Ok(Some(entry)) => Ret::of(inner(this, VALUES, entry)),
+        Ok(Some(Place { entry, .. })) => Ret::of(value_at(this, entry)),
         Ok(None) => not_found(cx),
         Err(ret) => ret,
     }
@@ -342,11 +395,13 @@ extern "C" fn store(cx: &mut Cx, this: Word, key: Word, value: Word) -> Ret {
 
 extern "C" fn remove(cx: &mut Cx, this: Word, key: Word) -> Ret {
     match look_up(cx, this, key) {
-        Ok(Some(entry)) => {
+        Ok(Some(Place { slot, entry })) => {
             let stamp = META_WORDS * entry + 1;
             set_inner(this, META, stamp, inner(this, META, stamp) & !1);
-            set_inner(this, KEYS, entry, 0);
-            set_inner(this, VALUES, entry, 0);
+            set_inner(this, ENTRIES, ENTRY_WORDS * entry, 0);
+            set_inner(this, ENTRIES, ENTRY_WORDS * entry + 1, 0);
+            let index = get(this, INDEX);
+            set_slot(index, slot, mask(index));
             set(this, LENGTH, get(this, LENGTH) - 1);
             Ret::NOTHING
         }
