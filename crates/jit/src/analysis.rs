@@ -101,6 +101,8 @@ pub(crate) struct Analysis {
     pub(crate) closures: usize,
     /// Whether the function can be part of a recursion, so that its stack must be checked.
     pub(crate) calls: bool,
+    /// Whether it has loops of its own.
+    pub(crate) loops: bool,
     /// The number of each handler.
     pub(crate) arms: HashMap<*const Arm, u32>,
     /// The loops whose iterators take the place of their calls.
@@ -174,6 +176,7 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
         at: 0,
         statements: 0,
         calls: func.signature.is_iterator(),
+        loops: false,
         handlers: Vec::new(),
         arms: HashMap::new(),
         in_place: HashMap::new(),
@@ -202,6 +205,7 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
         environment_words: if walk.closures > 0 { next } else { 0 },
         closures: walk.closures,
         calls: walk.calls,
+        loops: walk.loops,
         arms: walk.arms,
         in_place: walk.in_place,
         statements: walk.statements,
@@ -228,6 +232,7 @@ struct Walk<'a, 'f> {
     at: usize,
     statements: usize,
     calls: bool,
+    loops: bool,
     handlers: Vec<&'a [Arm]>,
     arms: HashMap<*const Arm, u32>,
     in_place: HashMap<*const Stmt, InPlace>,
@@ -299,6 +304,7 @@ impl<'a> Walk<'a, '_> {
                 self.block(otherwise);
             }
             Stmt::While { cond, test, body } => {
+                self.loops = true;
                 self.block(cond);
                 self.reads(&[*test]);
                 self.block(body);
@@ -306,6 +312,7 @@ impl<'a> Walk<'a, '_> {
             Stmt::ForEach { callee, args, vars, body, .. } => {
                 self.reads(args);
                 if InlineLoop::of(self.image.program(), *callee).is_some() {
+                    self.loops = true;
                     self.writes(vars);
                     self.block(body);
                     return;
@@ -313,6 +320,7 @@ impl<'a> Walk<'a, '_> {
                 self.calls = true;
                 if let Some(iterator) = self.iterator(*callee, args.first().copied()) {
                     self.statements += iterator.analysis.statements;
+                    self.loops |= iterator.analysis.loops;
                     self.in_place.insert(stmt, iterator);
                     self.writes(vars);
                     self.block(body);

@@ -13,6 +13,8 @@ pub(crate) enum Helper {
     /// The poll word asks for attention: `(cx)`. Its entry keeps all registers, so that a poll costs the code around it
     /// nothing, and leaves the outcome in the first word of `Cx::results`, which no call uses.
     Attend,
+    /// A loop shall attend: as `Attend`, but the outcome is `Returned` or `Killed`.
+    Stop,
     /// The function ends with an outcome other than `Returned`: `(cx, outcome)`.
     Leave,
     /// A new object: `(cx, table, fields)`.
@@ -34,8 +36,9 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 8] = [
+    pub(crate) const ALL: [(Helper, usize); 9] = [
         (Helper::Attend, 0),
+        (Helper::Stop, 0),
         (Helper::Leave, 1),
         (Helper::Alloc, 2),
         (Helper::SignalName, 1),
@@ -45,9 +48,15 @@ impl Helper {
         (Helper::Interpret, 3),
     ];
 
+    /// Whether it is called at polls: it never collects.
+    pub(crate) fn polls(self) -> bool {
+        matches!(self, Helper::Attend | Helper::Stop)
+    }
+
     pub(crate) fn address(self) -> *const u8 {
         match self {
             Helper::Attend => attend as *const u8,
+            Helper::Stop => stop as *const u8,
             Helper::Leave => leave as *const u8,
             Helper::Alloc => alloc as *const u8,
             Helper::SignalName => signal_name as *const u8,
@@ -62,6 +71,11 @@ impl Helper {
 unsafe extern "C" fn attend(cx: *mut Cx) -> Ret {
     // SAFETY: compiled code passes the current context.
     unsafe { (*cx).attend() }
+}
+
+unsafe extern "C" fn stop(cx: *mut Cx) -> Ret {
+    // SAFETY: compiled code passes the current context.
+    unsafe { (*cx).stop() }
 }
 
 /// An exception that no handler took becomes `failure`; the other outcomes go on as they are.
@@ -108,8 +122,32 @@ unsafe extern "C" fn interpret(cx: *mut Cx, func: u64, words: *const Word, count
     }
 }
 
-/// Stands for functions that could not even get an entry to the interpreter.
+/// Stands for functions that could not even get an entry to the interpreter. Machine code enters it as it is, without
+/// a trampoline, so it must not collect.
 pub(crate) extern "C" fn no_code(cx: *mut Cx) -> Ret {
     // SAFETY: every function is entered with the current context.
-    unsafe { (*cx).failure("out of memory: no room for code") }
+    unsafe { (*cx).failure_uncollected("out of memory: no room for code") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bifrost_ir::text::parse;
+    use bifrost_runtime::cx::{Collect, Limits};
+    use bifrost_runtime::{Cx, Image};
+
+    use crate::Jit;
+
+    #[test]
+    fn what_has_no_code_signals_without_a_collection() {
+        let program = parse("routine none ()\nend").expect("a text that reads").program;
+        let image = Image::link(program, Some(Arc::new(Jit::new().expect("a compiler")))).expect("linking");
+        let limits = Limits { collect: Collect::Zeal(1), ..Limits::default() };
+        let mut cx = Cx::new(image, limits, 1, || 0);
+        let before = cx.heap_stats().usage.collections;
+        let ret = super::no_code(&mut *cx);
+        assert!(!ret.returned());
+        assert_eq!(cx.heap_stats().usage.collections, before);
+    }
 }

@@ -19,6 +19,7 @@ mod exit;
 mod helper;
 mod lower;
 mod maps;
+mod order;
 mod safepoint;
 mod target;
 
@@ -400,18 +401,16 @@ impl Jit {
 
     /// The name of an entry to a helper that is near all code.
     fn helper_entry(&self, helper: Helper, words: usize) -> Result<u32, CompileError> {
-        let signature =
-            if helper == Helper::Attend { lower::attend_signature() } else { self.signature(words) };
+        let signature = if helper.polls() { lower::attend_signature() } else { self.signature(words) };
         let (name, _) = self.small(signature, |b, args| {
-            // Attention never collects.
-            if helper != Helper::Attend {
+            if !helper.polls() {
                 exit::record(b, args[0], &[]);
             }
             let called = b.import_signature(self.signature(words));
             let address = b.ins().iconst(types::I64, helper.address() as i64);
             let call = b.ins().call_indirect(called, address, args);
             let results = b.inst_results(call).to_vec();
-            if helper == Helper::Attend {
+            if helper.polls() {
                 b.ins().store(MemFlagsData::trusted(), results[0], args[0], offset::RESULTS);
                 b.ins().return_(&[]);
             } else {

@@ -88,29 +88,55 @@ pub struct Poll {
     kill: AtomicU64,
     /// Counts runs; odd while one is under way.
     epoch: AtomicU64,
-    /// The poll word of the context while that lives.
-    word: Mutex<Option<PollWord>>,
+    /// The poll words of the context while that lives.
+    words: Mutex<Option<PollAddress>>,
 }
 
-/// The address of a context's poll word.
-#[derive(Debug)]
-struct PollWord(NonNull<AtomicUsize>);
+/// What running code looks at to learn that it shall attend. (design.md, Polls)
+#[repr(C)]
+#[derive(Debug, Default)]
+struct PollWords {
+    /// The poll word: the address below which the stack may not grow. `usize::MAX` asks for attention, so that one
+    /// comparison of the stack pointer with this word is stack check, preemption and cancellation at once.
+    stack: AtomicUsize,
+    /// Not 0 while `stack` asks for attention: loops need not look at the stack pointer, which takes a register.
+    attention: AtomicUsize,
+}
 
-// SAFETY: the word is atomic, and `Cx::drop` takes the address away under the lock before the word goes.
-unsafe impl Send for PollWord {}
+impl PollWords {
+    /// Asks for attention.
+    fn ask(&self) {
+        // Release: pairs with the Acquire in `Cx::attend`, which must see the reason.
+        self.stack.store(usize::MAX, Ordering::Release);
+        self.attention.store(1, Ordering::Release);
+    }
+
+    /// Asks for no attention unless the stack comes to its limit.
+    fn clear(&self, stack_limit: usize) {
+        // Acquire: pairs with the Release in `ask`.
+        self.attention.swap(0, Ordering::Acquire);
+        self.stack.swap(stack_limit, Ordering::Acquire);
+    }
+}
+
+/// The address of a context's poll words.
+#[derive(Debug)]
+struct PollAddress(NonNull<PollWords>);
+
+// SAFETY: the words are atomic, and `Cx::drop` takes the address away under the lock before the words go.
+unsafe impl Send for PollAddress {}
 
 impl Poll {
     /// Ends what runs now at its next poll, if it is still what ran at `epoch`.
     pub fn kill(&self, epoch: u64, why: Kill) {
-        let word = self.word.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if let Some(word) = &*word
+        let words = self.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(words) = &*words
             && self.epoch.load(Ordering::Acquire) == epoch
             && epoch % 2 == 1
         {
             self.kill.store(epoch << 8 | why as u64, Ordering::Relaxed);
-            // SAFETY: the context lives while its address is here, see `PollWord`.
-            // Release: pairs with the Acquire in `Cx::attend`, which must see the reason.
-            unsafe { word.0.as_ref() }.store(usize::MAX, Ordering::Release);
+            // SAFETY: the context lives while its address is here, see `PollAddress`.
+            unsafe { words.0.as_ref() }.ask();
         }
     }
 
@@ -121,7 +147,7 @@ impl Poll {
 
     /// Whether the context is gone.
     pub fn retired(&self) -> bool {
-        self.word.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_none()
+        self.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_none()
     }
 }
 
@@ -131,10 +157,7 @@ impl Poll {
 #[repr(C)]
 #[derive(Debug)]
 pub struct Cx {
-    /// The poll word: the address below which the stack may not grow. `usize::MAX` asks for attention, so that one
-    /// comparison of the stack pointer with this word is stack check, preemption and cancellation at once
-    /// (design.md, Polls).
-    poll_word: AtomicUsize,
+    poll_words: PollWords,
     /// Where the next object goes.
     pub(crate) window: Window,
     /// What the last trampoline from machine code into Rust left; 0 if Rust was entered from Rust.
@@ -189,8 +212,10 @@ pub mod offset {
     use super::Cx;
     use std::mem::offset_of;
 
-    /// The poll word.
-    pub const POLL_WORD: i32 = offset_of!(Cx, poll_word) as i32;
+    /// The poll word, which prologues compare the stack pointer with.
+    pub const POLL_WORD: i32 = offset_of!(Cx, poll_words.stack) as i32;
+    /// The word that is not 0 when loops shall attend.
+    pub const ATTENTION: i32 = offset_of!(Cx, poll_words.attention) as i32;
     /// `Window::next`
     pub const ALLOC_NEXT: i32 = offset_of!(Cx, window.next) as i32;
     /// `Window::end`
@@ -217,9 +242,9 @@ impl Cx {
     /// `seed` is that of `random`; `now_ms` is the clock.
     pub fn new(image: Arc<Image>, limits: Limits, seed: u64, now_ms: fn() -> i64) -> Box<Cx> {
         let poll =
-            Arc::new(Poll { kill: AtomicU64::new(0), epoch: AtomicU64::new(0), word: Mutex::new(None) });
+            Arc::new(Poll { kill: AtomicU64::new(0), epoch: AtomicU64::new(0), words: Mutex::new(None) });
         let mut cx = Box::new(Cx {
-            poll_word: AtomicUsize::new(0),
+            poll_words: PollWords::default(),
             window: Window::empty(),
             exit_frame: std::ptr::null(),
             signal_id: 0,
@@ -245,8 +270,8 @@ impl Cx {
             now_ms,
         });
         cx.heap.set_check(limits.collect != Collect::Ordinary);
-        *cx.poll.word.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
-            Some(PollWord(NonNull::from(&cx.poll_word)));
+        *cx.poll.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
+            Some(PollAddress(NonNull::from(&cx.poll_words)));
         let table = cx.image.table_of(bifrost_ir::Types::DIRECTORY);
         if let Ok(object) = cx.alloc(table, 0) {
             cx.root_object = object.as_ptr() as Word;
@@ -323,7 +348,8 @@ impl Cx {
     pub fn begin(&mut self) {
         self.stack_limit = stack_pointer().saturating_sub(self.limits.stack_bytes);
         self.poll.kill.store(0, Ordering::Relaxed);
-        self.poll_word.store(self.stack_limit, Ordering::Relaxed);
+        self.poll_words.stack.store(self.stack_limit, Ordering::Relaxed);
+        self.poll_words.attention.store(0, Ordering::Relaxed);
         self.fuel = self.limits.fuel;
         self.calls = 0;
         self.procedure_depth = 0;
@@ -360,23 +386,33 @@ impl Cx {
     /// Whether the poll word asks for attention, now that the stack is here.
     #[inline(always)]
     pub fn must_attend(&self) -> bool {
-        stack_pointer() < self.poll_word.load(Ordering::Relaxed)
+        stack_pointer() < self.poll_words.stack.load(Ordering::Relaxed)
     }
 
     /// What to do when [`Cx::must_attend`]: `Returned` to go on, or the outcome to end with.
     #[cold]
     pub fn attend(&mut self) -> Ret {
-        // Acquire: pairs with the Release in `Poll::kill`.
-        self.poll_word.load(Ordering::Acquire);
-        let kill = self.poll.kill.load(Ordering::Relaxed);
-        if kill != 0 && kill >> 8 == self.poll.epoch.load(Ordering::Relaxed) {
-            return Ret::KILLED;
+        let stopped = self.stop();
+        if !stopped.returned() {
+            return stopped;
         }
         if stack_pointer() < self.stack_limit {
             // The poll's entry keeps all registers and has no exit frame.
             return self.failure_uncollected("stack overflow");
         }
-        self.poll_word.store(self.stack_limit, Ordering::Relaxed);
+        Ret::NOTHING
+    }
+
+    /// What to do when a loop shall attend: `Returned` to go on, or `Killed`.
+    #[cold]
+    pub fn stop(&mut self) -> Ret {
+        // Cleared before it is looked for a reason: who asks later is seen at the next poll.
+        self.poll_words.clear(self.stack_limit);
+        let kill = self.poll.kill.load(Ordering::Relaxed);
+        if kill != 0 && kill >> 8 == self.poll.epoch.load(Ordering::Relaxed) {
+            self.poll_words.ask();
+            return Ret::KILLED;
+        }
         Ret::NOTHING
     }
 
@@ -489,6 +525,6 @@ impl Cx {
 
 impl Drop for Cx {
     fn drop(&mut self) {
-        *self.poll.word.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
+        *self.poll.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
     }
 }

@@ -246,28 +246,60 @@ impl<'a> Lower<'_, 'a, '_> {
         self.return_outcome(Outcome::Left);
     }
 
-    /// Compares the stack pointer with the poll word (design.md, Polls). The load is atomic so that it is made anew
-    /// each time: another thread writes the word.
-    pub(super) fn poll(&mut self) {
+    /// Compares the stack pointer with the poll word, at the beginning of a function (design.md, Polls).
+    pub(super) fn poll_stack(&mut self) {
         let pointer = self.b.ins().get_stack_pointer(types::I64);
-        let at = match offset::POLL_WORD {
+        let word = self.load_polled(offset::POLL_WORD);
+        let below = self.b.ins().icmp(IntCC::UnsignedLessThan, pointer, word);
+        self.attend_if(below, Helper::Attend);
+    }
+
+    /// Polls at the end of a loop's step, where the stack is no deeper than at the beginning of the function.
+    pub(super) fn poll(&mut self) {
+        let word = self.load_polled(offset::ATTENTION);
+        self.attend_if(word, Helper::Stop);
+    }
+
+    /// A word that another thread writes. The load is atomic so that it is made anew each time.
+    fn load_polled(&mut self, offset: i32) -> Value {
+        let at = match offset {
             0 => self.cx,
             other => self.b.ins().iadd_imm_s(self.cx, i64::from(other)),
         };
-        let word = self.b.ins().atomic_load(types::I64, MemFlagsData::trusted(), at);
-        let below = self.b.ins().icmp(IntCC::UnsignedLessThan, pointer, word);
+        self.b.ins().atomic_load(types::I64, MemFlagsData::trusted(), at)
+    }
+
+    /// Calls a helper of polls and ends if it says so: no handler sees that.
+    fn attend_if(&mut self, asked: Value, helper: Helper) {
         let (attend, next) = (self.cold_block(), self.b.create_block());
-        self.b.ins().brif(below, attend, &[], next, &[]);
+        self.b.ins().brif(asked, attend, &[], next, &[]);
         self.start(attend);
         let signature = self.b.import_signature(super::attend_signature());
-        let name = self.unit.helpers[Helper::Attend as usize];
+        let name = self.unit.helpers[helper as usize];
         let entry = self.import(name, signature);
         let call = self.b.ins().call(entry, &[self.cx]);
         self.roots.quiet.insert(call);
         let outcome = self.load_cx(offset::RESULTS);
-        self.check(outcome);
-        self.b.ins().jump(next, &[]);
+        let ended = match self.ended {
+            Some(block) => block,
+            None => {
+                let block = self.cold_block();
+                self.b.append_block_param(block, types::I64);
+                self.ended = Some(block);
+                block
+            }
+        };
+        self.b.ins().brif(outcome, ended, &[BlockArg::Value(outcome)], next, &[]);
         self.start(next);
+    }
+
+    /// The end of what a poll has ended.
+    pub(super) fn end_polls(&mut self) {
+        let Some(block) = self.ended else { return };
+        self.start(block);
+        let (outcome, zero) = (self.b.block_params(block)[0], self.int(0));
+        self.b.ins().return_(&[outcome, zero]);
+        self.reachable = false;
     }
 
     // Exceptions.

@@ -34,6 +34,7 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 use crate::analysis::{Analysis, environment};
 use crate::effects::Effects;
 use crate::helper::Entries;
+use crate::order;
 use crate::safepoint::{self, Roots};
 use call::Context;
 use control::Target;
@@ -145,9 +146,15 @@ pub(crate) fn lower<'a>(
     lower.end();
     let roots = std::mem::take(&mut lower.roots);
     lower.b.finalize(config);
-    safepoint::insert(&mut code, &roots);
+    finish(&mut code, &roots);
     unit.done.push((name, code));
     unit.done
+}
+
+/// What is done with a function when it is whole.
+fn finish(code: &mut ir::Function, roots: &Roots) {
+    safepoint::insert(code, roots);
+    order::exits_first(code);
 }
 
 /// How the statements of a function end it.
@@ -201,6 +208,8 @@ struct Lower<'u, 'a, 'b> {
     contexts: Vec<Context<'a>>,
     /// Whether a path leads here. Nothing is generated where none does.
     reachable: bool,
+    /// Where polls go that end the function; gets the outcome.
+    ended: Option<ir::Block>,
     signatures: HashMap<usize, SigRef>,
     /// Functions that are called by name.
     functions: HashMap<u32, ir::FuncRef>,
@@ -239,6 +248,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             active,
             contexts: vec![Context::new_end(None)],
             reachable: true,
+            ended: None,
             signatures: HashMap::new(),
             functions: HashMap::new(),
             exits: Exits::default(),
@@ -256,8 +266,8 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             self.environment = Environment::Slot(slot);
             self.clear_references(slot);
         }
-        if self.unit.analysis.calls {
-            self.poll();
+        if self.unit.analysis.calls || self.unit.analysis.loops {
+            self.poll_stack();
         }
         let words = self.b.block_params(self.entry).to_vec();
         // A method's receiver is its first variable; a routine's first word is its descriptor.
@@ -296,6 +306,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             self.reachable = false;
         }
         self.end_contexts();
+        self.end_polls();
         self.b.seal_all_blocks();
     }
 
@@ -573,12 +584,16 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         for (var, word) in vars.iter().zip(&words[2..]) {
             inner.write_word(*var, *word);
         }
+        if inner.unit.analysis.loops {
+            // Not only in loops: what leaves all of them is not part of any.
+            inner.poll();
+        }
         inner.block(body);
         inner.end();
         let exits = std::mem::take(&mut inner.exits);
         let roots = std::mem::take(&mut inner.roots);
         inner.b.finalize(config);
-        safepoint::insert(&mut code, &roots);
+        finish(&mut code, &roots);
         self.unit.outer.truncate(outer);
         self.unit.done.push((name, code));
         (name, exits)

@@ -70,7 +70,7 @@ pub static CASES: [Case; 11] = [
     case!("spectral", "spectral", 1000, 20, NUMERIC, &[], "spectral norm: arrays of reals, division"),
     case!("fannkuch", "fannkuch", 10, 6, NUMERIC, &[], "permutations: arrays of ints"),
     case!("mandelbrot", "mandelbrot", 1000, 20, NUMERIC, &[], "n * n points, 50 rounds: reals"),
-    case!("trees", "trees", 16, 6, ALLOCATION, &[], "binary trees of depth n: small objects"),
+    case!("trees", "trees", 18, 6, ALLOCATION, &[], "binary trees of depth n: small objects"),
     case!("map", "map", 1_000_000, 1000, ALLOCATION, &[], "a map of n ints: store, fetch, remove"),
     case!("strings", "strings", 300_000, 300, ALLOCATION, &[], "n lines of text, put together"),
     case!("shapes", "shapes", 10_000, 10, CALLS, &[], "three methods of a thousand objects of five classes"),
