@@ -1,8 +1,8 @@
 //! `bifrost fmt`: sources in the one way to set Theta.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use bifrost_server::program;
 use bifrost_theta::{Colour, Sources, render_all};
 use bifrost_tools::fmt::format;
 
@@ -54,10 +54,8 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn stdin(check: bool) -> Outcome {
-    let mut bytes = vec![];
-    std::io::stdin().lock().read_to_end(&mut bytes)?;
-    let text = String::from_utf8(bytes)
-        .map_err(|_| Failure::new(Exit::Failed, "the standard input is not UTF-8 text"))?;
+    let text = program::read_text(std::io::stdin().lock())
+        .map_err(|e| Failure::new(Exit::Failed, format!("cannot read the standard input: {e}")))?;
     let new = formatted("<stdin>", &text).ok_or(Failure::reported(Exit::Failed))?;
     match check {
         true if new != text => Err(Failure::new(Exit::Failed, "the text is not formatted")),
@@ -80,11 +78,8 @@ fn formatted(name: &str, text: &str) -> Option<String> {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    let failed = |e: &dyn std::fmt::Display| {
-        Failure::new(Exit::Failed, format!("cannot read `{}`: {e}", path.display()))
-    };
-    let bytes = std::fs::read(path).map_err(|e| failed(&e))?;
-    String::from_utf8(bytes).map_err(|_| failed(&"it is not UTF-8 text"))
+    program::read_file(path)
+        .map_err(|e| Failure::new(Exit::Failed, format!("cannot read `{}`: {e}", path.display())))
 }
 
 fn write(path: &Path, text: &str) -> Outcome {

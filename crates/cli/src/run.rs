@@ -77,7 +77,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         unsafe { engine.call(&mut cx, main, &words) }.map_err(|raised| raised.to_string())
     })?;
     if args.gc_stats {
-        eprintln!("{}", stats(&space.lock().heap_stats()));
+        eprintln!("{}", heap_line(&space.lock().heap_stats()));
     }
     match ended {
         Ok(_) => Ok(()),
@@ -88,7 +88,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
 }
 
 /// What the collector did, on one line.
-fn stats(stats: &HeapStats) -> String {
+pub fn heap_line(stats: &HeapStats) -> String {
     let HeapStats { usage, pause_ns_max, pauses_ns, .. } = stats;
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let ms = |ns: u64| ns as f64 / 1e6;

@@ -11,11 +11,12 @@ use bifrost_native::Registry;
 use bifrost_server::{Config, Server, program};
 use bifrost_transport::Address;
 use serde_json::{Map, Value};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Exit, Failure, Outcome, print};
 use crate::log;
+use crate::run::heap_line;
 
 /// Serve the objects of a Theta program
 ///
@@ -33,7 +34,9 @@ Examples:
   bifrost serve --listen unix:///tmp/db --set limits.batch_time_ms_max=500 database.theta
   BIFROST_SESSIONS_MAX=10 bifrost serve --print-config
 
-A line `ready URL...` on the standard output says that clients can connect.")]
+A line `ready URL...` on the standard output says that clients can connect. SIGUSR1 has the server print how many
+sessions are open and what the collector did, on one line of the standard error; BIFROST_LOG=bifrost_server=debug tells
+of each collection (`heap.collected`).")]
 pub struct Args {
     /// The files of the program; what they import is found by itself
     #[arg(value_name = "FILE.theta", required_unless_present = "print_config")]
@@ -68,6 +71,9 @@ pub struct Args {
     /// Run methods in the interpreter
     #[arg(long)]
     interpret: bool,
+    /// Print what SIGUSR1 asks for at the end, too
+    #[arg(long)]
+    gc_stats: bool,
     /// How the events that BIFROST_LOG asks for are written
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     pub log: log::Format,
@@ -102,7 +108,10 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let signals = catch_signals()?;
     announce(&server, &config);
     tell_ready(&server, args.ready_fd)?;
-    wait(signals);
+    wait(signals, &server);
+    if args.gc_stats {
+        eprintln!("{}", stats(&server));
+    }
     match server.sessions() {
         0 => eprintln!("stopping"),
         open => eprintln!("stopping; open sessions: {open}"),
@@ -190,11 +199,22 @@ fn catch_signals() -> Result<Signals, Failure> {
         signal_hook::flag::register_conditional_shutdown(signal, Exit::Failed as i32, again.clone())?;
         signal_hook::flag::register(signal, again.clone())?;
     }
-    Ok(Signals::new([SIGTERM, SIGINT])?)
+    Ok(Signals::new([SIGTERM, SIGINT, SIGUSR1])?)
 }
 
-fn wait(mut signals: Signals) {
-    signals.forever().next();
+/// Waits for a signal that ends the server.
+fn wait(mut signals: Signals, server: &Server) {
+    for signal in signals.forever() {
+        if signal != SIGUSR1 {
+            return;
+        }
+        eprintln!("{}", stats(server));
+    }
+}
+
+/// What there is to know of a running server, on one line.
+fn stats(server: &Server) -> String {
+    format!("sessions {}; {}", server.sessions(), heap_line(&server.heap_stats()))
 }
 
 /// Tells people where the server is, and how to get there.

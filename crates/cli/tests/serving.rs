@@ -61,7 +61,7 @@ fn a_shell_finds_the_server_that_was_told_nothing() {
 fn the_transcripts_of_the_examples_hold() {
     for (name, collect) in support::EXAMPLES.iter().flat_map(|name| [(name, "check"), (name, "zeal")]) {
         let folder = examples().join(name);
-        let server = Server::serve_collected(&example(name), collect);
+        let server = Server::serve_collected(&example(name), collect, &[]);
         let script = std::fs::read_to_string(folder.join("client.bifrost")).unwrap();
         let output = server.shell(&server.urls[0], &["--echo"], &script);
         let file = folder.join("transcript.txt");
@@ -70,6 +70,62 @@ fn the_transcripts_of_the_examples_hold() {
         }
         assert_eq!(stdout(&output), std::fs::read_to_string(&file).unwrap(), "{name}: {}", stderr(&output));
         assert_eq!((output.status.code(), stderr(&output)), (Some(0), ""), "{name}");
+    }
+}
+
+/// The numbers of a line about a heap, without those that vary.
+fn heap_words(line: &str) -> String {
+    let number = |word: &str| word.trim_end_matches([',', ';']).parse::<f64>().is_ok();
+    let end = |word: &str| word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').to_owned();
+    let words =
+        line.split(' ').map(|word| if number(word) { format!("N{}", end(word)) } else { word.to_owned() });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+const HEAP: &str = "sessions N; collections N, N ms in all, N ms at most; allocated N MiB; live after the last N MiB in N \
+                    objects; used N MiB, held N MiB of N MiB";
+
+#[test]
+fn a_server_says_what_its_collector_did() {
+    let mut server = Server::serve_collected(&example("database"), "zeal", &["--gc-stats"]);
+    check_shell(&server, &server.urls[0], &[]);
+    let mut log = BufReader::new(server.child.stderr.take().unwrap());
+    let mut line = || {
+        let mut line = String::new();
+        log.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    };
+    while !line().starts_with("try: ") {}
+    support::kill(&server.child, "USR1");
+    let asked = line();
+    assert_eq!(heap_words(&asked), HEAP);
+    assert!(!asked.contains("collections 0,"), "{asked}");
+    support::kill(&server.child, "TERM");
+    assert_eq!(heap_words(&line()), HEAP);
+    assert_eq!(line(), "stopping");
+}
+
+#[test]
+fn collections_are_events() {
+    let mut command = bifrost();
+    command.env("BIFROST_LOG", "bifrost_server=debug").env("BIFROST_GC", "zeal");
+    let server = Server::spawn(command, &example("database"), &["--log", "json"]);
+    check_shell(&server, &server.urls[0], &[]);
+    let (_, said) = server.end("TERM");
+    let event = said.lines().find(|line| line.contains("heap.collected")).unwrap_or_else(|| panic!("{said}"));
+    let fields = [
+        "collections",
+        "pause_us",
+        "pause_us_max",
+        "live_bytes",
+        "live_objects",
+        "used_bytes",
+        "held_bytes",
+        "limit_bytes",
+        "allocated_bytes",
+    ];
+    for field in fields {
+        assert!(event.contains(&format!("\"{field}\":")), "no {field} in {event}");
     }
 }
 

@@ -1,5 +1,7 @@
 //! Theta files from the disk, compiled and ready to run.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,8 +9,8 @@ use bifrost_engine::{Engine, LoadError, Mode};
 use bifrost_native::Registry;
 use bifrost_theta::{Colour, Diagnostic, NativeHeadings, Options, Sources, compile, imports, render_all};
 
-/// What a source file may have at most, in bytes.
-const FILE_BYTES_MAX: u64 = 16 << 20;
+/// What a source may have at most, in bytes.
+const SOURCE_BYTES_MAX: u64 = 16 << 20;
 
 /// Why files do not make a program.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +41,7 @@ pub enum ProgramError {
 /// Imports start at `root`, or at the folder of the first file; what is not there may be among the registry's texts.
 ///
 /// # Errors
-/// [`ProgramError::Read`] for a named file; an import that is missing is a diagnostic of compiling.
+/// [`ProgramError::Read`]; an import that is missing is a diagnostic of compiling.
 pub fn read(
     files: &[PathBuf],
     root: Option<&Path>,
@@ -63,22 +65,41 @@ pub fn read(
                 continue;
             }
             let inside = Path::new(&name).strip_prefix(&root).ok().and_then(Path::to_str);
-            let built_in = || inside.and_then(|name| registry.text(name)).map(str::to_owned);
-            if let Some(text) = read_file(Path::new(&name)).ok().or_else(built_in) {
-                pending.push(sources.add(name, text));
+            let built_in = inside.and_then(|name| registry.text(name));
+            match (read_file(Path::new(&name)), built_in) {
+                (Ok(text), _) => pending.push(sources.add(name, text)),
+                (Err(_), Some(text)) => pending.push(sources.add(name, text)),
+                (Err(e), None) if e.kind() == io::ErrorKind::NotFound => {}
+                (Err(source), None) => return Err(ProgramError::Read { path: name.into(), source }),
             }
         }
     }
     Ok((sources, options))
 }
 
-fn read_file(path: &Path) -> std::io::Result<String> {
-    if std::fs::metadata(path)?.len() > FILE_BYTES_MAX {
-        let text = format!("the file has more than {FILE_BYTES_MAX} bytes");
-        return Err(std::io::Error::other(text));
+/// The text of a source file.
+///
+/// # Errors
+/// It cannot be read, is longer than 16 MiB, or is no UTF-8 text.
+pub fn read_file(path: &Path) -> io::Result<String> {
+    read_text(File::open(path)?)
+}
+
+/// The text of a source.
+///
+/// # Errors
+/// As for [`read_file`].
+pub fn read_text(input: impl Read) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    // Some files say that they are empty and never end.
+    input.take(SOURCE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > SOURCE_BYTES_MAX {
+        return Err(io::Error::other(format!("it is longer than {} MiB", SOURCE_BYTES_MAX >> 20)));
     }
-    let bytes = std::fs::read(path)?;
-    String::from_utf8(bytes).map_err(|e| std::io::Error::other(format!("the file is no UTF-8 text: {e}")))
+    String::from_utf8(bytes).map_err(|e| {
+        let line = e.as_bytes()[..e.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
+        io::Error::other(format!("it is no UTF-8 text, see line {line}"))
+    })
 }
 
 fn headings(registry: &Registry) -> Option<Arc<NativeHeadings>> {

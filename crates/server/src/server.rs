@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bifrost_engine::{Engine, Raised};
+use bifrost_runtime::HeapStats;
 use bifrost_runtime::cx::Kill;
 use bifrost_session::{Limits, Session, Tables, Welcome};
 use bifrost_transport::{Address, ListenError, Listener, Stopper, Stream, StreamStopper};
@@ -155,6 +156,11 @@ impl Server {
     /// The interface that clients see.
     pub fn tables(&self) -> &'static Tables {
         self.shared.tables
+    }
+
+    /// What the heap has and what its collections took. Waits for the batch that runs.
+    pub fn heap_stats(&self) -> HeapStats {
+        self.shared.space.lock().heap_stats()
     }
 
     /// How many sessions are open.

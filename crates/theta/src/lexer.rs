@@ -106,13 +106,16 @@ pub struct Tokens {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// What some editors put before UTF-8 texts.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// Splits `text` into tokens.
 pub fn lex(file: FileId, text: &str) -> Tokens {
     let mut lexer = Lexer {
         file,
         text,
         bytes: text.as_bytes(),
-        at: 0,
+        at: if text.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len_utf8() } else { 0 },
         new_line: true,
         out: Tokens { tokens: Vec::with_capacity(text.len() / 5), comments: vec![], diagnostics: vec![] },
     };

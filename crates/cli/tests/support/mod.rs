@@ -60,10 +60,10 @@ impl Server {
     }
 
     /// As [`Server::serve`], with the heap collected so.
-    pub fn serve_collected(program: &Path, collect: &str) -> Server {
+    pub fn serve_collected(program: &Path, collect: &str, arguments: &[&str]) -> Server {
         let mut command = bifrost();
         command.env("BIFROST_GC", collect);
-        Server::spawn(command, program, &[])
+        Server::spawn(command, program, arguments)
     }
 
     /// As [`Server::serve`], with a log of sessions on the standard error.
@@ -73,7 +73,8 @@ impl Server {
         Server::spawn(command, program, arguments)
     }
 
-    fn spawn(mut command: Command, program: &Path, arguments: &[&str]) -> Server {
+    /// Serves a program with the settings of a command.
+    pub fn spawn(mut command: Command, program: &Path, arguments: &[&str]) -> Server {
         let folder = tempfile::tempdir().unwrap();
         command.arg("serve").arg("--listen").arg(format!("unix://{}/socket", folder.path().display()));
         command.args(arguments.iter().map(|a| a.replace("FOLDER", &folder.path().display().to_string())));
