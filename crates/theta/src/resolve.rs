@@ -68,6 +68,8 @@ pub(crate) struct Names<'a> {
     pub natives: Vec<Placed<'a, ast::NativeRoutine>>,
     pub equates: Vec<Placed<'a, ast::Equate>>,
     pub diagnostics: Vec<Diagnostic>,
+    /// Public names that another file has, too, which has been reported.
+    doubled: Vec<Span>,
 }
 
 /// The names of section 8 that stand for types.
@@ -297,7 +299,11 @@ impl<'a> Names<'a> {
             match seen.get(&name.name) {
                 // Within one file the clash has been reported by scope.
                 Some(first) if first.file != name.span.file && &*name.name != "main" => {
-                    found.push(twice(sources, name, *first));
+                    self.doubled.push(name.span);
+                    found.push(
+                        twice(sources, name, *first)
+                            .help("clients know it by this name alone: choose another one"),
+                    );
                 }
                 Some(_) => {}
                 None => drop(seen.insert(name.name.clone(), name.span)),
@@ -354,6 +360,9 @@ impl<'a> Names<'a> {
             let other = scope.names.get(&name).or(scope.imports.get(&name));
             match other {
                 Some(other) if other.def != entry.def => {
+                    if self.doubled.contains(&entry.span) || self.doubled.contains(&other.span) {
+                        continue;
+                    }
                     let message = format!("the imported name `{name}` is taken already");
                     let diagnostic = Diagnostic::error(Code::E0212, span, message)
                         .label(other.span, "this is the other one")

@@ -61,11 +61,21 @@ fn constants_and_types_of_several_files_are_not_defined_by_each_other() {
 fn clashes_are_settled_by_other_names() {
     let one = ("lib/one.theta", "module m exports f   f () returns (int) return (1) end f end m\n");
     let two = ("lib/two.theta", "module m exports f   f () returns (int) return (2) end f end m\n");
-    let (text, place) = ("the imported name `f` is taken already", "a.theta: import lib.two");
+    // That clients cannot tell them apart is said once, and covers that importers cannot.
     let both_public = ("E0209", "`f` is defined already (line 1 of lib/one.theta)", "lib/two.theta: f");
+    check(&[("a.theta", "import lib.one\nimport lib.two\n"), one, two], &[both_public]);
+    let constant = |n| format!("limit = {n}\n");
     check(
-        &[("a.theta", "import lib.one\nimport lib.two\n"), one, two],
-        &[("E0212", text, place), both_public],
+        &[("a.theta", "import one\nimport two\n"), ("one.theta", &constant(1)), ("two.theta", &constant(2))],
+        &[("E0212", "the imported name `limit` is taken already", "a.theta: import two")],
+    );
+    check(
+        &[
+            ("a.theta", "import one\nimport two (limit as other)\nboth = limit + other\n"),
+            ("one.theta", &constant(1)),
+            ("two.theta", &constant(2)),
+        ],
+        &[],
     );
     check(
         &[
