@@ -10,7 +10,7 @@ use bifrost_native::standard::Files;
 use bifrost_runtime::{HeapStats, Limits};
 use bifrost_server::config::collect;
 use bifrost_server::program;
-use bifrost_server::space::{Space, on_stack};
+use bifrost_server::space::Space;
 
 use crate::failure::{Exit, Failure, Outcome};
 
@@ -63,7 +63,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let (main, takes_arguments) = find_main(&engine, args)?;
     let limits = limits(args);
     let space = Space::new(engine.clone(), limits)?;
-    let ended = on_stack(limits.stack_bytes, || {
+    let ended = space.on_stack(|| {
         let mut cx = space.lock();
         let words = match takes_arguments {
             true => vec![

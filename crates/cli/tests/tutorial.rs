@@ -14,7 +14,7 @@ use bifrost_engine::Mode;
 use bifrost_native::{
     Cx, ObjectType, Proc, Raised, Ref, Registry, Signals, Text, theta_class, theta_routine,
 };
-use bifrost_server::{Space, program, space};
+use bifrost_server::{Space, program};
 use bifrost_theta::{Options, Sources};
 use document::{Document, blocks};
 use stubs::{Board, connect};
@@ -180,13 +180,14 @@ fn printed(registry: &Registry, text: &str) -> String {
         let limits = bifrost_runtime::Limits::default();
         let space = Space::new(engine.clone(), limits).unwrap();
         space.capture_output();
-        space::on_stack(limits.stack_bytes, || {
-            let mut cx = space.lock();
-            // SAFETY: the context runs this engine's image, and `main` takes nothing.
-            unsafe { engine.call(&mut cx, main, &[]) }.unwrap();
-            cx.take_output()
-        })
-        .unwrap()
+        space
+            .on_stack(|| {
+                let mut cx = space.lock();
+                // SAFETY: the context runs this engine's image, and `main` takes nothing.
+                unsafe { engine.call(&mut cx, main, &[]) }.unwrap();
+                cx.take_output()
+            })
+            .unwrap()
     });
     assert_eq!(compiled, interpreted);
     compiled

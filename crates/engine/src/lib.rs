@@ -31,6 +31,22 @@ pub enum Mode {
     Interpreted,
 }
 
+impl Mode {
+    /// The bytes of stack with which methods get as deep as machine code does with `machine_bytes`.
+    ///
+    /// A call of a small routine takes 30 to 250 bytes in machine code, and 900 in the interpreter, 3,300 when that is not
+    /// optimised.
+    pub fn stack_bytes(self, machine_bytes: usize) -> usize {
+        match self {
+            Mode::Compiled => machine_bytes,
+            Mode::Interpreted => machine_bytes.saturating_mul(INTERPRETED_FRAMES),
+        }
+    }
+}
+
+/// Bytes of stack for each byte that machine code takes.
+const INTERPRETED_FRAMES: usize = 16;
+
 /// Why a program cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -86,6 +102,7 @@ struct Cache {
 pub struct Engine {
     image: Arc<Image>,
     interp: Arc<Interp>,
+    mode: Mode,
     batches: Mutex<Cache>,
 }
 
@@ -126,7 +143,12 @@ impl Engine {
         };
         let image = Image::link_with(program, compiler, natives)?;
         let interp = Interp::new(image.clone());
-        Ok(Arc::new(Engine { image, interp, batches: Mutex::default() }))
+        Ok(Arc::new(Engine { image, interp, mode, batches: Mutex::default() }))
+    }
+
+    /// How methods run.
+    pub fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// The linked program.

@@ -16,7 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::config::{Config, ConfigError};
 use crate::connection;
-use crate::space::{STACK_EXTRA, Space, on_stack};
+use crate::space::Space;
 
 /// How long slow clients are waited for.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,6 @@ pub(crate) struct Shared {
     pub limits: Limits,
     pub patience: Patience,
     pub tables: &'static Tables,
-    stack_bytes: usize,
     sessions_max: usize,
     stopping: AtomicBool,
     numbers: AtomicU64,
@@ -85,11 +84,12 @@ impl Server {
         let space = Space::new(engine.clone(), config.run_limits())?;
         space.watch(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
         if let Some(setup) = engine.find_entry("setup", 0) {
-            on_stack(config.stack_bytes, || {
-                // SAFETY: the context runs this engine's image, and `setup` takes nothing.
-                unsafe { engine.call(&mut space.lock(), setup, &[]) }
-            })?
-            .map_err(StartError::Setup)?;
+            space
+                .on_stack(|| {
+                    // SAFETY: the context runs this engine's image, and `setup` takes nothing.
+                    unsafe { engine.call(&mut space.lock(), setup, &[]) }
+                })?
+                .map_err(StartError::Setup)?;
         }
         let shared = Arc::new(Shared {
             space,
@@ -100,7 +100,6 @@ impl Server {
                 unread: Duration::from_millis(config.unread_ms_max),
             },
             tables: Tables::new(engine),
-            stack_bytes: config.stack_bytes,
             sessions_max: config.sessions_max,
             stopping: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
@@ -250,7 +249,7 @@ fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<String>) {
     let shared_there = shared.clone();
     let thread = std::thread::Builder::new()
         .name(format!("session-{number}"))
-        .stack_size(shared.stack_bytes + STACK_EXTRA)
+        .stack_size(shared.space.stack_bytes())
         .spawn(move || {
             connection::serve(&shared_there, &mut stream, session, number);
             drop(stream);

@@ -21,6 +21,8 @@ pub struct Space {
     engine: Arc<Engine>,
     cx: Mutex<Box<Cx>>,
     poll: Arc<Poll>,
+    /// Those of running code.
+    stack_bytes: usize,
 }
 
 /// The context of a space while it is locked. At the end it tells of the collections that there were, as an event.
@@ -71,17 +73,42 @@ const LOOK_BUSY: Duration = Duration::from_millis(5);
 const LOOK_IDLE: Duration = Duration::from_millis(100);
 
 impl Space {
-    /// An empty space for a program.
+    /// An empty space for a program. The bytes of stack in `limits` are those of machine code; the interpreter gets more, to
+    /// get as deep.
     ///
     /// # Errors
     /// When the system has no random number for the seed.
     pub fn new(engine: Arc<Engine>, limits: Limits) -> std::io::Result<Arc<Space>> {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(std::io::Error::other)?;
+        let limits = Limits { stack_bytes: engine.mode().stack_bytes(limits.stack_bytes), ..limits };
         let mut cx = Cx::new(engine.image().clone(), limits, u64::from_le_bytes(seed), now_ms);
         cx.set_clock(now_ns);
         let poll = cx.poll().clone();
-        Ok(Arc::new(Space { engine, cx: Mutex::new(cx), poll }))
+        Ok(Arc::new(Space { engine, cx: Mutex::new(cx), poll, stack_bytes: limits.stack_bytes }))
+    }
+
+    /// Runs `work` on a stack with room for running code, and for what the runtime and the system need besides.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    ///
+    /// # Panics
+    /// As `work` does.
+    pub fn on_stack<T: Send>(&self, work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+        std::thread::scope(|scope| {
+            let thread =
+                std::thread::Builder::new().stack_size(self.stack_bytes()).spawn_scoped(scope, work)?;
+            match thread.join() {
+                Ok(value) => Ok(value),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        })
+    }
+
+    /// The bytes of stack that a thread needs to run code here.
+    pub fn stack_bytes(&self) -> usize {
+        self.stack_bytes + STACK_EXTRA
     }
 
     /// The program.
@@ -147,21 +174,5 @@ fn now_ns() -> u64 {
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Runs `work` on a stack with room for running code.
-///
-/// # Panics
-/// As `work` does.
-pub fn on_stack<T: Send>(stack_bytes: usize, work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
-    std::thread::scope(|scope| {
-        // What the runtime and the system need besides the running code.
-        let stack = stack_bytes + STACK_EXTRA;
-        let thread = std::thread::Builder::new().stack_size(stack).spawn_scoped(scope, work)?;
-        match thread.join() {
-            Ok(value) => Ok(value),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
-    })
-}
-
 /// Stack besides that of running code, in bytes.
-pub(crate) const STACK_EXTRA: usize = 8 << 20;
+const STACK_EXTRA: usize = 8 << 20;

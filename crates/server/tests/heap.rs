@@ -2,7 +2,7 @@
 
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::{Cx, HeapStats, Limits};
-use bifrost_server::{Space, program, space};
+use bifrost_server::{Space, program};
 use std::sync::Arc;
 
 /// Both ways in which functions run.
@@ -21,18 +21,19 @@ fn run(text: &str, mode: Mode, limits: Limits) -> (String, HeapStats) {
     let main = engine.find_entry("main", 0).expect("a program has `main`");
     let space = Space::new(engine.clone(), limits).unwrap();
     space.capture_output();
-    space::on_stack(limits.stack_bytes, || {
-        let mut cx = space.lock();
-        let cx: &mut Cx = &mut cx;
-        // SAFETY: the context runs this engine's image, and `main` takes nothing.
-        let ended = unsafe { engine.call(cx, main, &[]) };
-        let mut output = cx.take_output();
-        if let Err(raised) = ended {
-            output += &raised.to_string();
-        }
-        (output, cx.heap_stats())
-    })
-    .unwrap()
+    space
+        .on_stack(|| {
+            let mut cx = space.lock();
+            let cx: &mut Cx = &mut cx;
+            // SAFETY: the context runs this engine's image, and `main` takes nothing.
+            let ended = unsafe { engine.call(cx, main, &[]) };
+            let mut output = cx.take_output();
+            if let Err(raised) = ended {
+                output += &raised.to_string();
+            }
+            (output, cx.heap_stats())
+        })
+        .unwrap()
 }
 
 fn limits(heap_bytes: usize) -> Limits {

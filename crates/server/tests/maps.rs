@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::{Collect, Limits};
-use bifrost_server::{Space, program, space};
+use bifrost_server::{Space, program};
 use bifrost_theta::{Options, Sources};
 use proptest::prelude::*;
 
@@ -138,14 +138,15 @@ fn run(engine: &Arc<Engine>, commands: &[String], collect: Collect) -> String {
     let limits = Limits { collect, ..Limits::default() };
     let space = Space::new(engine.clone(), limits).unwrap();
     space.capture_output();
-    space::on_stack(limits.stack_bytes, || {
-        let mut cx = space.lock();
-        let arguments = engine.arguments(&mut cx, commands).unwrap();
-        // SAFETY: the context runs this engine's image, and `main` takes the arguments.
-        unsafe { engine.call(&mut cx, main, &[arguments]) }.unwrap();
-        cx.take_output()
-    })
-    .unwrap()
+    space
+        .on_stack(|| {
+            let mut cx = space.lock();
+            let arguments = engine.arguments(&mut cx, commands).unwrap();
+            // SAFETY: the context runs this engine's image, and `main` takes the arguments.
+            unsafe { engine.call(&mut cx, main, &[arguments]) }.unwrap();
+            cx.take_output()
+        })
+        .unwrap()
 }
 
 fn commands() -> impl Strategy<Value = Vec<String>> {

@@ -5,7 +5,7 @@ mod support;
 use bifrost_engine::Mode;
 use bifrost_native::standard::Files;
 use bifrost_native::{Cx, Flow, Registry, Seq, Signals, Text, theta_class, theta_routine};
-use bifrost_server::{Space, program, space};
+use bifrost_server::{Space, program};
 use support::printed;
 
 struct Gauge {
@@ -241,13 +241,14 @@ fn run_with_imports(registry: &Registry, imports: &str, body: &str) -> String {
     let limits = bifrost_runtime::Limits::default();
     let space = Space::new(engine.clone(), limits).unwrap();
     space.capture_output();
-    space::on_stack(limits.stack_bytes, || {
-        let mut cx = space.lock();
-        // SAFETY: the context runs this engine's image, and `main` takes nothing.
-        unsafe { engine.call(&mut cx, main, &[]) }.unwrap();
-        cx.take_output()
-    })
-    .unwrap()
+    space
+        .on_stack(|| {
+            let mut cx = space.lock();
+            // SAFETY: the context runs this engine's image, and `main` takes nothing.
+            unsafe { engine.call(&mut cx, main, &[]) }.unwrap();
+            cx.take_output()
+        })
+        .unwrap()
 }
 
 #[test]

@@ -10,7 +10,7 @@ use bifrost_engine::{Engine, Mode};
 use bifrost_ir::text::{parse, parse_func, print_func, print_program};
 use bifrost_native::Registry;
 use bifrost_runtime::{Collect, Limits};
-use bifrost_server::{Space, program, space};
+use bifrost_server::{Space, program};
 
 #[test]
 fn programs_print_what_they_should() {
@@ -109,12 +109,13 @@ fn output(engine: &Arc<Engine>, collect: Collect) -> String {
     let limits = Limits { collect, ..Limits::default() };
     let space = Space::new(engine.clone(), limits).unwrap();
     space.capture_output();
-    space::on_stack(limits.stack_bytes, || {
-        let mut cx = space.lock();
-        let arguments = engine.arguments(&mut cx, &[]).unwrap();
-        // SAFETY: the context runs this engine's image, and `main` takes the arguments.
-        unsafe { engine.call(&mut cx, main, &[arguments]) }.unwrap();
-        cx.take_output()
-    })
-    .unwrap()
+    space
+        .on_stack(|| {
+            let mut cx = space.lock();
+            let arguments = engine.arguments(&mut cx, &[]).unwrap();
+            // SAFETY: the context runs this engine's image, and `main` takes the arguments.
+            unsafe { engine.call(&mut cx, main, &[arguments]) }.unwrap();
+            cx.take_output()
+        })
+        .unwrap()
 }

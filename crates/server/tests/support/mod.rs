@@ -3,7 +3,7 @@
 use bifrost_engine::Mode;
 use bifrost_native::Registry;
 use bifrost_runtime::cx::{Collect, Limits};
-use bifrost_server::{Space, program, space};
+use bifrost_server::{Space, program};
 use bifrost_theta::{Options, Sources};
 
 /// What a program prints in both modes, and with a collection at each allocation, which must be the same.
@@ -32,15 +32,16 @@ pub fn printed_by(
     let limits = Limits { collect, ..Limits::default() };
     let space = Space::new(engine.clone(), limits).unwrap();
     space.capture_output();
-    space::on_stack(limits.stack_bytes, || {
-        let mut cx = space.lock();
-        // SAFETY: the context runs this engine's image, and `main` takes nothing.
-        if let Err(raised) = unsafe { engine.call(&mut cx, main, &[]) } {
-            cx.print(&raised.to_string());
-        }
-        cx.take_output()
-    })
-    .unwrap()
+    space
+        .on_stack(|| {
+            let mut cx = space.lock();
+            // SAFETY: the context runs this engine's image, and `main` takes nothing.
+            if let Err(raised) = unsafe { engine.call(&mut cx, main, &[]) } {
+                cx.print(&raised.to_string());
+            }
+            cx.take_output()
+        })
+        .unwrap()
 }
 
 /// What is wrong with a program.

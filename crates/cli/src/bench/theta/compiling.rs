@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::Limits;
-use bifrost_server::space::{Space, on_stack};
+use bifrost_server::space::Space;
 use bifrost_theta::{Options, Sources, compile};
 
 use super::super::Failed;
@@ -99,7 +99,7 @@ pub fn measure(samples: u32, quick: bool) -> Result<Measured, Failed> {
     let space = Space::new(engine.clone(), Limits::default())?;
     let blocks = lines as usize / BLOCK_LINES;
     // `mix` is compiled alone; `work` is compiled with two routines that it calls.
-    let calls = on_stack(Limits::default().stack_bytes, || -> Result<Vec<(f64, f64)>, String> {
+    let calls = space.on_stack(|| -> Result<Vec<(f64, f64)>, String> {
         let first_call = |name: String, arguments: &[i64]| -> Result<f64, String> {
             let routine = Routine::find(&engine, &name, arguments.len())?;
             let start = Instant::now();

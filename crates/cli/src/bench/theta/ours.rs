@@ -8,7 +8,7 @@ use bifrost_ir::{RoutineId, Types};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::program;
-use bifrost_server::space::{Space, on_stack};
+use bifrost_server::space::Space;
 use bifrost_theta::{Options, Sources};
 
 use super::super::Failed;
@@ -55,7 +55,7 @@ impl Theta {
     /// # Errors
     /// The exception that it ended with.
     pub fn sample(&self, n: i64) -> Result<Sample, Failed> {
-        let (ms, result) = on_stack(LIMITS.stack_bytes, || {
+        let (ms, result) = self.space.on_stack(|| {
             let start = processor_ms();
             let result = self.run.call(&self.space, &[n]);
             (processor_ms() - start, result)
