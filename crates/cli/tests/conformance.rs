@@ -133,6 +133,36 @@ fn a_subtype_passes_for_its_supertype() {
 }
 
 #[test]
+fn records_oneofs_and_anys_are_stubs() {
+    everywhere(|s, p| {
+        let t = p.tagged();
+        let point = t.point(3, 4);
+        point.set_x(5);
+        let labelled = t.labelled(&point, "here");
+        let (name, x) = (labelled.replace_name("there").name(), labelled.at().x());
+        let same = labelled.at().equal(&point);
+        let (number, text, nothing) = (t.answer(3), t.answer(12), t.answer(0));
+        let (value, wrong) = (number.value_number(), number.value_text());
+        let (is_text, shown, nil) = (text.is_text(), text.unparse(), nothing.value_nothing());
+        let (sum, none) = (t.sum(t.found(2)), t.sum(t.found(0)));
+        let other = t.found(0).value_or(&point).y();
+        let total = s.cell_with::<i64>(0);
+        s.foreach(t.answers(4), |answer| {
+            total.put(total.get() + answer.value_number());
+        });
+        let what = [0, 7, 12].map(|n| t.what(t.thing(n)));
+        assert_eq!((name.claim().unwrap().as_str(), x.claim().unwrap()), ("there", 5));
+        assert!(same.claim().unwrap() && is_text.claim().unwrap());
+        assert_eq!((value.claim().unwrap(), signal(&wrong)), (3, "wrong_tag".into()));
+        assert_eq!((shown.claim().unwrap().as_str(), nil.claim().unwrap()), ("{text: \"12\"}", ()));
+        assert_eq!((sum.claim().unwrap(), none.claim().unwrap(), other.claim().unwrap()), (4, 0, 4));
+        assert_eq!(total.get().claim().unwrap(), 10);
+        assert_eq!(what.map(|text| text.claim().unwrap()), ["nil", "7", "{x: 12, y: 12}"]);
+        assert_eq!(crossings(s), 2, "one for all of it, and one for the cell");
+    });
+}
+
+#[test]
 fn iterators_of_methods_routines_and_values() {
     everywhere(|s, p| {
         let out = s.cell_with::<String>("");

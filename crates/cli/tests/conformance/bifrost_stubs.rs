@@ -5,15 +5,15 @@ use bifrost_veneer as bf;
 /// What the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [122, 153, 34, 241, 5, 162, 116, 21, 73, 252, 127, 85, 229, 132, 192, 169, 171, 194, 10, 100, 155, 89, 178, 121, 105, 25, 75, 207, 254, 225, 36, 230],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Item","kind":"object","methods":[{"name":"name","results":[5]},{"name":"rename","params":[{"name":"name","type":5}]}]},{"name":"Counter","kind":"object","supertypes":[9],"methods":[{"name":"value","results":[2]},{"name":"add","params":[{"name":"by","type":2}],"results":[2],"doc":"The new value."},{"name":"name","results":[5]},{"name":"rename","params":[{"name":"name","type":5}]}]},{"name":"Probe","kind":"object","methods":[{"name":"same_int","params":[{"name":"x","type":2}],"results":[2]},{"name":"same_real","params":[{"name":"x","type":3}],"results":[3]},{"name":"same_bool","params":[{"name":"x","type":1}],"results":[1]},{"name":"same_char","params":[{"name":"x","type":4}],"results":[4]},{"name":"same_string","params":[{"name":"x","type":5}],"results":[5]},{"name":"same_null","params":[{"name":"x","type":0}],"results":[0]},{"name":"nothing"},{"name":"divide","params":[{"name":"x","type":2},{"name":"y","type":2}],"results":[2,2],"signals":[{"name":"zero"}],"doc":"Quotient and remainder."},{"name":"item_and_length","params":[{"name":"name","type":5}],"results":[9,2]},{"name":"all","params":[{"name":"b","type":1},{"name":"i","type":2},{"name":"r","type":3},{"name":"c","type":4},{"name":"s","type":5},{"name":"item","type":9}],"results":[5]},{"name":"itself","results":[11]},{"name":"item","params":[{"name":"name","type":5}],"results":[9],"signals":[{"name":"not_found","values":[5,2]}],"doc":"The item called name; not_found with the name and how many items there are."},{"name":"add_item","params":[{"name":"item","type":9}]},{"name":"counter","results":[10],"doc":"Always the same."},{"name":"fresh","results":[9],"doc":"Another one each time."},{"name":"name_of","params":[{"name":"item","type":9}],"results":[5]},{"name":"numbers","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"pairs","params":[{"name":"limit","type":2}],"yields":[2,5]},{"name":"items","yields":[9]},{"name":"choose","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"odd","values":[2]},{"name":"third"},{"name":"everything","values":[1,2,3,4,5]}],"doc":"6 signals everything, other multiples of three third, odd numbers odd; others are returned."},{"name":"depth","params":[{"name":"n","type":2}],"results":[2],"doc":"n, after as many nested calls."},{"name":"endless","doc":"Says so on the server's standard output, and does not end by itself."}]},{"name":"array[Item]","kind":"array","element":9,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":9}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}]},{"name":"append_low","params":[{"name":"v","type":9}]},{"name":"remove","results":[9],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[9],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[13]},{"name":"equal","params":[{"name":"x","type":12}],"results":[1]}]},{"name":"sequence[Item]","kind":"sequence","element":9,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}],"results":[13]},{"name":"concat","params":[{"name":"x","type":13}],"results":[13]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":9}],"results":[13],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[13],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[12]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]},{"name":"similar","params":[{"name":"x","type":14}],"results":[1]},{"name":"copy","results":[14]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":15}],"results":[1]},{"name":"similar","params":[{"name":"x","type":15}],"results":[1]},{"name":"copy","results":[15]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]},{"name":"similar","params":[{"name":"x","type":16}],"results":[1]},{"name":"copy","results":[16]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]},{"name":"similar","params":[{"name":"x","type":17}],"results":[1]},{"name":"copy","results":[17]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]},{"name":"similar","params":[{"name":"x","type":18}],"results":[1]},{"name":"copy","results":[18]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]},{"name":"similar","params":[{"name":"x","type":19}],"results":[1]},{"name":"copy","results":[19]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]},{"name":"similar","params":[{"name":"x","type":22}],"results":[1]},{"name":"copy","results":[22]},{"name":"unparse","results":[5]}]},{"name":"cell[Item]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"cell[Counter]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]}]},{"name":"cell[Probe]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]}]},{"name":"cell[array[Item]]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]}]},{"name":"cell[sequence[Item]]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]}]}],"routines":[{"name":"new_item","params":[{"name":"name","type":5}],"results":[9]},{"name":"new_probe","results":[11]},{"name":"squares","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"setup"}]}"#,
+    digest: [24, 52, 34, 210, 30, 157, 103, 61, 16, 88, 49, 95, 69, 207, 227, 90, 14, 145, 249, 38, 215, 49, 108, 13, 221, 197, 79, 18, 11, 191, 212, 178],
+    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Item","kind":"object","methods":[{"name":"name","results":[5]},{"name":"rename","params":[{"name":"name","type":5}]}]},{"name":"Counter","kind":"object","supertypes":[9],"methods":[{"name":"value","results":[2]},{"name":"add","params":[{"name":"by","type":2}],"results":[2],"doc":"The new value."},{"name":"name","results":[5]},{"name":"rename","params":[{"name":"name","type":5}]}]},{"name":"Tagged","kind":"object","methods":[{"name":"point","params":[{"name":"x","type":2},{"name":"y","type":2}],"results":[13]},{"name":"labelled","params":[{"name":"p","type":13},{"name":"name","type":5}],"results":[14]},{"name":"answer","params":[{"name":"n","type":2}],"results":[15]},{"name":"found","params":[{"name":"n","type":2}],"results":[16]},{"name":"sum","params":[{"name":"p","type":16}],"results":[2]},{"name":"answers","params":[{"name":"limit","type":2}],"yields":[15]},{"name":"thing","params":[{"name":"n","type":2}],"results":[6],"doc":"An int, a point, or nil."},{"name":"what","params":[{"name":"thing","type":6}],"results":[5]}]},{"name":"Probe","kind":"object","methods":[{"name":"same_int","params":[{"name":"x","type":2}],"results":[2]},{"name":"same_real","params":[{"name":"x","type":3}],"results":[3]},{"name":"same_bool","params":[{"name":"x","type":1}],"results":[1]},{"name":"same_char","params":[{"name":"x","type":4}],"results":[4]},{"name":"same_string","params":[{"name":"x","type":5}],"results":[5]},{"name":"same_null","params":[{"name":"x","type":0}],"results":[0]},{"name":"nothing"},{"name":"divide","params":[{"name":"x","type":2},{"name":"y","type":2}],"results":[2,2],"signals":[{"name":"zero"}],"doc":"Quotient and remainder."},{"name":"item_and_length","params":[{"name":"name","type":5}],"results":[9,2]},{"name":"all","params":[{"name":"b","type":1},{"name":"i","type":2},{"name":"r","type":3},{"name":"c","type":4},{"name":"s","type":5},{"name":"item","type":9}],"results":[5]},{"name":"itself","results":[12]},{"name":"tagged","results":[11]},{"name":"item","params":[{"name":"name","type":5}],"results":[9],"signals":[{"name":"not_found","values":[5,2]}],"doc":"The item called name; not_found with the name and how many items there are."},{"name":"add_item","params":[{"name":"item","type":9}]},{"name":"counter","results":[10],"doc":"Always the same."},{"name":"fresh","results":[9],"doc":"Another one each time."},{"name":"name_of","params":[{"name":"item","type":9}],"results":[5]},{"name":"numbers","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"pairs","params":[{"name":"limit","type":2}],"yields":[2,5]},{"name":"items","yields":[9]},{"name":"choose","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"odd","values":[2]},{"name":"third"},{"name":"everything","values":[1,2,3,4,5]}],"doc":"6 signals everything, other multiples of three third, odd numbers odd; others are returned."},{"name":"depth","params":[{"name":"n","type":2}],"results":[2],"doc":"n, after as many nested calls."},{"name":"endless","doc":"Says so on the server's standard output, and does not end by itself."}]},{"name":"record[x: int, y: int]","kind":"object","methods":[{"name":"x","results":[2]},{"name":"y","results":[2]},{"name":"set_x","params":[{"name":"v","type":2}]},{"name":"set_y","params":[{"name":"v","type":2}]},{"name":"equal","params":[{"name":"x","type":13}],"results":[1]},{"name":"similar","params":[{"name":"x","type":13}],"results":[1]},{"name":"copy","results":[13]},{"name":"unparse","results":[5]}]},{"name":"struct[name: string, at: record[x: int, y: int]]","kind":"object","immutable":true,"methods":[{"name":"name","results":[5]},{"name":"at","results":[13]},{"name":"replace_name","params":[{"name":"v","type":5}],"results":[14]},{"name":"replace_at","params":[{"name":"v","type":13}],"results":[14]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]},{"name":"similar","params":[{"name":"x","type":14}],"results":[1]},{"name":"copy","results":[14]},{"name":"unparse","results":[5]}]},{"name":"oneof[number: int, text: string, nothing: null]","kind":"object","immutable":true,"methods":[{"name":"is_number","results":[1]},{"name":"is_text","results":[1]},{"name":"is_nothing","results":[1]},{"name":"value_number","results":[2],"signals":[{"name":"wrong_tag"}]},{"name":"value_text","results":[5],"signals":[{"name":"wrong_tag"}]},{"name":"value_nothing","results":[0],"signals":[{"name":"wrong_tag"}]},{"name":"equal","params":[{"name":"x","type":15}],"results":[1]},{"name":"similar","params":[{"name":"x","type":15}],"results":[1]},{"name":"copy","results":[15]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"maybe[record[x: int, y: int]]","kind":"object","element":13,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[13],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":13}],"results":[13]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]},{"name":"similar","params":[{"name":"x","type":16}],"results":[1]},{"name":"copy","results":[16]},{"name":"unparse","results":[5]}]},{"name":"array[Item]","kind":"array","element":9,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":9}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}]},{"name":"append_low","params":[{"name":"v","type":9}]},{"name":"remove","results":[9],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[9],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[18]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]}]},{"name":"sequence[Item]","kind":"sequence","element":9,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[9],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[9],"signals":[{"name":"bounds"}]},{"name":"top","results":[9],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":9}],"results":[18]},{"name":"concat","params":[{"name":"x","type":18}],"results":[18]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":9}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[9]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[17]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]},{"name":"similar","params":[{"name":"x","type":19}],"results":[1]},{"name":"copy","results":[19]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]},{"name":"similar","params":[{"name":"x","type":20}],"results":[1]},{"name":"copy","results":[20]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]},{"name":"similar","params":[{"name":"x","type":21}],"results":[1]},{"name":"copy","results":[21]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]},{"name":"similar","params":[{"name":"x","type":22}],"results":[1]},{"name":"copy","results":[22]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]},{"name":"similar","params":[{"name":"x","type":23}],"results":[1]},{"name":"copy","results":[23]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]},{"name":"similar","params":[{"name":"x","type":24}],"results":[1]},{"name":"copy","results":[24]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]},{"name":"similar","params":[{"name":"x","type":27}],"results":[1]},{"name":"copy","results":[27]},{"name":"unparse","results":[5]}]},{"name":"cell[Item]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":28}],"results":[1]}]},{"name":"cell[Counter]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":29}],"results":[1]}]},{"name":"cell[Tagged]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":30}],"results":[1]}]},{"name":"cell[Probe]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":31}],"results":[1]}]},{"name":"cell[record[x: int, y: int]]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":32}],"results":[1]},{"name":"similar","params":[{"name":"x","type":32}],"results":[1]},{"name":"copy","results":[32]},{"name":"unparse","results":[5]}]},{"name":"cell[struct[name: string, at: record[x: int, y: int]]]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":33}],"results":[1]},{"name":"similar","params":[{"name":"x","type":33}],"results":[1]},{"name":"copy","results":[33]},{"name":"unparse","results":[5]}]},{"name":"cell[oneof[number: int, text: string, nothing: null]]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":34}],"results":[1]},{"name":"similar","params":[{"name":"x","type":34}],"results":[1]},{"name":"copy","results":[34]},{"name":"unparse","results":[5]}]},{"name":"cell[maybe[record[x: int, y: int]]]","kind":"cell","element":16,"methods":[{"name":"put","params":[{"name":"v","type":16}]},{"name":"full","results":[1]},{"name":"get","results":[16],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":35}],"results":[1]},{"name":"similar","params":[{"name":"x","type":35}],"results":[1]},{"name":"copy","results":[35]},{"name":"unparse","results":[5]}]},{"name":"cell[array[Item]]","kind":"cell","element":17,"methods":[{"name":"put","params":[{"name":"v","type":17}]},{"name":"full","results":[1]},{"name":"get","results":[17],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":36}],"results":[1]}]},{"name":"cell[sequence[Item]]","kind":"cell","element":18,"methods":[{"name":"put","params":[{"name":"v","type":18}]},{"name":"full","results":[1]},{"name":"get","results":[18],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":37}],"results":[1]}]}],"routines":[{"name":"new_item","params":[{"name":"name","type":5}],"results":[9]},{"name":"new_probe","results":[12]},{"name":"squares","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"setup"}]}"#,
     basic: [
-        (0, bf::CellNumbers { ty: 14, put: 186, full: 187, get: 188 }),
-        (1, bf::CellNumbers { ty: 15, put: 193, full: 194, get: 195 }),
-        (2, bf::CellNumbers { ty: 16, put: 200, full: 201, get: 202 }),
-        (3, bf::CellNumbers { ty: 17, put: 207, full: 208, get: 209 }),
-        (4, bf::CellNumbers { ty: 18, put: 214, full: 215, get: 216 }),
-        (5, bf::CellNumbers { ty: 19, put: 221, full: 222, get: 223 }),
+        (0, bf::CellNumbers { ty: 19, put: 230, full: 231, get: 232 }),
+        (1, bf::CellNumbers { ty: 20, put: 237, full: 238, get: 239 }),
+        (2, bf::CellNumbers { ty: 21, put: 244, full: 245, get: 246 }),
+        (3, bf::CellNumbers { ty: 22, put: 251, full: 252, get: 253 }),
+        (4, bf::CellNumbers { ty: 23, put: 258, full: 259, get: 260 }),
+        (5, bf::CellNumbers { ty: 24, put: 265, full: 266, get: 267 }),
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -32,7 +32,7 @@ pub struct Any(bf::Stub);
 
 bf::object! {
     Any, INTERFACE, type 6,
-    cell (20, 228, 229, 230),
+    cell (25, 272, 273, 274),
     below []
 }
 
@@ -42,7 +42,7 @@ pub struct Directory(bf::Stub);
 
 bf::object! {
     Directory, INTERFACE, type 7,
-    cell (21, 232, 233, 234),
+    cell (26, 276, 277, 278),
     below [Any]
 }
 
@@ -88,7 +88,7 @@ pub struct Bytes(bf::Stub);
 
 bf::object! {
     Bytes, INTERFACE, type 8,
-    cell (22, 236, 237, 238),
+    cell (27, 280, 281, 282),
     below [Any]
 }
 
@@ -160,7 +160,7 @@ pub struct Item(bf::Stub);
 
 bf::object! {
     Item, INTERFACE, type 9,
-    cell (23, 243, 244, 245),
+    cell (28, 287, 288, 289),
     below [Any]
 }
 
@@ -184,7 +184,7 @@ pub struct Counter(bf::Stub);
 
 bf::object! {
     Counter, INTERFACE, type 10,
-    cell (24, 247, 248, 249),
+    cell (29, 291, 292, 293),
     below [Item, Any]
 }
 
@@ -216,13 +216,83 @@ impl Counter {
     }
 }
 
+/// Theta: `Tagged`
+#[derive(Clone, Debug)]
+pub struct Tagged(bf::Stub);
+
+bf::object! {
+    Tagged, INTERFACE, type 11,
+    cell (30, 295, 296, 297),
+    below [Any]
+}
+
+impl Tagged {
+    /// Theta: `point (x: int, y: int) returns (record[x: int, y: int])`
+    #[track_caller]
+    pub fn point(&self, x: impl bf::IntoArg<i64>, y: impl bf::IntoArg<i64>) -> RecordOfXIntAndYInt {
+        bf::call! { self.0, 135, x, y }
+    }
+
+    /// Theta: `labelled (p: record[x: int, y: int], name: string) returns (struct[name: string, at: record[x: int, y: int]])`
+    #[track_caller]
+    pub fn labelled(
+        &self,
+        p: impl bf::IntoArg<RecordOfXIntAndYInt>,
+        name: impl bf::IntoArg<String>,
+    ) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
+        bf::call! { self.0, 136, p, name }
+    }
+
+    /// Theta: `answer (n: int) returns (oneof[number: int, text: string, nothing: null])`
+    #[track_caller]
+    pub fn answer(&self, n: impl bf::IntoArg<i64>) -> OneofOfNumberIntAndTextStringAndNothingNull {
+        bf::call! { self.0, 137, n }
+    }
+
+    /// Theta: `found (n: int) returns (maybe[record[x: int, y: int]])`
+    #[track_caller]
+    pub fn found(&self, n: impl bf::IntoArg<i64>) -> MaybeOfRecordOfXIntAndYInt {
+        bf::call! { self.0, 138, n }
+    }
+
+    /// Theta: `sum (p: maybe[record[x: int, y: int]]) returns (int)`
+    #[track_caller]
+    pub fn sum(&self, p: impl bf::IntoArg<MaybeOfRecordOfXIntAndYInt>) -> bf::Promise<i64> {
+        bf::call! { self.0, 139, p }
+    }
+
+    /// Theta: `answers (limit: int) yields (oneof[number: int, text: string, nothing: null])`
+    #[track_caller]
+    pub fn answers(
+        &self,
+        limit: impl bf::IntoArg<i64>,
+    ) -> bf::Iter<(OneofOfNumberIntAndTextStringAndNothingNull,)> {
+        let iter = bf::Iter::of_method(&self.0, 140);
+        iter.arg(limit)
+    }
+
+    /// An int, a point, or nil.
+    ///
+    /// Theta: `thing (n: int) returns (any)`
+    #[track_caller]
+    pub fn thing(&self, n: impl bf::IntoArg<i64>) -> Any {
+        bf::call! { self.0, 141, n }
+    }
+
+    /// Theta: `what (thing: any) returns (string)`
+    #[track_caller]
+    pub fn what(&self, thing: impl bf::IntoArg<Any>) -> bf::Promise<String> {
+        bf::call! { self.0, 142, thing }
+    }
+}
+
 /// Theta: `Probe`
 #[derive(Clone, Debug)]
 pub struct Probe(bf::Stub);
 
 bf::object! {
-    Probe, INTERFACE, type 11,
-    cell (25, 251, 252, 253),
+    Probe, INTERFACE, type 12,
+    cell (31, 299, 300, 301),
     below [Any]
 }
 
@@ -230,43 +300,43 @@ impl Probe {
     /// Theta: `same_int (x: int) returns (int)`
     #[track_caller]
     pub fn same_int(&self, x: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 135, x }
+        bf::call! { self.0, 143, x }
     }
 
     /// Theta: `same_real (x: real) returns (real)`
     #[track_caller]
     pub fn same_real(&self, x: impl bf::IntoArg<f64>) -> bf::Promise<f64> {
-        bf::call! { self.0, 136, x }
+        bf::call! { self.0, 144, x }
     }
 
     /// Theta: `same_bool (x: bool) returns (bool)`
     #[track_caller]
     pub fn same_bool(&self, x: impl bf::IntoArg<bool>) -> bf::Promise<bool> {
-        bf::call! { self.0, 137, x }
+        bf::call! { self.0, 145, x }
     }
 
     /// Theta: `same_char (x: char) returns (char)`
     #[track_caller]
     pub fn same_char(&self, x: impl bf::IntoArg<char>) -> bf::Promise<char> {
-        bf::call! { self.0, 138, x }
+        bf::call! { self.0, 146, x }
     }
 
     /// Theta: `same_string (x: string) returns (string)`
     #[track_caller]
     pub fn same_string(&self, x: impl bf::IntoArg<String>) -> bf::Promise<String> {
-        bf::call! { self.0, 139, x }
+        bf::call! { self.0, 147, x }
     }
 
     /// Theta: `same_null (x: null) returns (null)`
     #[track_caller]
     pub fn same_null(&self, x: impl bf::IntoArg<()>) -> bf::Promise<()> {
-        bf::call! { self.0, 140, x }
+        bf::call! { self.0, 148, x }
     }
 
     /// Theta: `nothing ()`
     #[track_caller]
     pub fn nothing(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 149 }
     }
 
     /// Quotient and remainder.
@@ -278,13 +348,13 @@ impl Probe {
         x: impl bf::IntoArg<i64>,
         y: impl bf::IntoArg<i64>,
     ) -> (bf::Promise<i64>, bf::Promise<i64>) {
-        bf::call! { self.0, 142, x, y }
+        bf::call! { self.0, 150, x, y }
     }
 
     /// Theta: `item_and_length (name: string) returns (Item, int)`
     #[track_caller]
     pub fn item_and_length(&self, name: impl bf::IntoArg<String>) -> (Item, bf::Promise<i64>) {
-        bf::call! { self.0, 143, name }
+        bf::call! { self.0, 151, name }
     }
 
     /// Theta: `all (b: bool, i: int, r: real, c: char, s: string, item: Item) returns (string)`
@@ -298,13 +368,19 @@ impl Probe {
         s: impl bf::IntoArg<String>,
         item: impl bf::IntoArg<Item>,
     ) -> bf::Promise<String> {
-        bf::call! { self.0, 144, b, i, r, c, s, item }
+        bf::call! { self.0, 152, b, i, r, c, s, item }
     }
 
     /// Theta: `itself () returns (Probe)`
     #[track_caller]
     pub fn itself(&self) -> Probe {
-        bf::call! { self.0, 145 }
+        bf::call! { self.0, 153 }
+    }
+
+    /// Theta: `tagged () returns (Tagged)`
+    #[track_caller]
+    pub fn tagged(&self) -> Tagged {
+        bf::call! { self.0, 154 }
     }
 
     /// The item called name; not_found with the name and how many items there are.
@@ -312,13 +388,13 @@ impl Probe {
     /// Theta: `item (name: string) returns (Item) signals (not_found (string, int))`
     #[track_caller]
     pub fn item(&self, name: impl bf::IntoArg<String>) -> Item {
-        bf::call! { self.0, 146, name }
+        bf::call! { self.0, 155, name }
     }
 
     /// Theta: `add_item (item: Item)`
     #[track_caller]
     pub fn add_item(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 147, item }
+        bf::call! { self.0, 156, item }
     }
 
     /// Always the same.
@@ -326,7 +402,7 @@ impl Probe {
     /// Theta: `counter () returns (Counter)`
     #[track_caller]
     pub fn counter(&self) -> Counter {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 157 }
     }
 
     /// Another one each time.
@@ -334,33 +410,33 @@ impl Probe {
     /// Theta: `fresh () returns (Item)`
     #[track_caller]
     pub fn fresh(&self) -> Item {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 158 }
     }
 
     /// Theta: `name_of (item: Item) returns (string)`
     #[track_caller]
     pub fn name_of(&self, item: impl bf::IntoArg<Item>) -> bf::Promise<String> {
-        bf::call! { self.0, 150, item }
+        bf::call! { self.0, 159, item }
     }
 
     /// Theta: `numbers (limit: int) yields (int)`
     #[track_caller]
     pub fn numbers(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64,)> {
-        let iter = bf::Iter::of_method(&self.0, 151);
+        let iter = bf::Iter::of_method(&self.0, 160);
         iter.arg(limit)
     }
 
     /// Theta: `pairs (limit: int) yields (int, string)`
     #[track_caller]
     pub fn pairs(&self, limit: impl bf::IntoArg<i64>) -> bf::Iter<(i64, String)> {
-        let iter = bf::Iter::of_method(&self.0, 152);
+        let iter = bf::Iter::of_method(&self.0, 161);
         iter.arg(limit)
     }
 
     /// Theta: `items () yields (Item)`
     #[track_caller]
     pub fn items(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 153)
+        bf::Iter::of_method(&self.0, 162)
     }
 
     /// 6 signals everything, other multiples of three third, odd numbers odd; others are returned.
@@ -368,7 +444,7 @@ impl Probe {
     /// Theta: `choose (n: int) returns (int) signals (odd (int), third, everything (bool, int, real, char, string))`
     #[track_caller]
     pub fn choose(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 154, n }
+        bf::call! { self.0, 163, n }
     }
 
     /// n, after as many nested calls.
@@ -376,7 +452,7 @@ impl Probe {
     /// Theta: `depth (n: int) returns (int)`
     #[track_caller]
     pub fn depth(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 155, n }
+        bf::call! { self.0, 164, n }
     }
 
     /// Says so on the server's standard output, and does not end by itself.
@@ -384,7 +460,283 @@ impl Probe {
     /// Theta: `endless ()`
     #[track_caller]
     pub fn endless(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 156 }
+        bf::call! { self.0, 165 }
+    }
+}
+
+/// Theta: `record[x: int, y: int]`
+#[derive(Clone, Debug)]
+pub struct RecordOfXIntAndYInt(bf::Stub);
+
+bf::object! {
+    RecordOfXIntAndYInt, INTERFACE, type 13,
+    cell (32, 303, 304, 305),
+    below [Any]
+}
+
+impl RecordOfXIntAndYInt {
+    /// Theta: `x () returns (int)`
+    #[track_caller]
+    pub fn x(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 166 }
+    }
+
+    /// Theta: `y () returns (int)`
+    #[track_caller]
+    pub fn y(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 167 }
+    }
+
+    /// Theta: `set_x (v: int)`
+    #[track_caller]
+    pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
+        bf::call! { self.0, 168, v }
+    }
+
+    /// Theta: `set_y (v: int)`
+    #[track_caller]
+    pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
+        bf::call! { self.0, 169, v }
+    }
+
+    /// Theta: `equal (x: record[x: int, y: int]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<RecordOfXIntAndYInt>) -> bf::Promise<bool> {
+        bf::call! { self.0, 170, x }
+    }
+
+    /// Theta: `similar (x: record[x: int, y: int]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<RecordOfXIntAndYInt>) -> bf::Promise<bool> {
+        bf::call! { self.0, 171, x }
+    }
+
+    /// Theta: `copy () returns (record[x: int, y: int])`
+    #[track_caller]
+    pub fn copy(&self) -> RecordOfXIntAndYInt {
+        bf::call! { self.0, 172 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 173 }
+    }
+}
+
+/// Theta: `struct[name: string, at: record[x: int, y: int]]`
+#[derive(Clone, Debug)]
+pub struct StructOfNameStringAndAtRecordOfXIntAndYInt(bf::Stub);
+
+bf::object! {
+    StructOfNameStringAndAtRecordOfXIntAndYInt, INTERFACE, type 14,
+    cell (33, 310, 311, 312),
+    below [Any]
+}
+
+impl StructOfNameStringAndAtRecordOfXIntAndYInt {
+    /// Theta: `name () returns (string)`
+    #[track_caller]
+    pub fn name(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 174 }
+    }
+
+    /// Theta: `at () returns (record[x: int, y: int])`
+    #[track_caller]
+    pub fn at(&self) -> RecordOfXIntAndYInt {
+        bf::call! { self.0, 175 }
+    }
+
+    /// Theta: `replace_name (v: string) returns (struct[name: string, at: record[x: int, y: int]])`
+    #[track_caller]
+    pub fn replace_name(
+        &self,
+        v: impl bf::IntoArg<String>,
+    ) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
+        bf::call! { self.0, 176, v }
+    }
+
+    /// Theta: `replace_at (v: record[x: int, y: int]) returns (struct[name: string, at: record[x: int, y: int]])`
+    #[track_caller]
+    pub fn replace_at(
+        &self,
+        v: impl bf::IntoArg<RecordOfXIntAndYInt>,
+    ) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
+        bf::call! { self.0, 177, v }
+    }
+
+    /// Theta: `equal (x: struct[name: string, at: record[x: int, y: int]]) returns (bool)`
+    #[track_caller]
+    pub fn equal(
+        &self,
+        x: impl bf::IntoArg<StructOfNameStringAndAtRecordOfXIntAndYInt>,
+    ) -> bf::Promise<bool> {
+        bf::call! { self.0, 178, x }
+    }
+
+    /// Theta: `similar (x: struct[name: string, at: record[x: int, y: int]]) returns (bool)`
+    #[track_caller]
+    pub fn similar(
+        &self,
+        x: impl bf::IntoArg<StructOfNameStringAndAtRecordOfXIntAndYInt>,
+    ) -> bf::Promise<bool> {
+        bf::call! { self.0, 179, x }
+    }
+
+    /// Theta: `copy () returns (struct[name: string, at: record[x: int, y: int]])`
+    #[track_caller]
+    pub fn copy(&self) -> StructOfNameStringAndAtRecordOfXIntAndYInt {
+        bf::call! { self.0, 180 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 181 }
+    }
+}
+
+/// Theta: `oneof[number: int, text: string, nothing: null]`
+#[derive(Clone, Debug)]
+pub struct OneofOfNumberIntAndTextStringAndNothingNull(bf::Stub);
+
+bf::object! {
+    OneofOfNumberIntAndTextStringAndNothingNull, INTERFACE, type 15,
+    cell (34, 317, 318, 319),
+    below [Any]
+}
+
+impl OneofOfNumberIntAndTextStringAndNothingNull {
+    /// Theta: `is_number () returns (bool)`
+    #[track_caller]
+    pub fn is_number(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 182 }
+    }
+
+    /// Theta: `is_text () returns (bool)`
+    #[track_caller]
+    pub fn is_text(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 183 }
+    }
+
+    /// Theta: `is_nothing () returns (bool)`
+    #[track_caller]
+    pub fn is_nothing(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 184 }
+    }
+
+    /// Theta: `value_number () returns (int) signals (wrong_tag)`
+    #[track_caller]
+    pub fn value_number(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 185 }
+    }
+
+    /// Theta: `value_text () returns (string) signals (wrong_tag)`
+    #[track_caller]
+    pub fn value_text(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 186 }
+    }
+
+    /// Theta: `value_nothing () returns (null) signals (wrong_tag)`
+    #[track_caller]
+    pub fn value_nothing(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 187 }
+    }
+
+    /// Theta: `equal (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
+    #[track_caller]
+    pub fn equal(
+        &self,
+        x: impl bf::IntoArg<OneofOfNumberIntAndTextStringAndNothingNull>,
+    ) -> bf::Promise<bool> {
+        bf::call! { self.0, 188, x }
+    }
+
+    /// Theta: `similar (x: oneof[number: int, text: string, nothing: null]) returns (bool)`
+    #[track_caller]
+    pub fn similar(
+        &self,
+        x: impl bf::IntoArg<OneofOfNumberIntAndTextStringAndNothingNull>,
+    ) -> bf::Promise<bool> {
+        bf::call! { self.0, 189, x }
+    }
+
+    /// Theta: `copy () returns (oneof[number: int, text: string, nothing: null])`
+    #[track_caller]
+    pub fn copy(&self) -> OneofOfNumberIntAndTextStringAndNothingNull {
+        bf::call! { self.0, 190 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 191 }
+    }
+
+    /// Theta: `hash () returns (int)`
+    #[track_caller]
+    pub fn hash(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 192 }
+    }
+}
+
+/// Theta: `maybe[record[x: int, y: int]]`
+#[derive(Clone, Debug)]
+pub struct MaybeOfRecordOfXIntAndYInt(bf::Stub);
+
+bf::object! {
+    MaybeOfRecordOfXIntAndYInt, INTERFACE, type 16,
+    cell (35, 324, 325, 326),
+    below [Any]
+}
+
+impl MaybeOfRecordOfXIntAndYInt {
+    /// Theta: `is_some () returns (bool)`
+    #[track_caller]
+    pub fn is_some(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 193 }
+    }
+
+    /// Theta: `is_none () returns (bool)`
+    #[track_caller]
+    pub fn is_none(&self) -> bf::Promise<bool> {
+        bf::call! { self.0, 194 }
+    }
+
+    /// Theta: `value () returns (record[x: int, y: int]) signals (wrong_tag)`
+    #[track_caller]
+    pub fn value(&self) -> RecordOfXIntAndYInt {
+        bf::call! { self.0, 195 }
+    }
+
+    /// Theta: `value_or (v: record[x: int, y: int]) returns (record[x: int, y: int])`
+    #[track_caller]
+    pub fn value_or(&self, v: impl bf::IntoArg<RecordOfXIntAndYInt>) -> RecordOfXIntAndYInt {
+        bf::call! { self.0, 196, v }
+    }
+
+    /// Theta: `equal (x: maybe[record[x: int, y: int]]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<MaybeOfRecordOfXIntAndYInt>) -> bf::Promise<bool> {
+        bf::call! { self.0, 197, x }
+    }
+
+    /// Theta: `similar (x: maybe[record[x: int, y: int]]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<MaybeOfRecordOfXIntAndYInt>) -> bf::Promise<bool> {
+        bf::call! { self.0, 198, x }
+    }
+
+    /// Theta: `copy () returns (maybe[record[x: int, y: int]])`
+    #[track_caller]
+    pub fn copy(&self) -> MaybeOfRecordOfXIntAndYInt {
+        bf::call! { self.0, 199 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 200 }
     }
 }
 
@@ -393,8 +745,8 @@ impl Probe {
 pub struct ArrayOfItem(bf::Stub);
 
 bf::object! {
-    ArrayOfItem, INTERFACE, type 12,
-    cell (26, 255, 256, 257),
+    ArrayOfItem, INTERFACE, type 17,
+    cell (36, 331, 332, 333),
     below [Any]
 }
 
@@ -402,103 +754,103 @@ impl ArrayOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 201 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 202 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 159 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 160 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 161 }
+        bf::call! { self.0, 205 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 162, i }
+        bf::call! { self.0, 206, i }
     }
 
     /// Theta: `store (i: int, v: Item) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 163, i, v }
+        bf::call! { self.0, 207, i, v }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 164 }
+        bf::call! { self.0, 208 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 209 }
     }
 
     /// Theta: `append (v: Item)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 166, v }
+        bf::call! { self.0, 210, v }
     }
 
     /// Theta: `append_low (v: Item)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Item>) -> bf::Promise<()> {
-        bf::call! { self.0, 167, v }
+        bf::call! { self.0, 211, v }
     }
 
     /// Theta: `remove () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Item {
-        bf::call! { self.0, 168 }
+        bf::call! { self.0, 212 }
     }
 
     /// Theta: `remove_low () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Item {
-        bf::call! { self.0, 169 }
+        bf::call! { self.0, 213 }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 170)
+        bf::Iter::of_method(&self.0, 214)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 171)
+        bf::Iter::of_method(&self.0, 215)
     }
 
     /// Theta: `to_sequence () returns (sequence[Item])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfItem {
-        bf::call! { self.0, 172 }
+        bf::call! { self.0, 216 }
     }
 
     /// Theta: `equal (x: array[Item]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfItem>) -> bf::Promise<bool> {
-        bf::call! { self.0, 173, x }
+        bf::call! { self.0, 217, x }
     }
 }
 
@@ -507,8 +859,8 @@ impl ArrayOfItem {
 pub struct SequenceOfItem(bf::Stub);
 
 bf::object! {
-    SequenceOfItem, INTERFACE, type 13,
-    cell (27, 259, 260, 261),
+    SequenceOfItem, INTERFACE, type 18,
+    cell (37, 335, 336, 337),
     below [Any]
 }
 
@@ -516,49 +868,49 @@ impl SequenceOfItem {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 218 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 219 }
     }
 
     /// Theta: `fetch (i: int) returns (Item) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Item {
-        bf::call! { self.0, 176, i }
+        bf::call! { self.0, 220, i }
     }
 
     /// Theta: `bottom () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Item {
-        bf::call! { self.0, 177 }
+        bf::call! { self.0, 221 }
     }
 
     /// Theta: `top () returns (Item) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Item {
-        bf::call! { self.0, 178 }
+        bf::call! { self.0, 222 }
     }
 
     /// Theta: `append (v: Item) returns (sequence[Item])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 179, v }
+        bf::call! { self.0, 223, v }
     }
 
     /// Theta: `concat (x: sequence[Item]) returns (sequence[Item])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfItem>) -> SequenceOfItem {
-        bf::call! { self.0, 180, x }
+        bf::call! { self.0, 224, x }
     }
 
     /// Theta: `replace (i: int, v: Item) returns (sequence[Item]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Item>) -> SequenceOfItem {
-        bf::call! { self.0, 181, i, v }
+        bf::call! { self.0, 225, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Item]) signals (bounds)`
@@ -568,25 +920,25 @@ impl SequenceOfItem {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfItem {
-        bf::call! { self.0, 182, at, count }
+        bf::call! { self.0, 226, at, count }
     }
 
     /// Theta: `elements () yields (Item)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Item,)> {
-        bf::Iter::of_method(&self.0, 183)
+        bf::Iter::of_method(&self.0, 227)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 184)
+        bf::Iter::of_method(&self.0, 228)
     }
 
     /// Theta: `to_array () returns (array[Item])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfItem {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 229 }
     }
 }
 

@@ -565,9 +565,12 @@ fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut token = String::new();
     let mut quoted = false;
+    // Names of types may have blanks in brackets.
+    let mut brackets = 0;
     for c in text.chars() {
         quoted ^= c == '"';
-        if c == ' ' && !quoted {
+        brackets += i32::from(c == '[' && !quoted) - i32::from(c == ']' && !quoted);
+        if c == ' ' && !quoted && brackets == 0 {
             if !token.is_empty() {
                 tokens.push(std::mem::take(&mut token));
             }
