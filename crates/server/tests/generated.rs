@@ -1,0 +1,95 @@
+//! Programs at random ([`generate`]): the checker accepts them, and they print the same in the interpreter and as machine
+//! code, also when every allocation collects.
+//!
+//! `BIFROST_SEEDS=from..to` chooses the seeds, or else `BIFROST_FUZZ_SECONDS` says how long to go on from a seed that is
+//! printed. A failure names its seed and leaves the program in the temporary folder.
+
+#[path = "support/generate/mod.rs"]
+mod generate;
+#[path = "../../session/tests/support/random.rs"]
+mod random;
+
+use std::time::{Duration, Instant, SystemTime};
+
+use bifrost_engine::Mode;
+use bifrost_runtime::{Collect, Limits};
+use bifrost_server::{Space, program, space};
+use bifrost_theta::{Options, Sources};
+
+/// What a program prints and how it ends, without and with a collection at every few allocations.
+fn run(text: &str, mode: Mode, every: u32) -> Result<[String; 2], String> {
+    let mut sources = Sources::new();
+    sources.add("generated.theta", text);
+    let engine = program::load_sources(sources, &Options::default(), mode).map_err(|e| e.to_string())?;
+    let main = engine.find_entry("main", 1).ok_or("no `main`")?;
+    let run = |collect| {
+        let limits = Limits { collect, ..Limits::default() };
+        let space = Space::new(engine.clone(), limits).map_err(|e| e.to_string())?;
+        space.capture_output();
+        space::on_stack(limits.stack_bytes, || {
+            let mut cx = space.lock();
+            let arguments = engine.arguments(&mut cx, &[]).expect("room for an empty sequence");
+            // SAFETY: the context runs this engine's image, and `main` takes the arguments.
+            let ended = unsafe { engine.call(&mut cx, main, &[arguments]) };
+            let mut said = cx.take_output();
+            if let Err(raised) = ended {
+                said.push_str(&format!("ended with {raised}\n"));
+            }
+            said
+        })
+        .map_err(|e| e.to_string())
+    };
+    Ok([run(Collect::Ordinary)?, run(Collect::Zeal(every))?])
+}
+
+/// Where two outputs differ.
+fn difference(a: &str, b: &str) -> Option<String> {
+    let at = a.lines().zip(b.lines()).position(|(a, b)| a != b);
+    (a != b).then(|| {
+        let at = at.unwrap_or(a.lines().count().min(b.lines().count()));
+        format!("line {}: {:?} and {:?}", at + 1, a.lines().nth(at), b.lines().nth(at))
+    })
+}
+
+fn check(seed: u64) {
+    let text = generate::program(seed);
+    let every = 1 + (seed % 7) as u32;
+    let [compiled, interpreted] = [Mode::Compiled, Mode::Interpreted].map(|mode| run(&text, mode, every));
+    let wrong = match (&compiled, &interpreted) {
+        (Ok([compiled, compiled_zeal]), Ok([interpreted, interpreted_zeal])) => {
+            let others = [
+                ("interpreted", interpreted),
+                ("with zeal", compiled_zeal),
+                ("interpreted with zeal", interpreted_zeal),
+            ];
+            others.into_iter().find_map(|(way, said)| Some(format!("{way}, {}", difference(compiled, said)?)))
+        }
+        (Err(e), _) | (_, Err(e)) => Some(e.clone()),
+    };
+    if let Some(wrong) = wrong {
+        let path = std::env::temp_dir().join(format!("generated-{seed}.theta"));
+        std::fs::write(&path, &text).expect("the temporary folder takes files");
+        panic!("seed {seed} (BIFROST_SEEDS={seed}..{}), {}: {wrong}", seed + 1, path.display());
+    }
+}
+
+#[test]
+fn random_programs_print_the_same_in_both_ways() {
+    if let Ok(seeds) = std::env::var("BIFROST_SEEDS") {
+        let (from, to) = seeds.split_once("..").expect("from..to");
+        let (from, to): (u64, u64) = (from.parse().expect("a number"), to.parse().expect("a number"));
+        (from..to).for_each(check);
+        return;
+    }
+    let set = std::env::var("BIFROST_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());
+    let time = Duration::from_secs(set.unwrap_or(3));
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let first = since.map_or(1, |t| t.as_millis() as u64);
+    println!("from seed {first}");
+    let (start, mut runs) = (Instant::now(), 0);
+    while runs == 0 || start.elapsed() < time {
+        check(first + runs);
+        runs += 1;
+    }
+    println!("{runs} programs");
+}
