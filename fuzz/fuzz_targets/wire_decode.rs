@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| bifrost_fuzz::bodies::wire_decode(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| bifrost_fuzz::wire_decode(data));

@@ -1,9 +1,22 @@
-//! What the fuzz targets run. The bodies live with the session's tests, which run them on every build for a few
-//! seconds (`BIFROST_FUZZ_SECONDS`), with inputs from a seed instead of a fuzzer.
+//! What the fuzz targets run. The bodies live with the tests of the session and of the compiler, which run them on every
+//! build for a few seconds (`BIFROST_FUZZ_SECONDS`), with inputs from a seed instead of a fuzzer.
 //!
-//! `cargo +nightly fuzz run wire_decode`, or `batch_check`, from the project's root.
+//! From the project's root:
+//!
+//! ```text
+//! cargo +nightly fuzz run wire_decode
+//! cargo +nightly fuzz run batch_check
+//! cargo +nightly fuzz run theta_text -- -dict=fuzz/theta.dict
+//! cargo +nightly fuzz run ir_text -- -dict=fuzz/theta.dict
+//! ```
+//!
+//! The last two do better from programs than from nothing: put `crates/theta/tests/programs`, or what
+//! `bifrost check --emit ir` prints of them, behind the target's name.
 
 #[path = "../../crates/session/tests/support/mod.rs"]
-pub mod support;
+mod session;
+#[path = "../../crates/theta/tests/support/mod.rs"]
+mod theta;
 
-pub use support::bodies;
+pub use session::bodies::{batch_check, wire_decode};
+pub use theta::bodies::{ir_text, theta_text};

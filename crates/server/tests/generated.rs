@@ -1,20 +1,18 @@
 //! Programs at random ([`generate`]): the checker accepts them, and they print the same in the interpreter and as machine
 //! code, also when every allocation collects.
 //!
-//! `BIFROST_SEEDS=from..to` chooses the seeds, or else `BIFROST_FUZZ_SECONDS` says how long to go on from a seed that is
-//! printed. A failure names its seed and leaves the program in the temporary folder.
+//! A failure leaves the program in the temporary folder ([`repeat`] says how to run one seed, or many).
 
 #[path = "support/generate/mod.rs"]
 mod generate;
 #[path = "../../session/tests/support/random.rs"]
 mod random;
 
-use std::time::{Duration, Instant, SystemTime};
-
 use bifrost_engine::Mode;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::{Space, program, space};
 use bifrost_theta::{Options, Sources};
+use random::repeat;
 
 /// What a program prints and how it ends, without and with a collection at every few allocations.
 fn run(text: &str, mode: Mode, every: u32) -> Result<[String; 2], String> {
@@ -69,27 +67,11 @@ fn check(seed: u64) {
     if let Some(wrong) = wrong {
         let path = std::env::temp_dir().join(format!("generated-{seed}.theta"));
         std::fs::write(&path, &text).expect("the temporary folder takes files");
-        panic!("seed {seed} (BIFROST_SEEDS={seed}..{}), {}: {wrong}", seed + 1, path.display());
+        panic!("seed {seed}, {}: {wrong}", path.display());
     }
 }
 
 #[test]
 fn random_programs_print_the_same_in_both_ways() {
-    if let Ok(seeds) = std::env::var("BIFROST_SEEDS") {
-        let (from, to) = seeds.split_once("..").expect("from..to");
-        let (from, to): (u64, u64) = (from.parse().expect("a number"), to.parse().expect("a number"));
-        (from..to).for_each(check);
-        return;
-    }
-    let set = std::env::var("BIFROST_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());
-    let time = Duration::from_secs(set.unwrap_or(3));
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let first = since.map_or(1, |t| t.as_millis() as u64);
-    println!("from seed {first}");
-    let (start, mut runs) = (Instant::now(), 0);
-    while runs == 0 || start.elapsed() < time {
-        check(first + runs);
-        runs += 1;
-    }
-    println!("{runs} programs");
+    repeat("random_programs_print_the_same_in_both_ways", check);
 }

@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::random::Random;
+use support::random::{Random, repeat};
 use support::{Client, World};
 
 /// Operands: a variable by number, or a constant.
@@ -437,15 +437,11 @@ fn compare(seed: u64) -> bool {
 
 #[test]
 fn structures_do_what_single_calls_do() {
-    let set = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
-    let start = std::time::Instant::now();
-    let first = set("BIFROST_FUZZ_SEED").unwrap_or(1);
-    let seconds = std::time::Duration::from_secs(set("BIFROST_FUZZ_SECONDS").unwrap_or(3));
     let (mut runs, mut compared) = (0, 0);
-    while start.elapsed() < seconds {
-        compared += u32::from(compare(first + runs));
+    repeat("structures_do_what_single_calls_do", |seed| {
+        compared += u32::from(compare(seed));
         runs += 1;
-    }
-    println!("{compared} of {runs} programs compared from seed {first}");
+    });
+    println!("{compared} of {runs} programs compared");
     assert!(compared > 0);
 }

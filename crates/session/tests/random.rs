@@ -1,40 +1,10 @@
-//! Batches made at random, for a few seconds (`BIFROST_FUZZ_SECONDS`), from a seed that is printed
-//! (`BIFROST_FUZZ_SEED`). The bodies are those of the targets in `fuzz/`.
+//! Batches made at random ([`repeat`]). The bodies are those of the targets in `fuzz/`.
 
 mod support;
 
-use std::time::{Duration, Instant};
-
 use bifrost_wire::{Arg, Value, encode};
 use support::bodies::{batch_check, wire_decode};
-use support::random::Random;
-
-fn seconds() -> Duration {
-    let set = std::env::var("BIFROST_FUZZ_SECONDS").ok().and_then(|s| s.parse().ok());
-    Duration::from_secs(set.unwrap_or(3))
-}
-
-fn seed() -> u64 {
-    let set = std::env::var("BIFROST_FUZZ_SEED").ok().and_then(|s| s.parse().ok());
-    set.unwrap_or_else(|| {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        since.map_or(1, |t| t.as_millis() as u64)
-    })
-}
-
-/// Runs `body` with one seed after the other until the time is over; says which seed failed.
-fn repeat(name: &str, body: impl Fn(u64) + std::panic::RefUnwindSafe) {
-    let (start, first) = (Instant::now(), seed());
-    let mut runs = 0;
-    while start.elapsed() < seconds() || runs == 0 {
-        let seed = first.wrapping_add(runs);
-        if std::panic::catch_unwind(|| body(seed)).is_err() {
-            panic!("{name} failed: repeat it with BIFROST_FUZZ_SEED={seed}");
-        }
-        runs += 1;
-    }
-    println!("{name}: {runs} runs from seed {first}");
-}
+use support::random::{Random, repeat};
 
 fn bytes(random: &mut Random, most: usize) -> Vec<u8> {
     (0..1 + random.below(most)).map(|_| random.next() as u8).collect()

@@ -1,209 +1,98 @@
-//! Nothing in a text can crash or hang the compiler, and what compiles is accepted by the verifier.
+//! Nothing in a text can crash or hang the compiler or the reader of IR, and what compiles is accepted by the verifier.
+//! The bodies are those of the targets in `fuzz/`.
 
+#[path = "../../session/tests/support/random.rs"]
+mod random;
 mod support;
 
-use bifrost_theta::{Colour, Options, Sources, compile, render_all, to_json};
-use proptest::prelude::*;
+use bifrost_theta::{Options, Sources, compile};
+use random::{Random, repeat};
+use support::bodies::{WORDS, ir_text, theta_text};
 use support::{compile_text, programs};
 
-const WORDS: &[&str] = &[
-    "actor",
-    "after",
-    "begin",
-    "bind",
-    "break",
-    "class",
-    "clone",
-    "continue",
-    "delegate",
-    "disable",
-    "do",
-    "else",
-    "elseif",
-    "end",
-    "except",
-    "exit",
-    "exports",
-    "false",
-    "for",
-    "functional",
-    "hides",
-    "if",
-    "immutable",
-    "implements",
-    "import",
-    "in",
-    "inherits",
-    "iter",
-    "make",
-    "makes",
-    "module",
-    "new",
-    "nil",
-    "oneof",
-    "others",
-    "proc",
-    "provides",
-    "record",
-    "reply",
-    "replyto",
-    "resignal",
-    "return",
-    "returns",
-    "self",
-    "send",
-    "signal",
-    "signals",
-    "struct",
-    "tagcase",
-    "then",
-    "transaction",
-    "true",
-    "type",
-    "typecase",
-    "wait",
-    "when",
-    "where",
-    "while",
-    "yield",
-    "yields",
-    ":=",
-    "=",
-    "~=",
-    "<",
-    "<=",
-    ">",
-    ">=",
-    "+",
-    "-",
-    "*",
-    "/",
-    "//",
-    "**",
-    "<<",
-    ">>",
-    "||",
-    "|",
-    "&",
-    "~",
-    ".",
-    "..",
-    ",",
-    ":",
-    ";",
-    "(",
-    ")",
-    "[",
-    "]",
-    "{",
-    "}",
-    "a",
-    "b",
-    "f",
-    "T",
-    "int",
-    "array",
-    "string",
-    "x",
-    "1",
-    "2.5",
-    "'c'",
-    "\"s\"",
-    "\n",
-    "\n",
-    "%c\n",
-    "!",
-    "\\",
-    "\"",
-    "'",
-    "é",
-    "9223372036854775808",
-    "native",
-    "has",
-    "on",
-    "anywhere",
-    "times",
-    "as",
-    "end f",
-    "f (a: int) returns (int)",
-    "a: int",
-    "a.to(b)",
+/// Characters that mean something somewhere, and some that mean nothing.
+const CHARACTERS: &[&str] = &[
+    "a", "T", "0", "x", "\"", "'", "\\", "u", "{", "}", "(", "[", "%", "\n", "\r", "\0", "é", "\u{feff}",
+    "€", ".",
 ];
 
-/// Compiles and renders `text` in every form; the result must only exist.
-fn survive(text: &str) {
-    let (sources, compilation) = compile_text(text);
-    render_all(&sources, &compilation.diagnostics, Colour::Ansi);
-    for diagnostic in &compilation.diagnostics {
-        assert!(!to_json(&sources, diagnostic).contains('\n'));
-    }
+#[test]
+fn words_at_random() {
+    repeat("words_at_random", |seed| {
+        let mut random = Random::new(seed);
+        let words: Vec<&str> = (0..random.below(200)).map(|_| random.pick(WORDS)).collect();
+        theta_text(&words.join(" "));
+    });
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+#[test]
+fn characters_at_random() {
+    repeat("characters_at_random", |seed| {
+        let mut random = Random::new(seed);
+        theta_text(&(0..random.below(200)).map(|_| random.pick(CHARACTERS)).collect::<String>());
+    });
+}
 
-    #[test]
-    fn token_soup(words in proptest::collection::vec(proptest::sample::select(WORDS), 0..200)) {
-        survive(&words.join(" "));
+/// Lines moved about and words changed keep much of a program's sense, so more of these compile and meet the verifier.
+#[test]
+fn edited_programs() {
+    let programs: Vec<String> = programs().into_iter().map(|(_, text)| text).collect();
+    repeat("edited_programs", |seed| {
+        let mut random = Random::new(seed);
+        theta_text(&edited(&programs, WORDS, &mut random));
+    });
+}
+
+#[test]
+fn edited_ir() {
+    let texts: Vec<String> = programs()
+        .into_iter()
+        .filter_map(|(_, text)| compile_text(&text).1.program)
+        .map(|program| bifrost_ir::text::print_program(&program))
+        .filter(|text| !text.is_empty())
+        .collect();
+    let words: Vec<&str> = texts.iter().flat_map(|text| text.split_whitespace()).collect();
+    for text in &texts {
+        if let Err(e) = bifrost_ir::text::parse(text) { println!("{e}"); continue }
+        assert!(ir_text(text), "what was compiled reads back {:?}", bifrost_ir::verify::verify_program(&bifrost_ir::text::parse(text).unwrap().program));
     }
+    let mut accepted = 0;
+    repeat("edited_ir", |seed| {
+        let mut random = Random::new(seed);
+        accepted += u32::from(ir_text(&edited(&texts, &words, &mut random)));
+    });
+    println!("{accepted} accepted");
+}
 
-    #[test]
-    fn byte_soup(text in "\\PC{0,200}") {
-        survive(&text);
-    }
-
-    /// Lines moved about keep much of their sense, so more of these compile and meet the verifier.
-    #[test]
-    fn shuffled_examples(
-        which in any::<proptest::sample::Index>(),
-        moves in proptest::collection::vec(
-            (any::<proptest::sample::Index>(), any::<proptest::sample::Index>(), 0..3), 1..4),
-    ) {
-        let programs = programs();
-        let (_, text) = which.get(&programs);
-        let mut lines: Vec<&str> = text.lines().collect();
-        for (from, to, edit) in moves {
-            let (from, to) = (from.index(lines.len()), to.index(lines.len()));
-            match edit {
-                0 => lines.swap(from, to),
-                1 => lines.insert(to, lines[from]),
-                _ if lines.len() > 1 => drop(lines.remove(from)),
-                _ => {}
-            }
+/// One of the texts with a few lines moved and a few words changed.
+fn edited(texts: &[String], words: &[&str], random: &mut Random) -> String {
+    let mut lines: Vec<&str> = texts[random.below(texts.len())].lines().collect();
+    while !random.chance(3) {
+        let (from, to) = (random.below(lines.len()), random.below(lines.len()));
+        match random.below(3) {
+            0 => lines.swap(from, to),
+            1 => lines.insert(to, lines[from]),
+            _ if lines.len() > 1 => drop(lines.remove(from)),
+            _ => {}
         }
-        survive(&lines.join("\n"));
     }
-
-    #[test]
-    fn mutated_examples(
-        which in any::<proptest::sample::Index>(),
-        edits in proptest::collection::vec((any::<proptest::sample::Index>(), 0..4, proptest::sample::select(WORDS)), 1..6),
-    ) {
-        let programs = programs();
-        let (_, text) = which.get(&programs);
-        let mut tokens: Vec<String> = text.split_inclusive([' ', '\n', '(', ')', ',', '.']).map(str::to_owned).collect();
-        for (place, edit, word) in edits {
-            let at = place.index(tokens.len());
-            match edit {
-                0 => drop(tokens.remove(at)),
-                1 => tokens.insert(at, format!(" {word} ")),
-                2 => tokens[at] = format!(" {word} "),
-                _ => {
-                    let other = tokens[(at * 7 + 3) % tokens.len()].clone();
-                    tokens[at] = other;
-                }
-            }
-            if tokens.is_empty() {
-                break;
-            }
+    let text = lines.join("\n");
+    let mut tokens: Vec<&str> = text.split_inclusive([' ', '\n', '(', ')', ',', '.']).collect();
+    while !random.chance(3) {
+        let (at, other) = (random.below(tokens.len()), random.below(tokens.len()));
+        match random.below(4) {
+            0 if tokens.len() > 1 => drop(tokens.remove(at)),
+            1 => tokens.splice(at..at, [" ", random.pick(words), " "]).for_each(drop),
+            2 => tokens.splice(at..=at, [" ", random.pick(words), " "]).for_each(drop),
+            _ => tokens[at] = tokens[other],
         }
-        survive(&tokens.concat());
     }
+    tokens.concat()
 }
 
 #[test]
 fn depth_and_length_are_bounded() {
-    let many = 200_000;
+    let many = 50_000;
     let routine = |body: String| format!("f (a: int) returns (int)\n{body}\nreturn (a)\nend f\n");
     let texts = [
         "(".repeat(many),
@@ -232,7 +121,7 @@ fn depth_and_length_are_bounded() {
         "a = t\nt = type < b end t\nb = u\nu = type < a end u\nf (x: t, y: u) x := y end f\n".to_owned(),
     ];
     for text in texts {
-        survive(&text);
+        theta_text(&text);
     }
 }
 

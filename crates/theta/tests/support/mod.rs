@@ -1,6 +1,8 @@
 //! What the tests of this crate share.
 #![allow(dead_code, reason = "each test uses a part")]
 
+pub mod bodies;
+
 use bifrost_theta::{Colour, Compilation, Options, Sources, compile, render_all};
 
 /// A mistake as the table of section 12 has it: code, text, the source under the span, help (or "").
