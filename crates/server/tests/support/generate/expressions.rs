@@ -128,6 +128,10 @@ impl Generator {
             }
             Ty::Proc(a, r) => self.procedure(a, r, less),
             Ty::Boxed(t) => format!("new_box[{}]()", t.name()),
+            Ty::Any => {
+                let ty = self.ty(1);
+                self.expr(&ty, less)
+            }
             Ty::Object(i) => {
                 let creators = &self.objects[*i].creators;
                 let (name, args) = creators[self.random.below(creators.len())].clone();
@@ -386,6 +390,9 @@ impl Generator {
             2 => format!("(~{})", self.expr(&Ty::Bool, less)),
             3 => {
                 let ty = self.ty(1);
+                if ty == Ty::Any {
+                    return format!("same_object({}, {})", self.expr(&ty, less), self.expr(&ty, less));
+                }
                 if !ty.compares() {
                     return self.bool(0);
                 }

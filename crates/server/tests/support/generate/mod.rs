@@ -40,6 +40,7 @@ enum Ty {
     Boxed(Box<Ty>),
     /// A type of the program, by number.
     Object(usize),
+    Any,
 }
 
 impl Ty {
@@ -68,6 +69,7 @@ impl Ty {
             Ty::Proc(a, r) => format!("proc ({}) returns ({})", a.name(), r.name()),
             Ty::Boxed(t) => format!("box[{}]", t.name()),
             Ty::Object(i) => format!("t{i}"),
+            Ty::Any => "any".to_owned(),
         }
     }
 
@@ -78,7 +80,7 @@ impl Ty {
             Ty::Array(t) | Ty::Sequence(t) | Ty::List(t) | Ty::Vector(t) | Ty::Maybe(t) => t.prints(),
             Ty::Map(k, v) => k.prints() && v.prints(),
             Ty::Record(f) | Ty::Struct(f) | Ty::Oneof(f) => f.iter().all(Ty::prints),
-            Ty::Cell(_) | Ty::Proc(..) | Ty::Boxed(_) | Ty::Object(_) => false,
+            Ty::Cell(_) | Ty::Proc(..) | Ty::Boxed(_) | Ty::Object(_) | Ty::Any => false,
         }
     }
 
@@ -259,7 +261,7 @@ impl Generator {
 
     // Types.
 
-    fn basic(&mut self) -> Ty {
+    pub(super) fn basic(&mut self) -> Ty {
         [Ty::Int, Ty::Int, Ty::Int, Ty::Real, Ty::Bool, Ty::Char, Ty::String][self.below(7)].clone()
     }
 
@@ -272,7 +274,7 @@ impl Generator {
             return self.basic();
         }
         let inner = |g: &mut Self| Box::new(g.ty(depth - 1));
-        match self.below(16) {
+        match self.below(17) {
             0 | 1 => Ty::Array(inner(self)),
             2 => Ty::Sequence(inner(self)),
             3 => Ty::List(inner(self)),
@@ -297,6 +299,7 @@ impl Generator {
             }
             11 => Ty::Proc(inner(self), inner(self)),
             12 => Ty::Boxed(inner(self)),
+            13 => Ty::Any,
             _ if self.context.objects > 0 => {
                 let n = self.context.objects;
                 Ty::Object(self.below(n))

@@ -355,7 +355,8 @@ impl Generator {
     }
 
     pub(super) fn cases(&mut self, size: usize) {
-        let Some((name, ty)) = self.local_where(|t| matches!(t, Ty::Oneof(_) | Ty::Maybe(_) | Ty::Object(_)))
+        let Some((name, ty)) =
+            self.local_where(|t| matches!(t, Ty::Oneof(_) | Ty::Maybe(_) | Ty::Object(_) | Ty::Any))
         else {
             return self.assign();
         };
@@ -364,7 +365,17 @@ impl Generator {
                 tags.iter().enumerate().map(|(i, t)| (format!("f{i}"), Some(t.clone()))).collect()
             }
             Ty::Maybe(t) => vec![("none".to_owned(), None), ("some".to_owned(), Some((**t).clone()))],
-            Ty::Object(up) => return self.typecase(&name, *up, size),
+            Ty::Object(up) => {
+                let below = (0..self.objects.len()).filter(|i| self.objects[*i].above == Some(*up));
+                let below = below.map(Ty::Object).collect();
+                return self.typecase(&name, below, size);
+            }
+            Ty::Any => {
+                let mut arms = vec![Ty::Int, Ty::Real, Ty::Bool, Ty::Char, Ty::String];
+                arms.push(Ty::Array(Box::new(self.basic())));
+                arms.retain(|_| self.chance(2));
+                return self.typecase(&name, arms, size);
+            }
             _ => return,
         };
         self.line(&format!("tagcase {name}"));
@@ -393,18 +404,19 @@ impl Generator {
         self.line("end");
     }
 
-    pub(super) fn typecase(&mut self, name: &str, up: usize, size: usize) {
-        let below: Vec<usize> =
-            (0..self.objects.len()).filter(|i| self.objects[*i].above == Some(up)).collect();
-        if below.is_empty() {
+    pub(super) fn typecase(&mut self, name: &str, arms: Vec<Ty>, size: usize) {
+        if arms.is_empty() {
             return self.print();
         }
         self.line(&format!("typecase {name}"));
-        for i in below {
+        for ty in arms {
             let locals = self.locals.len();
             let x = self.fresh("x");
-            self.line(&format!("  when t{i} ({x}):"));
-            self.locals.push(Local { name: x, ty: Ty::Object(i), assigned: false });
+            self.line(&format!("  when {} ({x}):", ty.name()));
+            if ty.prints() {
+                self.line(&format!("    print(clip({x}.unparse()))"));
+            }
+            self.locals.push(Local { name: x, ty, assigned: false });
             self.indent += 1;
             self.block(size.min(2));
             self.indent -= 1;
