@@ -184,11 +184,11 @@ pub struct Generator {
     raised: BTreeSet<&'static str>,
 }
 
-/// The program of a seed: one in eight is large.
+/// The program of a seed: one in thirty is large.
 pub fn program(seed: u64) -> String {
     let mut random = Random::new(seed);
     let mut generator = Generator {
-        size: usize::from(random.chance(8)),
+        size: usize::from(random.chance(30)),
         random,
         out: String::new(),
         indent: 0,
