@@ -1014,7 +1014,9 @@ impl Bodies<'_, '_, '_> {
             return Ok(Stmt::Call { callee, args, dsts: SmallVec::new(), site: Site(0) });
         }
         let dsts = self.vars_until(":=")?;
-        let first = dsts[0];
+        let Some(&first) = dsts.first() else {
+            return Err(self.reader.error("a variable goes before `:=`".to_owned()));
+        };
         if self.reader.take_word("new") {
             let class = self.class()?;
             self.reader.expect("(")?;

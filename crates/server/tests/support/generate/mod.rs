@@ -261,7 +261,7 @@ impl Generator {
 
     // Types.
 
-    pub(super) fn basic(&mut self) -> Ty {
+    fn basic(&mut self) -> Ty {
         [Ty::Int, Ty::Int, Ty::Int, Ty::Real, Ty::Bool, Ty::Char, Ty::String][self.below(7)].clone()
     }
 
