@@ -5,13 +5,16 @@
 
 #[path = "support/generate/mod.rs"]
 mod generate;
+#[path = "support/output.rs"]
+mod output;
 #[path = "../../session/tests/support/random.rs"]
 mod random;
 
 use bifrost_engine::Mode;
-use bifrost_runtime::{Collect, Limits};
-use bifrost_server::{Space, program, space};
+use bifrost_runtime::Collect;
+use bifrost_server::program;
 use bifrost_theta::{Options, Sources};
+use output::output;
 use random::repeat;
 
 /// What a program prints and how it ends, without and with a collection at every few allocations.
@@ -19,25 +22,7 @@ fn run(text: &str, mode: Mode, every: u32) -> Result<[String; 2], String> {
     let mut sources = Sources::new();
     sources.add("generated.theta", text);
     let engine = program::load_sources(sources, &Options::default(), mode).map_err(|e| e.to_string())?;
-    let main = engine.find_entry("main", 1).ok_or("no `main`")?;
-    let run = |collect| {
-        let limits = Limits { collect, ..Limits::default() };
-        let space = Space::new(engine.clone(), limits).map_err(|e| e.to_string())?;
-        space.capture_output();
-        space::on_stack(limits.stack_bytes, || {
-            let mut cx = space.lock();
-            let arguments = engine.arguments(&mut cx, &[]).expect("room for an empty sequence");
-            // SAFETY: the context runs this engine's image, and `main` takes the arguments.
-            let ended = unsafe { engine.call(&mut cx, main, &[arguments]) };
-            let mut said = cx.take_output();
-            if let Err(raised) = ended {
-                said.push_str(&format!("ended with {raised}\n"));
-            }
-            said
-        })
-        .map_err(|e| e.to_string())
-    };
-    Ok([run(Collect::Ordinary)?, run(Collect::Zeal(every))?])
+    Ok([Collect::Ordinary, Collect::Zeal(every)].map(|collect| output(&engine, collect)))
 }
 
 /// Where two outputs differ.

@@ -3,14 +3,18 @@
 //! `tests/programs` has whole programs; `tests/definition` has a `main` for each example of the definition, which are files of
 //! `theta`'s tests.
 
+#[path = "support/output.rs"]
+mod output;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bifrost_engine::{Engine, Mode};
 use bifrost_ir::text::{parse, parse_func, print_func, print_program};
 use bifrost_native::Registry;
-use bifrost_runtime::{Collect, Limits};
-use bifrost_server::{Space, program};
+use bifrost_runtime::Collect;
+use bifrost_server::program;
+use output::output;
 
 #[test]
 fn programs_print_what_they_should() {
@@ -101,21 +105,4 @@ fn zeal(path: &Path) -> Collect {
 
 fn load(path: &Path, root: Option<&Path>, mode: Mode) -> Arc<Engine> {
     program::load(&[path.to_path_buf()], root, mode).unwrap_or_else(|e| panic!("{e}"))
-}
-
-/// What `main` prints.
-fn output(engine: &Arc<Engine>, collect: Collect) -> String {
-    let main = engine.find_entry("main", 1).expect("a program has `main`");
-    let limits = Limits { collect, ..Limits::default() };
-    let space = Space::new(engine.clone(), limits).unwrap();
-    space.capture_output();
-    space
-        .on_stack(|| {
-            let mut cx = space.lock();
-            let arguments = engine.arguments(&mut cx, &[]).unwrap();
-            // SAFETY: the context runs this engine's image, and `main` takes the arguments.
-            unsafe { engine.call(&mut cx, main, &[arguments]) }.unwrap();
-            cx.take_output()
-        })
-        .unwrap()
 }

@@ -1,9 +1,11 @@
 //! Programs with natives.
 
+mod output;
+
 use bifrost_engine::Mode;
 use bifrost_native::Registry;
-use bifrost_runtime::cx::{Collect, Limits};
-use bifrost_server::{Space, program};
+use bifrost_runtime::Collect;
+use bifrost_server::program;
 use bifrost_theta::{Options, Sources};
 
 /// What a program prints in both modes, and with a collection at each allocation, which must be the same.
@@ -28,20 +30,7 @@ pub fn printed_by(
     sources.add("main.theta", format!("{declarations}\nmain ()\n{body}\nend main\n"));
     let engine = program::load_sources_with(sources, &Options::default(), mode, registry)
         .unwrap_or_else(|e| panic!("{e}"));
-    let main = engine.find_entry("main", 0).expect("a program has `main`");
-    let limits = Limits { collect, ..Limits::default() };
-    let space = Space::new(engine.clone(), limits).unwrap();
-    space.capture_output();
-    space
-        .on_stack(|| {
-            let mut cx = space.lock();
-            // SAFETY: the context runs this engine's image, and `main` takes nothing.
-            if let Err(raised) = unsafe { engine.call(&mut cx, main, &[]) } {
-                cx.print(&raised.to_string());
-            }
-            cx.take_output()
-        })
-        .unwrap()
+    output::output(&engine, collect)
 }
 
 /// What is wrong with a program.
