@@ -308,6 +308,97 @@ fn new_names_are_given_everywhere() {
     assert_eq!(edits("user.theta"), 1, "the import, not the name it gives: {answer}");
 }
 
+/// Variables that stand for methods, with and without a type that asks for them.
+const CELLS: &str = "\
+cell_type = type
+  v () returns (int)
+  set_v (x: int)
+end cell_type
+sink = type set_v (x: int) end sink
+pair = record[left: int, right: int]
+side = oneof[left: int, none: null]
+module cells exports new_cell
+  C = class implements cell_type, sink
+    v: int   other: int
+    twice () v := v * 2 end twice
+  end C
+  D = class implements sink
+    v: int
+  end D
+  E = class implements sink
+    set_v (x: int) print(x.unparse()) end set_v
+  end E
+  F = class implements cell_type
+    w: C
+    v () returns (int) return (w.v()) end v
+    set_v (x: int) w.set_v(x) end set_v
+  end F
+  new_cell () returns (cell_type) return (C{v := 1, other := 2}) end new_cell
+end cells
+use (c: cell_type, s: sink, p: pair, o: side)
+  c.set_v(c.v() + 1)
+  s.set_v(3)
+  p.set_left(p.left)
+  p.left := 4
+  if o.is_left() then print(o.value_left().unparse()) except when wrong_tag: end end
+end use
+";
+
+#[test]
+fn variables_and_the_methods_that_they_stand_for_change_together() {
+    let mut client = Client::new();
+    let mut renamed = |place: &str, count: usize, new: &str| {
+        let at = CELLS.match_indices(place).nth(count).unwrap().0;
+        let mut place = client.open("a.theta", &format!("{}${}", &CELLS[..at], &CELLS[at..]));
+        assert_eq!(client.mistakes("a.theta"), []);
+        place["newName"] = json!(new);
+        let answer = client.request("textDocument/rename", place).map_err(|e| e["message"].clone())?;
+        let new = edited(CELLS, answer["changes"][client.uri("a.theta")].as_array().unwrap());
+        client.open("a.theta", &format!("${new}"));
+        assert_eq!(client.mistakes("a.theta"), [], "{new}");
+        Ok(new)
+    };
+    let everywhere = CELLS.replace(" v ", " size ").replace(" v:", " size:").replace("set_v", "set_size");
+    let everywhere =
+        everywhere.replace(".v()", ".size()").replace("{v :", "{size :").replace("(w.v(", "(w.size(");
+    // From the variable, from the method that reads it, from the method that sets it.
+    let from_variable = renamed("v: int   other", 0, "size");
+    assert_eq!(from_variable, renamed("v () returns", 0, "size"));
+    assert_eq!(from_variable, renamed("set_v (x: int)", 0, "set_size"));
+    assert_eq!(from_variable, renamed("set_v(3)", 0, "set_size"));
+    assert_eq!(from_variable, Ok::<_, Value>(everywhere.replace("end v\n", "end size\n")));
+    let error = renamed("set_v (x: int)", 0, "size").unwrap_err();
+    assert_eq!(error, "instance variables `v` stand for `set_v`: its new name must begin with `set_`");
+    assert_eq!(renamed("v: int   other", 0, "other").unwrap_err(), "`other` is taken already (line 10)");
+    let fields = renamed("left: int, right", 0, "west").unwrap();
+    assert!(
+        fields.contains("  p.set_west(p.west)\n  p.west := 4\n") && fields.contains("oneof[left"),
+        "{fields}"
+    );
+    let tags = renamed("left: int, none", 0, "west").unwrap();
+    assert!(tags.contains("o.is_west() then print(o.value_west()") && tags.contains("record[left"), "{tags}");
+}
+
+/// A text after edits that do not overlap.
+fn edited(text: &str, edits: &[Value]) -> String {
+    let mut lines: Vec<String> = text.lines().map(|line| format!("{line}\n")).collect();
+    let mut edits: Vec<(usize, usize, usize, &str)> = edits
+        .iter()
+        .map(|edit| {
+            let (start, end) = (&edit["range"]["start"], &edit["range"]["end"]);
+            assert_eq!(start["line"], end["line"]);
+            let number = |value: &Value| value.as_u64().unwrap() as usize;
+            let new = edit["newText"].as_str().unwrap();
+            (number(&start["line"]), number(&start["character"]), number(&end["character"]), new)
+        })
+        .collect();
+    edits.sort_unstable();
+    for (line, start, end, new) in edits.into_iter().rev() {
+        lines[line].replace_range(start..end, new);
+    }
+    lines.concat()
+}
+
 #[test]
 fn new_names_are_refused_where_they_mean_something() {
     let mut client = Client::new();

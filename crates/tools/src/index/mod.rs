@@ -117,6 +117,15 @@ pub struct Use {
     pub def: DefId,
 }
 
+/// Definitions whose names change together.
+#[derive(Debug, Default)]
+pub struct Family {
+    /// Those of one name.
+    pub plain: Vec<DefId>,
+    /// Methods named `set_` and that name, for which instance variables of that name are abbreviations.
+    pub setters: Vec<DefId>,
+}
+
 /// Names by their place, and places by definition.
 #[derive(Debug, Default)]
 pub struct Index {
@@ -131,6 +140,8 @@ pub struct Index {
     modules: HashMap<DefId, Scope>,
     /// Definitions that must have one name: a method and those that implement or restate it.
     groups: Vec<u32>,
+    /// Instance variables `x` with the methods `set_x` that they are abbreviations for.
+    setters: Vec<(DefId, DefId)>,
 }
 
 /// Names of a file or a module.
@@ -184,6 +195,29 @@ impl Index {
         self.all().filter(move |(id, _)| self.groups[id.0 as usize] == group)
     }
 
+    /// The definitions that change their names with `def`: those with the same name, itself among them, and those whose name is
+    /// `set_` before it, or after it if `def` is such a method.
+    pub fn family(&self, def: DefId) -> Family {
+        let mut family = Family::default();
+        let is_setter = self.setters.iter().any(|(_, setter)| self.is_same_name(*setter, def));
+        let mut pending = vec![(def, is_setter)];
+        while let Some((def, is_setter)) = pending.pop() {
+            let known = if is_setter { &mut family.setters } else { &mut family.plain };
+            if known.contains(&def) {
+                continue;
+            }
+            known.extend(self.group(def).map(|(id, _)| id));
+            for (variable, setter) in &self.setters {
+                match is_setter {
+                    true if self.is_same_name(*setter, def) => pending.push((*variable, false)),
+                    false if self.is_same_name(*variable, def) => pending.push((*setter, true)),
+                    _ => {}
+                }
+            }
+        }
+        family
+    }
+
     /// The names that can be used at a place, nearest first.
     pub fn visible(&self, file: FileId, at: u32) -> Vec<(Arc<str>, DefId)> {
         let mut found: Vec<(Arc<str>, DefId)> = vec![];
@@ -229,6 +263,10 @@ impl Index {
         if span.start < span.end {
             self.uses.push(Use { span, def });
         }
+    }
+
+    fn is_same_name(&self, a: DefId, b: DefId) -> bool {
+        self.groups[a.0 as usize] == self.groups[b.0 as usize]
     }
 
     /// Joins the groups of two definitions.

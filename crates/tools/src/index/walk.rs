@@ -7,7 +7,7 @@ use bifrost_theta::ast::*;
 use bifrost_theta::{FileId, Sources, Span};
 
 use super::types::Bound;
-use super::{Above, DefId, Index, Kind, PRELUDE_FILE, Shape, Ty};
+use super::{Above, Def, DefId, Index, Kind, PRELUDE_FILE, Shape, Ty};
 
 impl Index {
     /// Resolves headings first, so that bodies find all types, and then bodies.
@@ -43,6 +43,26 @@ impl Index {
         for (a, b) in pairs {
             self.same_name(a, b);
         }
+        self.setters = self.all().flat_map(|(id, def)| self.setters(id, def)).collect();
+    }
+
+    /// The methods `set_x` of types that a class implements by its variable `x`: neither written nor inherited.
+    fn setters(&self, id: DefId, variable: &Def) -> Vec<(DefId, DefId)> {
+        let parent = variable.parent.filter(|_| variable.kind == Kind::InstanceVariable);
+        let Some(parent) = parent.map(|parent| self.def(parent)) else { return vec![] };
+        let name = format!("set_{}", variable.name);
+        let Shape::Type { above, .. } = &parent.shape else { return vec![] };
+        if parent.members.contains_key(&*name) {
+            return vec![];
+        }
+        let found = above.iter().filter_map(|(up, _)| Some((up, self.member(up, &name, false)?.0)));
+        let found: Vec<(&Ty, DefId)> =
+            found.filter(|(_, method)| self.def(*method).kind == Kind::Method).collect();
+        let is_class = |up: &Ty| matches!(up, Ty::Named(up, _) if self.def(*up).kind == Kind::Class);
+        if found.iter().any(|(up, _)| is_class(up)) {
+            return vec![];
+        }
+        found.into_iter().map(|(_, method)| (id, method)).collect()
     }
 }
 

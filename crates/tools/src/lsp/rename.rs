@@ -8,7 +8,7 @@ use lsp_types::*;
 
 use super::analysis::Analysis;
 use super::{RequestError, Server, uri_of};
-use crate::index::{Def, DefId, Kind, Use};
+use crate::index::{Def, DefId, Family, Kind, Use};
 
 impl Server {
     pub(super) fn prepare_rename(
@@ -32,23 +32,75 @@ impl Server {
         if new == old {
             return Ok(None);
         }
-        for (id, def) in analysis.index.group(found.def) {
-            if let Some(line) = clash(&analysis, id, def, &new) {
-                return Err(RequestError::failed(format!("`{new}` is taken already (line {line})")));
-            }
-        }
+        let change = Change::of(&analysis, found, &old, &new)?;
         #[allow(clippy::mutable_key_type, reason = "the type of the protocol")]
         let mut changes: HashMap<Uri, Vec<TextEdit>> = HashMap::new();
-        for place in analysis.index.places(found.def) {
-            // A name given by an import stays as it is.
-            if analysis.sources.slice(place.span) != old {
-                continue;
-            }
+        for place in &analysis.index.uses {
+            let Some(new_text) = change.text(&analysis, *place) else { continue };
             let Ok(uri) = Uri::from_str(&uri_of(analysis.sources.name(place.span.file))) else { continue };
-            let edit = TextEdit { range: self.range(&analysis, place.span), new_text: new.clone() };
+            let edit = TextEdit { range: self.range(&analysis, place.span), new_text };
             changes.entry(uri).or_default().push(edit);
         }
         Ok(Some(WorkspaceEdit { changes: Some(changes), ..WorkspaceEdit::default() }))
+    }
+}
+
+/// What is before the name of an instance variable, field or tag `x` in the names of methods that come with it.
+const PREFIXES: [&str; 4] = ["set_", "replace_", "is_", "value_"];
+
+/// A change of names: `x` and, if instance variables stand for them, methods `set_x`.
+struct Change<'a> {
+    family: Family,
+    old: &'a str,
+    new: &'a str,
+}
+
+impl<'a> Change<'a> {
+    /// The change that a new name for `found` asks for.
+    fn of(analysis: &Analysis, found: Use, old: &'a str, new: &'a str) -> Result<Change<'a>, RequestError> {
+        let family = analysis.index.family(found.def);
+        let (old, new) = match (family.setters.contains(&found.def), new.strip_prefix("set_")) {
+            (false, _) => (old, new),
+            (true, Some(rest)) => (old.strip_prefix("set_").unwrap_or(old), rest),
+            (true, None) => {
+                let variable = old.strip_prefix("set_").unwrap_or(old);
+                let text = format!(
+                    "instance variables `{variable}` stand for `{old}`: its new name must begin with `set_`"
+                );
+                return Err(RequestError::failed(text));
+            }
+        };
+        check_name(analysis, new)?;
+        let plain = family.plain.iter().map(|id| (*id, new.to_owned()));
+        let setters = family.setters.iter().map(|id| (*id, format!("set_{new}")));
+        for (id, new) in plain.chain(setters) {
+            let def = analysis.index.def(id);
+            if analysis.is_prelude(def.span.file) {
+                return Err(RequestError::failed(format!("`{}` is predeclared", def.name)));
+            }
+            if let Some(line) = clash(analysis, id, def, &new) {
+                return Err(RequestError::failed(format!("`{new}` is taken already (line {line})")));
+            }
+        }
+        Ok(Change { family, old, new })
+    }
+
+    /// What is to stand at a place; nothing if that stays as it is.
+    fn text(&self, analysis: &Analysis, place: Use) -> Option<String> {
+        let text = analysis.sources.slice(place.span);
+        if self.family.setters.contains(&place.def) {
+            return (text.strip_prefix("set_")? == self.old).then(|| format!("set_{}", self.new));
+        }
+        if !self.family.plain.contains(&place.def) {
+            return None;
+        }
+        if text == self.old {
+            return Some(self.new.to_owned());
+        }
+        // A name given by an import stays as it is.
+        let kind = analysis.index.def(place.def).kind;
+        let prefix = PREFIXES.iter().find(|prefix| text.strip_prefix(**prefix) == Some(self.old))?;
+        matches!(kind, Kind::InstanceVariable | Kind::Field).then(|| format!("{prefix}{}", self.new))
     }
 }
 
