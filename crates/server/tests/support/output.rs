@@ -17,10 +17,12 @@ pub fn output(engine: &Arc<Engine>, collect: Collect) -> String {
     space
         .on_stack(|| {
             let mut cx = space.lock();
-            let arguments = engine.arguments(&mut cx, &[]).expect("room for an empty sequence");
-            let arguments = if plain.is_some() { &[][..] } else { &[arguments] };
+            let mut arguments = vec![];
+            if plain.is_none() {
+                arguments.push(engine.arguments(&mut cx, &[]).expect("room for an empty sequence"));
+            }
             // SAFETY: the context runs this engine's image, and `main` takes the arguments.
-            if let Err(raised) = unsafe { engine.call(&mut cx, main, arguments) } {
+            if let Err(raised) = unsafe { engine.call(&mut cx, main, &arguments) } {
                 cx.print(&raised.to_string());
             }
             cx.take_output()
