@@ -78,6 +78,8 @@ pub struct ClassInfo {
     pub seen_as: TypeId,
     /// The element type of a container that is no map.
     pub element: Option<TypeId>,
+    /// Whether the objects are maps whose keys are equal if their words are, and only then.
+    pub word_keys: bool,
     /// The basic type whose values the objects hold ([`bifrost_ir::boxed`]).
     pub boxed: Option<TypeId>,
     /// A bit for each type that the object has.
@@ -704,6 +706,7 @@ fn class_info(program: &Program, dispatch: &Dispatch, ty: TypeId) -> ClassInfo {
             _ => ty,
         },
         element: def.kind.element(),
+        word_keys: matches!(def.kind, TypeKind::Map(key, _) if is_word(program.types.kind(key))),
         boxed: match def.kind {
             TypeKind::Class(class) => boxed::held(program, class),
             _ => None,
@@ -743,6 +746,7 @@ fn inner_table(name: &str, shape: Shape) -> &'static Table {
         class: None,
         seen_as: Types::ANY,
         element: None,
+        word_keys: false,
         boxed: None,
         conforms: &[0],
         conforms_start: &0,
@@ -785,6 +789,11 @@ fn shape(program: &Program, kind: TypeKind) -> Shape {
         TypeKind::Cell(element) => Shape::of(fields(element, object::cell::VALUE)),
         _ => Shape::leaf(),
     }
+}
+
+/// Whether values of a kind are equal if their words are, and only then.
+fn is_word(kind: TypeKind) -> bool {
+    kind.is_basic() && kind != TypeKind::Real
 }
 
 fn make_table(shape: Shape, info: &'static ClassInfo, slots: u32) -> &'static Table {

@@ -130,13 +130,6 @@ pub enum Same {
     Similar,
 }
 
-/// Whether values of a type are equal if their words are, and only then.
-#[inline]
-pub fn same_as_words(cx: &Cx, ty: TypeId) -> bool {
-    let kind = cx.image().program().types.kind(ty);
-    kind.is_basic() && kind != TypeKind::Real
-}
-
 /// Compares two values of a type.
 ///
 /// # Errors

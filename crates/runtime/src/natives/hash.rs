@@ -63,12 +63,23 @@ pub fn visible(cx: &mut Cx, ty: TypeId, word: Word) -> Step<i64> {
 pub fn keyed(cx: &mut Cx, ty: TypeId, word: Word) -> Step<Word> {
     static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     let mut hasher = KEY.build_hasher();
-    if generic::same_as_words(cx, ty) {
-        hasher.write_u64(word);
-        return Ok(hasher.finish());
-    }
     feed(cx, ty, word, &mut hasher)?;
     Ok(hasher.finish())
+}
+
+/// The hash of a key of a map whose keys are words: two products with halves folded, of numbers that are drawn anew for each process.
+/// Of such short keys nobody sees more than the time that searches take, and in that this is much shorter than what
+/// [`keyed`] does.
+#[inline]
+pub fn keyed_word(word: Word) -> Word {
+    static KEYS: LazyLock<[Word; 4]> =
+        LazyLock::new(|| [0; 4].map(|n: Word| RandomState::new().hash_one(n) | 1));
+    let fold = |x: Word, y: Word| {
+        let product = u128::from(x) * u128::from(y);
+        product as Word ^ (product >> 64) as Word
+    };
+    let [a, b, c, d] = *KEYS;
+    fold(fold(word ^ a, b) ^ c, d)
 }
 
 /// The hash of an object of a tagged type that never changes.
