@@ -92,7 +92,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Check(args) => check::run(&args, registry),
         Command::Fmt(args) => fmt::run(&args),
         Command::Doc(args) => doc::run(&args, registry),
-        Command::Lsp(args) => lsp::run(&args),
+        Command::Lsp(args) => lsp::run(&args, registry),
         Command::Run(args) => run::run(&args, registry),
         Command::Veneer(args) => veneer::run(&args, registry),
         Command::Demo(args) => demo::run(&args),

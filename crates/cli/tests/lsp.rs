@@ -232,6 +232,28 @@ fn mistakes_in_imports_are_told() {
 }
 
 #[test]
+fn what_is_built_in_can_be_imported() {
+    let mut client = Client::new();
+    let text = "import std.files\nf () returns (int) signals (not_found)\n  return (read_file(\"a\").length()) resignal not_found\nend f\n";
+    let at = text.find("read_file").unwrap();
+    let mut place = client.open("a.theta", &format!("{}${}", &text[..at], &text[at..]));
+    assert_eq!(client.mistakes("a.theta"), []);
+    let answer = client.request("textDocument/hover", place.clone()).unwrap();
+    let said = answer["contents"]["value"].as_str().unwrap();
+    assert!(
+        said.contains("read_file (name: string) returns (bytes)") && said.contains("All bytes"),
+        "{said}"
+    );
+    let definition = client.request("textDocument/definition", place.clone()).unwrap();
+    assert_eq!(definition, Value::Null, "no editor can open it");
+    place["newName"] = json!("slurp");
+    let error = client.request("textDocument/rename", place).unwrap_err();
+    assert_eq!(error["message"], "`read_file` is predeclared");
+    client.open("a.theta", "$native \"std::fly\" fly (height: int)\n");
+    assert_eq!(client.mistakes("a.theta"), [("E0213".to_owned(), 0)]);
+}
+
+#[test]
 fn hover_shows_heading_and_comment() {
     let mut client = Client::new();
     let mut hover = |text: &str| {

@@ -8,8 +8,11 @@ mod queue;
 use std::io::{self, BufReader, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 
+use bifrost_native::Registry;
+use bifrost_theta::NativeHeadings;
 use bifrost_tools::lsp::{Files, INVALID_REQUEST, PARSE_ERROR, REQUEST_CANCELLED, Server};
 use serde_json::{Value, json};
 
@@ -37,7 +40,7 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 const INTERNAL_ERROR: i32 = -32603;
 
 /// Runs the command.
-pub fn run(_: &Args) -> Outcome {
+pub fn run(_: &Args, registry: &Registry) -> Outcome {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut input = BufReader::new(io::stdin().lock());
@@ -48,7 +51,8 @@ pub fn run(_: &Args) -> Outcome {
         }
     });
     let mut output = io::stdout().lock();
-    let mut server = Server::new(Box::new(Disk));
+    let mut server =
+        Server::new(Box::new(Disk { registry: registry.clone(), natives: Arc::new(registry.headings()) }));
     let mut queue = Queue::default();
     loop {
         receiver.try_iter().for_each(|frame| queue.push(frame));
@@ -101,7 +105,11 @@ fn answers(server: &mut Server, work: Work) -> Vec<Value> {
     }
 }
 
-struct Disk;
+/// The disk, and what is built in.
+struct Disk {
+    registry: Registry,
+    natives: Arc<NativeHeadings>,
+}
 
 impl Files for Disk {
     fn read(&self, path: &str) -> Option<String> {
@@ -114,6 +122,14 @@ impl Files for Disk {
         collect(Path::new(folder), DEPTH_MAX, &mut found);
         found.sort();
         found
+    }
+
+    fn built_in(&self, name: &str) -> Option<String> {
+        self.registry.text(name).map(str::to_owned)
+    }
+
+    fn natives(&self) -> Option<Arc<NativeHeadings>> {
+        Some(self.natives.clone())
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is known about documents and the files around them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bifrost_theta::{Diagnostic, FileId, Options, Sources, compile, imports, load};
 
@@ -13,6 +13,8 @@ pub struct Analysis {
     pub sources: Sources,
     /// What their names mean.
     pub index: Index,
+    /// Texts that were imported and are no files.
+    built_in: BTreeSet<FileId>,
 }
 
 impl Analysis {
@@ -21,9 +23,14 @@ impl Analysis {
         self.sources.find(path)
     }
 
-    /// Whether the file is what is predeclared, which nobody can open.
+    /// Whether the file is what is predeclared.
     pub fn is_prelude(&self, file: FileId) -> bool {
         self.sources.name(file) == PRELUDE_NAME
+    }
+
+    /// Whether nobody can open the file.
+    pub fn is_built_in(&self, file: FileId) -> bool {
+        self.is_prelude(file) || self.built_in.contains(&file)
     }
 }
 
@@ -40,6 +47,12 @@ pub struct View<'a> {
 impl View<'_> {
     fn read(&self, path: &str) -> Option<String> {
         self.open.get(path).cloned().or_else(|| self.files.read(path))
+    }
+
+    /// What can be imported as this file when imports start at `root`, if there is no such file.
+    fn built_in(&self, path: &str, root: &str) -> Option<String> {
+        let name = if root.is_empty() { path } else { path.strip_prefix(root)?.trim_start_matches('/') };
+        self.files.built_in(name)
     }
 
     /// Folders at which the imports of a document may start: its own, and those around it up to one that is open.
@@ -66,18 +79,21 @@ impl View<'_> {
         let text = self.read(path).unwrap_or_default();
         let file = sources.add(path, text);
         let roots = self.roots(path);
+        let is_there =
+            |name: &str, root: &str| self.read(name).or_else(|| self.built_in(name, root)).is_some();
         let complete = |root: &&String| {
             let options = Options { root: root.to_string(), ..Options::default() };
-            imports(&sources, file, &options).iter().all(|name| self.read(name).is_some())
+            imports(&sources, file, &options).iter().all(|name| is_there(name, root))
         };
         let root = roots.iter().find(complete).or(roots.first()).cloned().unwrap_or_default();
-        Options { root, ..Options::default() }
+        Options { root, natives: self.files.natives() }
     }
 
     /// What is wrong with a document and with what it imports.
     pub fn diagnostics(&self, path: &str) -> (Sources, Vec<Diagnostic>) {
         let options = self.options(path);
-        let Some(sources) = load(path, &options, |name| self.read(name)) else {
+        let read = |name: &str| self.read(name).or_else(|| self.built_in(name, &options.root));
+        let Some(sources) = load(path, &options, read) else {
             return (Sources::new(), vec![]);
         };
         let compiled = compile(&sources, &options);
@@ -96,24 +112,39 @@ impl View<'_> {
         self.analyse(paths)
     }
 
-    fn analyse(&self, mut paths: Vec<String>) -> Analysis {
+    fn analyse(&self, paths: Vec<String>) -> Analysis {
         let mut sources = index::sources();
         let mut roots: BTreeMap<FileId, String> = BTreeMap::new();
-        while let Some(path) = paths.pop() {
+        let mut built_in = BTreeSet::new();
+        // Paths, and where the imports of those start that import them.
+        let mut pending: Vec<(String, Option<String>)> = paths.into_iter().map(|path| (path, None)).collect();
+        while let Some((path, importer)) = pending.pop() {
             if sources.find(&path).is_some() {
                 continue;
             }
-            let Some(text) = self.read(&path) else { continue };
-            let options = self.options(&path);
+            let (text, inner) = match (self.read(&path), importer) {
+                (Some(text), _) => (text, None),
+                (None, Some(root)) => match self.built_in(&path, &root) {
+                    Some(text) => (text, Some(root)),
+                    None => continue,
+                },
+                (None, None) => continue,
+            };
+            let options = match &inner {
+                Some(root) => Options { root: root.clone(), ..Options::default() },
+                None => self.options(&path),
+            };
             let file = sources.add(path, text);
-            paths.extend(imports(&sources, file, &options));
+            let root = Some(options.root.clone());
+            pending.extend(imports(&sources, file, &options).into_iter().map(|path| (path, root.clone())));
             roots.insert(file, options.root);
+            built_in.extend(inner.map(|_| file));
         }
         let index = Index::new(&sources, |file, path| {
             let root = roots.get(&file)?;
             let name = format!("{}.theta", path.join("/"));
             sources.find(&if root.is_empty() { name } else { format!("{root}/{name}") })
         });
-        Analysis { sources, index }
+        Analysis { sources, index, built_in }
     }
 }

@@ -12,8 +12,9 @@ mod text;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
+use std::sync::Arc;
 
-use bifrost_theta::{FileId, Severity, Span};
+use bifrost_theta::{FileId, NativeHeadings, Severity, Span};
 use lsp_types::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,6 +31,10 @@ pub trait Files {
     fn read(&self, path: &str) -> Option<String>;
     /// The paths of all Theta files below a folder.
     fn list(&self, folder: &str) -> Vec<String>;
+    /// A source that programs can import without a file: `std/files.theta` for `import std.files`.
+    fn built_in(&self, name: &str) -> Option<String>;
+    /// The natives that programs may declare, as for [`Options::natives`](bifrost_theta::Options::natives).
+    fn natives(&self) -> Option<Arc<NativeHeadings>>;
 }
 
 /// Why a request has no result.
@@ -276,7 +281,7 @@ impl Server {
     }
 
     fn location(&self, analysis: &Analysis, span: Span) -> Option<Location> {
-        if analysis.is_prelude(span.file) {
+        if analysis.is_built_in(span.file) {
             return None;
         }
         let uri = Uri::from_str(&uri_of(analysis.sources.name(span.file))).ok()?;

@@ -75,9 +75,6 @@ impl<'a> Change<'a> {
         let setters = family.setters.iter().map(|id| (*id, format!("set_{new}")));
         for (id, new) in plain.chain(setters) {
             let def = analysis.index.def(id);
-            if analysis.is_prelude(def.span.file) {
-                return Err(RequestError::failed(format!("`{}` is predeclared", def.name)));
-            }
             if let Some(line) = clash(analysis, id, def, &new) {
                 return Err(RequestError::failed(format!("`{new}` is taken already (line {line})")));
             }
@@ -107,9 +104,11 @@ impl<'a> Change<'a> {
 /// The present name, if it can be changed.
 fn changeable(analysis: &Analysis, found: Use) -> Result<String, RequestError> {
     let name = analysis.index.def(found.def).name.to_string();
-    for (_, def) in analysis.index.group(found.def) {
-        if analysis.is_prelude(def.span.file) {
-            return Err(RequestError::failed(format!("`{name}` is predeclared")));
+    let family = analysis.index.family(found.def);
+    for id in family.plain.iter().chain(&family.setters) {
+        let def = analysis.index.def(*id);
+        if analysis.is_built_in(def.span.file) {
+            return Err(RequestError::failed(format!("`{}` is predeclared", def.name)));
         }
     }
     if analysis.sources.slice(found.span) != name {

@@ -357,7 +357,7 @@ impl Generator {
         }
         let supertype = above.map_or_else(String::new, |up| format!(" < t{up}"));
         self.line(&format!("t{i} = type{supertype}"));
-        for heading in methods[inherited..].to_vec() {
+        for heading in methods[inherited..].iter().cloned() {
             let names: Vec<String> = heading.args.iter().map(|_| self.fresh("a")).collect();
             self.line(&format!("  {}", heading.text(&names)));
         }
