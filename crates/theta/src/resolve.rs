@@ -274,7 +274,13 @@ impl<'a> Names<'a> {
             let exported = public && exports.contains(&*item.name().name);
             self.item(sources, item, scope, exported, Some(&module.name.name));
         }
-        for export in &module.exports {
+        for (at, export) in module.exports.iter().enumerate() {
+            if let Some(first) = module.exports[..at].iter().find(|other| other.name == export.name)
+                && !export.name.is_empty()
+            {
+                self.diagnostics.push(twice(sources, export, first.span));
+                continue;
+            }
             match self.scopes[scope.0 as usize].names.get(&export.name).copied() {
                 Some(entry) => {
                     let name = ast::Ident { name: export.name.clone(), span: entry.span };

@@ -125,19 +125,20 @@ fn classes_are_closed_outside_their_module() {
 
 #[test]
 fn json_has_one_object_a_line() {
-    let (sources, compilation) = compile_text("f () returns (int)\n  return (\"é\" || 1)\nend f\n");
+    let (sources, compilation) =
+        compile_text("f () returns (int)\n  return (\"é\")\nend f\ng () returns (string) return (1) end g\n");
     let lines: Vec<String> = compilation.diagnostics.iter().map(|d| to_json(&sources, d)).collect();
     assert_eq!(
         lines,
         [
             concat!(
                 r#"{"code":"E0202","severity":"error","message":"expected `int`, found `string`","file":"test.theta","#,
-                r#""line":2,"column":11,"end_line":2,"end_column":19,"#,
+                r#""line":2,"column":11,"end_line":2,"end_column":14,"#,
                 r#""help":"`string` has `to_int () signals (bad_format, overflow)`"}"#
             ),
             concat!(
                 r#"{"code":"E0202","severity":"error","message":"expected `string`, found `int`","file":"test.theta","#,
-                r#""line":2,"column":18,"end_line":2,"end_column":19,"help":"`int` has `unparse ()`"}"#
+                r#""line":4,"column":31,"end_line":4,"end_column":32,"help":"`int` has `unparse ()`"}"#
             ),
         ]
     );

@@ -236,7 +236,8 @@ impl<'c, 'a> Body<'c, 'a> {
                 return;
             }
             let line = sources.line(other.span.file, other.span.start);
-            let same_scope = self.scopes.last().is_some_and(|outside| at >= *outside);
+            let outside = self.scopes.last().copied().unwrap_or(self.signature.params.len());
+            let same_scope = at >= outside;
             let diagnostic = if other.name != name.name {
                 crate::resolve::case_clash(sources, name, &other.name, other.span)
             } else if same_scope {

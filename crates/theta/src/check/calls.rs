@@ -124,7 +124,7 @@ impl<'a> Body<'_, 'a> {
         span: Span,
     ) -> Option<Vec<Operand>> {
         let wanted = signature.params.len();
-        let heading = self.cx.program.types.heading(name, signature);
+        let heading = self.cx.heading_help(name, signature);
         let last = signature.params.last().map(|param| param.ty);
         let element = last.and_then(|ty| match self.cx.program.types.kind(ty) {
             TypeKind::Sequence(element) => Some(element),
@@ -132,14 +132,14 @@ impl<'a> Body<'_, 'a> {
         });
         if given.rest.is_some() && element.is_none() {
             let message = format!("the last argument of `{name}` is no sequence, so `..` cannot collect it");
-            self.report(Diagnostic::error(Code::E0202, span, message).help(format!("`{heading}`")));
+            self.report(Diagnostic { help: heading, ..Diagnostic::error(Code::E0202, span, message) });
             return None;
         }
         let found = given.plain.len() + usize::from(given.rest.is_some());
         if found != wanted {
             let plural = if wanted == 1 { "" } else { "s" };
             let message = format!("`{name}` takes {wanted} argument{plural}, {found} given");
-            self.report(Diagnostic::error(Code::E0203, span, message).help(format!("`{heading}`")));
+            self.report(Diagnostic { help: heading, ..Diagnostic::error(Code::E0203, span, message) });
             return None;
         }
         let mut operands = vec![];

@@ -274,8 +274,14 @@ impl<'a> Body<'_, 'a> {
             return self.wrong();
         }
         let mut operands = vec![object.op];
+        let mut fits = true;
         for ((value, span), param) in args.into_iter().zip(&signature.params) {
+            fits &= value.ty.is_none_or(|found| self.cx.fits(found, param.ty));
             operands.push(self.convert(value, Some(param.ty), span));
+        }
+        if !fits && signature.results == [ty] {
+            // Perhaps it is the other side that is right.
+            return self.wrong();
         }
         self.raise(&signature);
         let dsts: Vec<_> = signature.results.iter().map(|ty| self.b.temp(Some(*ty))).collect();

@@ -353,6 +353,12 @@ impl<'a> Checker<'a> {
         self.program.types.name(ty).to_owned()
     }
 
+    /// The help that is a heading, if nothing in it is wrong.
+    pub(crate) fn heading_help(&self, name: &str, signature: &bifrost_ir::Signature) -> Option<String> {
+        let known = signature.types().all(|ty| self.known(ty).is_some());
+        known.then(|| format!("`{}`", self.program.types.heading(name, signature)))
+    }
+
     pub(crate) fn signal_name(&self, signal: SignalId) -> String {
         self.program.types.signal_name(signal).to_owned()
     }

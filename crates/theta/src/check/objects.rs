@@ -127,12 +127,15 @@ impl<'a> Body<'_, 'a> {
         let up = self.cx.class_ast(above);
         let maker = up.makers.iter().find(|maker| maker.heading.name.name == call.name.name);
         let provided = up.provides.iter().any(|name| name.name == call.name.name);
+        let exists = maker.is_some();
         let Some(maker) = maker.filter(|_| provided) else {
             let message = format!("class `{}` provides no maker `{}`", up.name, call.name);
             let names = up.provides.iter().map(|name| &*name.name);
             let mut diagnostic = Diagnostic::error(Code::E0214, call.name.span, message);
-            diagnostic.help =
-                similar(&call.name.name, names).map(|n| format!("a similar name exists: `{n}`"));
+            diagnostic.help = match exists {
+                true => Some(format!("list it there: `provides {}`", call.name)),
+                false => similar(&call.name.name, names).map(|n| format!("a similar name exists: `{n}`")),
+            };
             self.report(diagnostic);
             return (vec![], None);
         };

@@ -3,6 +3,7 @@
 use bifrost_ir::{Const, Operand, Site, Stmt as IrStmt, TypeId, TypeKind, Types, Var};
 use smallvec::SmallVec;
 
+use super::Voice;
 use super::body::{Body, Loop, Role, Value};
 use super::flow::Flow;
 use crate::ast::{self, Expr, ExprKind, Ident, LoopVar, Stmt, StmtKind};
@@ -158,17 +159,39 @@ impl<'a> Body<'_, 'a> {
                 let subject = self.cx.sources.slice(left.span).to_owned();
                 let value = self.cx.sources.slice(right.span);
                 let message = format!("this compares `{subject}` with a value and drops the answer");
-                let help = format!("to assign, write `{subject} := {value}`");
+                let mut help = format!("to assign, write `{subject} := {value}`");
+                let meant = as_name(left).filter(|name| self.is_new(name));
+                let ty = meant.and_then(|_| self.type_of(right));
+                if let (Some(name), Some(ty)) = (meant, ty) {
+                    let ty = self.cx.type_name(ty);
+                    help = format!("to declare it, write `{name}: {ty} := {value}`");
+                }
                 self.report(Diagnostic::error(Code::E0106, stmt.core, message).help(help));
-                if let Some(slot) =
-                    as_name(left).and_then(|name| self.local(&name.name)).map(|local| local.slot)
-                {
-                    self.flow.assign(slot);
+                let slot = as_name(left).and_then(|name| self.local(&name.name)).map(|local| local.slot);
+                match (slot, meant) {
+                    (Some(slot), _) => self.flow.assign(slot),
+                    (None, Some(name)) => drop(self.declare_assigned(name, ty)),
+                    (None, None) => {}
                 }
             }
             ExprKind::Call { callee, args } => drop(self.call(expr, callee, args)),
             _ => drop(self.value(expr)),
         }
+    }
+
+    /// Whether a name means nothing yet.
+    fn is_new(&self, name: &Ident) -> bool {
+        self.local(&name.name).is_none()
+            && self.own_ivar(&name.name).is_none()
+            && self.cx.names.lookup(self.env.scope, &name.name).is_none()
+    }
+
+    /// The type of an expression in a statement that is wrong already; says nothing of other mistakes in it.
+    fn type_of(&mut self, expr: &'a Expr) -> Option<TypeId> {
+        let voice = std::mem::replace(&mut self.cx.voice, Voice::Limits);
+        let value = self.value(expr);
+        self.cx.voice = voice;
+        value.ty
     }
 
     fn if_statement(&mut self, arms: &'a [(Expr, ast::Body)], otherwise: Option<&'a [Stmt]>) {
@@ -239,10 +262,8 @@ impl<'a> Body<'_, 'a> {
             yields = target.signature.yields.clone();
             if yields.is_none() {
                 let message = format!("`{}` is not an iterator", target.name);
-                let heading = self.cx.program.types.heading(&target.name, &target.signature);
-                self.report(
-                    Diagnostic::error(Code::E0207, iterator.span, message).help(format!("`{heading}`")),
-                );
+                let help = self.cx.heading_help(&target.name, &target.signature);
+                self.report(Diagnostic { help, ..Diagnostic::error(Code::E0207, iterator.span, message) });
             }
         }
         if let Some(yields) = &yields
@@ -380,8 +401,8 @@ impl<'a> Body<'_, 'a> {
             } else {
                 format!("`{}` {word} {} value{plural}, {} given", self.name, wanted.len(), found.len())
             };
-            let heading = self.cx.program.types.heading(&self.name, &self.signature);
-            self.report(Diagnostic::error(Code::E0210, stmt.core, message).help(format!("`{heading}`")));
+            let help = self.cx.heading_help(&self.name, &self.signature);
+            self.report(Diagnostic { help, ..Diagnostic::error(Code::E0210, stmt.core, message) });
             return SmallVec::new();
         }
         found

@@ -157,7 +157,11 @@ impl<'a> Body<'_, 'a> {
             ExprKind::Paren(inner) => self.place(inner),
             ExprKind::Error => Place::Wrong,
             _ => {
-                self.value(target);
+                match &target.kind {
+                    ExprKind::SelfValue => {}
+                    ExprKind::Call { callee, args } => drop(self.call(target, callee, args)),
+                    _ => drop(self.value(target)),
+                }
                 let message = "this cannot be assigned to";
                 let help = "assign to a variable, an instance variable `o.x` or an element `a[i]`";
                 self.report(Diagnostic::error(Code::E0202, target.span, message).help(help));

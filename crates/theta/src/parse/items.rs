@@ -95,7 +95,10 @@ impl Parser<'_> {
         if self.ahead(1).tok != Tok::Eq {
             if !matches!(self.ahead(1).tok, Tok::LParen | Tok::LBracket) {
                 self.bump();
-                self.expected("`=` or `(`");
+                match self.is(Tok::Colon) {
+                    true => self.variable_outside(),
+                    false => self.expected("`=` or `(`"),
+                }
                 return None;
             }
             let mut routine = self.routine();
@@ -116,6 +119,15 @@ impl Parser<'_> {
             Tok::Actor | Tok::Functional => Item::Actor(self.actor_def(name, doc, start)),
             _ => Item::Equate(Equate { name, value: self.expression() }),
         })
+    }
+
+    /// `x: T := e` where there are no variables.
+    fn variable_outside(&mut self) {
+        let span = self.span_of(self.token());
+        let message = "expected `=` or `(`, found `:`";
+        let help =
+            "there are no global variables: put it into an object, or write a constant as `name = value`";
+        self.report(Diagnostic::error(Code::E0109, span, message).help(help));
     }
 
     fn module(&mut self) -> Module {
