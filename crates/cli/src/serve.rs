@@ -125,13 +125,21 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
 
 fn gather(args: &Args) -> Result<Config, Failure> {
     if let Some(file) = &args.config
-        && let Err(error) = File::open(file)
+        && let Err(why) = check_settings(file)
     {
-        let message = format!("cannot read the settings in `{}`: {error}", file.display());
+        let message = format!("cannot read the settings in `{}`: {why}", file.display());
         return Err(Failure::new(Exit::Usage, message));
     }
     let file = args.config.as_deref().unwrap_or(Path::new("bifrost.toml"));
     Ok(Config::gather(file, overrides(args)?)?)
+}
+
+/// Whether a file has the settings that are looked for in it: what is no regular file is taken for an empty one.
+fn check_settings(file: &Path) -> std::io::Result<()> {
+    if File::open(file)?.metadata()?.is_file() || program::read_file(file)?.is_empty() {
+        return Ok(());
+    }
+    Err(std::io::Error::other("it is no regular file"))
 }
 
 /// What the arguments say, in the shape of the settings.

@@ -116,3 +116,26 @@ fn the_standard_input_is_held_to_the_same() {
     assert_eq!(stderr(&latin), "error: cannot read the standard input: it is no UTF-8 text, see line 1\n");
     assert_eq!(latin.status.code(), Some(1));
 }
+
+#[test]
+fn odd_settings_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("main.theta"), "main () end main\n").unwrap();
+    std::fs::write(folder.path().join("latin.toml"), b"token = \"\xe9\"\n").unwrap();
+    let failed = |arguments: &[&str]| {
+        let output = bifrost().args(arguments).arg("main.theta").current_dir(folder.path()).output().unwrap();
+        let line = stderr(&output).lines().next().unwrap_or_default();
+        assert_ne!(output.status.code(), Some(0), "{arguments:?}");
+        line.strip_prefix("error: ").unwrap_or(line).to_owned()
+    };
+    let here = failed(&["serve", "--config", "."]);
+    assert!(here.starts_with("cannot read the settings in `.`: "), "{here}");
+    let zeros = failed(&["serve", "--config", "/dev/zero"]);
+    assert_eq!(zeros, "cannot read the settings in `/dev/zero`: it is longer than 16 MiB");
+    let latin = failed(&["serve", "--config", "latin.toml"]);
+    assert!(latin.starts_with("the settings cannot be used: in `") && latin.contains("UTF-8"), "{latin}");
+    let huge = failed(&["run", "--stack-bytes", "99999999999999"]);
+    assert!(huge.starts_with("there is no thread with a stack of 1000000"), "{huge}");
+    let empty = failed(&["run", "--allow-files", "nowhere"]);
+    assert!(empty.starts_with("cannot allow the files in `nowhere`: "), "{empty}");
+}

@@ -56,3 +56,135 @@ pub fn oneof(item: TokenStream) -> TokenStream {
     let item = parse_macro_input!(item as DeriveInput);
     tagged::expand_oneof(&item).unwrap_or_else(syn::Error::into_compile_error).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use syn::{DeriveInput, ItemFn, ItemImpl, LitStr, parse_quote};
+
+    use super::{class, function, signals, tagged};
+
+    fn mistake(expanded: syn::Result<proc_macro2::TokenStream>) -> String {
+        expanded.map(drop).expect_err("it is refused").to_string()
+    }
+
+    #[test]
+    fn types_that_theta_does_not_have_are_refused() {
+        let a_struct = |item: DeriveInput| mistake(tagged::expand_struct(&item));
+        assert_eq!(
+            a_struct(parse_quote!(
+                enum A {
+                    B,
+                }
+            )),
+            "a struct of Theta is one of Rust"
+        );
+        assert_eq!(
+            a_struct(parse_quote!(
+                struct A(i64);
+            )),
+            "the fields of a struct have names"
+        );
+        assert_eq!(
+            a_struct(parse_quote!(
+                struct A {}
+            )),
+            "a struct has at least one field"
+        );
+        let parameters = "a type that natives exchange has no parameters";
+        assert_eq!(
+            a_struct(parse_quote!(
+                struct A<T> {
+                    t: T,
+                }
+            )),
+            parameters
+        );
+        let a_oneof = |item: DeriveInput| mistake(tagged::expand_oneof(&item));
+        assert_eq!(
+            a_oneof(parse_quote!(
+                struct A {
+                    b: i64,
+                }
+            )),
+            "a oneof of Theta is an enum of Rust"
+        );
+        assert_eq!(
+            a_oneof(parse_quote!(
+                enum A {}
+            )),
+            "a oneof has at least one tag"
+        );
+        let values = "a tag has one value without a name, or none for `null`";
+        assert_eq!(
+            a_oneof(parse_quote!(
+                enum A {
+                    B(i64, i64),
+                }
+            )),
+            values
+        );
+        assert_eq!(
+            a_oneof(parse_quote!(
+                enum A {
+                    B { c: i64 },
+                }
+            )),
+            values
+        );
+        let a_signal = |item: DeriveInput| mistake(signals::expand(&item));
+        assert_eq!(
+            a_signal(parse_quote!(
+                struct A;
+            )),
+            "exceptions are the variants of an enum"
+        );
+        assert_eq!(
+            a_signal(parse_quote!(
+                enum A {
+                    B { c: i64 },
+                }
+            )),
+            "the values of an exception have no names"
+        );
+    }
+
+    #[test]
+    fn functions_that_theta_cannot_call_are_refused() {
+        let name: LitStr = parse_quote!("test::f");
+        let a_routine = |item: ItemFn| mistake(function::expand(&name, &item));
+        assert_eq!(
+            a_routine(parse_quote!(
+                fn f(n: i64) {}
+            )),
+            "a native takes `cx: &mut Cx` first"
+        );
+        assert_eq!(
+            a_routine(parse_quote!(
+                async fn f(cx: &mut Cx) {}
+            )),
+            "a native cannot wait"
+        );
+        let parameters = "a native has no parameters of types or lifetimes";
+        assert_eq!(
+            a_routine(parse_quote!(
+                fn f<T>(cx: &mut Cx, t: T) {}
+            )),
+            parameters
+        );
+        let early = parse_quote!(
+            fn f(cx: &mut Cx, each: &mut dyn FnMut(&mut Cx, i64) -> Flow, n: i64) {}
+        );
+        assert_eq!(a_routine(early), "the body of the loop comes last");
+        let a_class = |item: ItemImpl| mistake(class::expand(&name, &item));
+        assert_eq!(
+            a_class(parse_quote!(
+                impl<T> A<T> {}
+            )),
+            "a native class has no parameters"
+        );
+        let of_a_trait = "the methods of a class are in an `impl` block of its own";
+        assert_eq!(a_class(parse_quote!(impl B for A {})), of_a_trait);
+        let by_value = "a method of a class takes `&self` or `&mut self`";
+        assert_eq!(a_class(parse_quote!(impl A { fn f(self, cx: &mut Cx) {} })), by_value);
+    }
+}

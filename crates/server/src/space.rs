@@ -97,8 +97,14 @@ impl Space {
     /// As `work` does.
     pub fn on_stack<T: Send>(&self, work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
         std::thread::scope(|scope| {
-            let thread =
-                std::thread::Builder::new().stack_size(self.stack_bytes()).spawn_scoped(scope, work)?;
+            let bytes = self.stack_bytes();
+            let thread = std::thread::Builder::new().stack_size(bytes).spawn_scoped(scope, work);
+            let thread = thread.map_err(|e| {
+                std::io::Error::new(
+                    e.kind(),
+                    format!("there is no thread with a stack of {bytes} bytes: {e}"),
+                )
+            })?;
             match thread.join() {
                 Ok(value) => Ok(value),
                 Err(panic) => std::panic::resume_unwind(panic),

@@ -481,3 +481,21 @@ fn headings_must_be_those_of_rust() {
         .replace("keep (t: task, ", "keep (t: Keeper, ");
     insta::assert_snapshot!(support::mistakes(&registry(), &text));
 }
+
+#[test]
+fn programs_are_compared_when_they_are_linked_too() {
+    let linked = |text: &str| {
+        let mut sources = bifrost_theta::Sources::new();
+        sources.add("main.theta", text);
+        // Whoever compiles elsewhere may not know the natives.
+        let program = bifrost_theta::compile(&sources, &bifrost_theta::Options::default()).program.unwrap();
+        let engine =
+            bifrost_engine::Engine::with_natives(program, Mode::Compiled, registry().natives().clone());
+        engine.map(drop).map_err(|e| e.to_string())
+    };
+    assert_eq!(linked(DECLARATIONS), Ok(()));
+    let other = DECLARATIONS.replace("n: maybe[int]", "n: oneof[none: null, some: int]");
+    let expected = "`test::half (n: oneof[none: null, some: int]) returns (maybe[int])` is declared native, but the native \
+                    takes and gives `(n: maybe[int]) returns (maybe[int])`";
+    assert_eq!(linked(&other), Err(expected.to_owned()));
+}
