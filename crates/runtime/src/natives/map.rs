@@ -147,7 +147,7 @@ fn tag(hash: Word) -> u8 {
 /// A bit for each byte of a word that is this one, in the order of the bytes.
 fn matches(word: Word, byte: u8) -> u32 {
     const LOW: Word = 0x7f7f_7f7f_7f7f_7f7f;
-    let differs = word ^ Word::from(byte) * 0x0101_0101_0101_0101;
+    let differs = word ^ (Word::from(byte) * 0x0101_0101_0101_0101);
     let found = !(((differs & LOW) + LOW) | differs | LOW);
     // Each of the highest bits comes to a place of its own in the highest byte.
     ((found >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u32
