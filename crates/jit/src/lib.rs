@@ -5,7 +5,7 @@
 //! code. This is the only crate that names the code generator, Cranelift.
 //!
 //! Code has addresses of the image inside (tables, descriptors, natives), and both stay for good: the memory of code
-//! is never freed. It lies in one arena of [`ARENA_BYTES`], of which pages are taken as functions are compiled.
+//! is never freed. It lies in one arena of [`ARENA_BYTES`], of which memory is taken as functions are compiled.
 //!
 //! What is deliberately absent: no checking, only verified functions may be compiled. No metering: batches are
 //! interpreted. A function that is too large, or that the code generator refuses, gets an entry to the interpreter
@@ -19,6 +19,7 @@ mod exit;
 mod helper;
 mod lower;
 mod maps;
+mod memory;
 mod order;
 mod safepoint;
 mod target;
@@ -37,11 +38,12 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::OwnedTargetIsa;
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_jit::{ArenaMemoryProvider, JITBuilder, JITModule};
-use cranelift_module::{FuncId as ModuleFunc, Module, ModuleReloc, ModuleRelocTarget};
+use cranelift_jit::{JITBuilder, JITModule};
+use cranelift_module::{FuncId as ModuleFunc, Module, ModuleReloc};
 
 use helper::{Entries, Helper};
 use maps::{Calls, Maps};
+use memory::Memory;
 
 /// The address space that all code of a [`Jit`] lies in, so that near calls reach.
 pub const ARENA_BYTES: usize = 256 << 20;
@@ -89,8 +91,10 @@ struct State {
     module: JITModule,
     /// Bytes of the arena that are taken, at most.
     used_bytes: usize,
-    /// How far behind the beginning of its memory the code of each function lies, by name.
-    offsets: HashMap<u32, usize>,
+    /// How far behind where it was written code is run.
+    run_at: usize,
+    /// Functions begin at multiples of it.
+    granule: usize,
     method_stubs: HashMap<(u32, usize), Code>,
     routine_stubs: HashMap<usize, Code>,
     /// By code, arity and references.
@@ -101,35 +105,6 @@ impl std::fmt::Debug for Jit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Jit({})", self.isa.triple())
     }
-}
-
-impl State {
-    fn offset(&self, name: u32) -> usize {
-        self.offsets.get(&name).copied().unwrap_or(0)
-    }
-
-    /// A relocation of code that lies so far behind the beginning of its memory, to what it means there.
-    fn relocation(&self, r: &ModuleReloc, offset: usize) -> ModuleReloc {
-        let target = match r.name {
-            ModuleRelocTarget::User { index, .. } => self.offset(index),
-            _ => 0,
-        };
-        ModuleReloc {
-            offset: r.offset + offset as u32,
-            kind: r.kind,
-            name: r.name.clone(),
-            addend: r.addend + target as i64,
-        }
-    }
-}
-
-/// How far behind the beginning of its memory the code of the n-th function lies. Each function begins on a page of
-/// its own; if all began where their pages do, their beginnings would fall into the same few lines of the processor's
-/// caches.
-fn stagger(n: usize) -> usize {
-    const LINE: usize = 64;
-    // Calls of AArch64 cannot name a place behind a function's beginning.
-    if cfg!(target_arch = "x86_64") { n * 9 % 64 * LINE } else { 0 }
 }
 
 /// One finished function of the code generator.
@@ -164,14 +139,14 @@ impl Jit {
             builder.finish(settings::Flags::new(flags.clone())).map_err(|e| JitError::Machine(e.to_string()))
         };
         let mut builder = JITBuilder::with_isa(isa()?, cranelift_module::default_libcall_names());
-        let arena =
-            ArenaMemoryProvider::new_with_size(ARENA_BYTES).map_err(|e| JitError::Memory(e.to_string()))?;
-        builder.memory_provider(Box::new(arena));
+        let Memory { provider, run_at, granule } = Memory::new(ARENA_BYTES).map_err(JitError::Memory)?;
+        builder.memory_provider(provider);
         let module = JITModule::new(builder);
         let state = State {
             module,
             used_bytes: 0,
-            offsets: HashMap::new(),
+            run_at,
+            granule,
             method_stubs: HashMap::new(),
             routine_stubs: HashMap::new(),
             native_entries: HashMap::new(),
@@ -320,10 +295,7 @@ impl Jit {
         (0..count)
             .map(|_| {
                 let name = state.module.declare_anonymous_function(&signature);
-                let name = name.map_err(|e| CompileError::Memory(e.to_string()))?.as_u32();
-                let offset = stagger(state.offsets.len());
-                state.offsets.insert(name, offset);
-                Ok(name)
+                name.map(|name| name.as_u32()).map_err(|e| CompileError::Memory(e.to_string()))
             })
             .collect()
     }
@@ -348,26 +320,24 @@ impl Jit {
     fn define(&self, compiled: Vec<Compiled>) -> Result<Code, CompileError> {
         let mut state = self.lock();
         // Checked before anything is defined: what is defined only in part could never be finished.
-        let page = 4096;
-        let bytes: usize = compiled.iter().map(|c| c.bytes.len().next_multiple_of(page) + 2 * page).sum();
+        let granule = state.granule;
+        let bytes: usize = compiled.iter().map(|c| (c.bytes.len() + granule).next_multiple_of(granule)).sum();
         if state.used_bytes + bytes > ARENA_BYTES {
             return Err(CompileError::Memory(format!("{ARENA_BYTES} bytes of code is the most")));
         }
         state.used_bytes += bytes;
         let memory = |e: cranelift_module::ModuleError| CompileError::Memory(e.to_string());
         for c in &compiled {
-            let offset = state.offset(c.name.as_u32());
-            let bytes = [vec![0; offset].as_slice(), &c.bytes].concat();
-            let relocations: Vec<ModuleReloc> =
-                c.relocations.iter().map(|r| state.relocation(r, offset)).collect();
-            state.module.define_function_bytes(c.name, c.alignment, &bytes, &relocations).map_err(memory)?;
+            state
+                .module
+                .define_function_bytes(c.name, c.alignment, &c.bytes, &c.relocations)
+                .map_err(memory)?;
         }
         state.module.finalize_definitions().map_err(memory)?;
         let mut code = Err(CompileError::Refused("it vanished".to_owned()));
         let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
         for c in compiled {
-            let memory = state.module.get_finalized_function(c.name);
-            let start = memory.wrapping_add(state.offset(c.name.as_u32()));
+            let start = state.module.get_finalized_function(c.name).wrapping_add(state.run_at);
             maps.add(start as usize, c.bytes.len(), c.calls);
             code = Ok(Code(start));
         }
