@@ -133,8 +133,10 @@ impl Generator {
                 self.expr(&ty, less)
             }
             Ty::Object(i) => {
+                // The first takes objects of earlier types only, so that the calls end.
                 let creators = &self.objects[*i].creators;
-                let (name, args) = creators[self.random.below(creators.len())].clone();
+                let at = if depth == 0 { 0 } else { self.random.below(creators.len()) };
+                let (name, args) = creators[at].clone();
                 format!("{name}({})", self.list(&args, less))
             }
         }
