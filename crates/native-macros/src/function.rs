@@ -119,10 +119,11 @@ impl Shape {
                     (0..yields.len()).map(|at| format_ident!("theta_value{at}")).collect();
                 let places = 0..yields.len();
                 let body = quote! {
+                    let theta_yields = ::bifrost_native::glue::yields(theta_cx, theta_frame);
                     let mut theta_each = |theta_cx: &mut ::bifrost_native::Cx<'_>, #(#values: #yields),*| {
                         #(
                             let ::core::option::Option::Some(#values) =
-                                ::bifrost_native::glue::yielded(theta_cx, theta_frame, #places, #values)
+                                ::bifrost_native::glue::yielded(theta_cx, &theta_yields, #places, #values)
                             else {
                                 return ::bifrost_native::Flow::Leave;
                             };

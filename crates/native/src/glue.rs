@@ -67,10 +67,6 @@ impl Frame {
     pub(crate) fn signal_types(&self, cx: &Cx<'_>, signal: SignalId) -> Option<Vec<TypeId>> {
         self.signature(cx, |s| Some(s.signal(signal)?.values.clone()))
     }
-
-    fn yielded(&self, cx: &Cx<'_>, at: usize) -> TypeId {
-        self.signature(cx, |s| s.yields.as_ref()?.get(at).copied()).unwrap_or(Types::ANY)
-    }
 }
 
 /// The value of an object of a native class.
@@ -286,17 +282,22 @@ pub fn end<O: Outcome>(cx: &mut Cx<'_>, frame: &Frame, outcome: O) -> Ret {
     cx.ended.unwrap_or_else(|| outcome.end(cx, frame))
 }
 
+/// The types of an iterator's values.
+pub fn yields(cx: &Cx<'_>, frame: &Frame) -> Vec<TypeId> {
+    frame.signature(cx, |s| s.yields.clone()).unwrap_or_default()
+}
+
 /// One value of a step of an iterator, and what keeps it; `None` if the loop is over.
 pub fn yielded<V: Value>(
     cx: &mut Cx<'_>,
-    frame: &Frame,
+    types: &[TypeId],
     at: usize,
     value: V,
 ) -> Option<(Word, Option<Kept>)> {
     if cx.ended.is_some() {
         return None;
     }
-    let ty = frame.yielded(cx, at);
+    let ty = types.get(at).copied().unwrap_or(Types::ANY);
     let word = value.give(cx, ty).map_err(|ret| cx.ended = Some(ret)).ok()?;
     Some((word, keep(cx, ty, word)))
 }
