@@ -509,6 +509,25 @@ end f
     }
 
     #[test]
+    fn handlers_nest_as_deep_as_blocks() {
+        let nested = |count: usize, arm: &str| {
+            format!(
+                "p () signals (a (int)) signal a(1) end p\nq () signals (b (real)) signal b(1.0) end q\n\
+                 f ()\n{}{}end f\n",
+                "begin\np() q()\n".repeat(count),
+                format!("end except when {arm}: end\n").repeat(count)
+            )
+        };
+        fine(&nested(240, "a (v: int): when b (*)"));
+        fine(&nested(240, "a (v: any): when b (*)"));
+        fine(&nested(120, "a, b (v: any)"));
+        let mistakes = nested(200, "a, b (v: any)");
+        let (sources, compilation) = support::compile_text(&mistakes);
+        let first = &compilation.diagnostics[0];
+        assert_eq!((first.code.name(), sources.slice(first.span)), ("E0109", "a"));
+    }
+
+    #[test]
     fn exits_carry_what_their_handler_takes() {
         one(
             "f (n: int) returns (int)

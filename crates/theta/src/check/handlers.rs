@@ -12,6 +12,7 @@ use super::body::{Body, Raised, Value};
 use super::flow::Flow;
 use crate::ast::{self, Expr, Handler, Ident, Stmt};
 use crate::diagnostic::{Code, Diagnostic};
+use crate::lower::depth;
 use crate::resolve::similar;
 use crate::source::Span;
 
@@ -85,13 +86,14 @@ impl<'a> Body<'_, 'a> {
         cover.note(&mut raised);
         let mut after = std::mem::replace(&mut self.flow, Flow::nowhere());
         let mut arms = vec![];
-        let mut boxing = vec![];
+        let (mut boxing, mut boxed_at) = (vec![], None);
         match handler {
             Handler::Except { arms: whens, others } => {
                 for when in whens {
                     if !cover.concerns(self.cx, &when.names, &raised) {
                         continue;
                     }
+                    boxed_at = when.names.first().map(|name| name.span);
                     self.flow = before.clone();
                     arms.extend(self.when_arm(when, &raised, &mut boxing));
                     self.leave_arm(cover, when.names.first().map(|name| name.span));
@@ -110,9 +112,20 @@ impl<'a> Body<'_, 'a> {
         }
         self.flow = after;
         if !boxing.is_empty() {
+            self.check_depth(&covered, boxed_at);
             covered = Block(vec![IrStmt::Except { body: covered, arms: boxing }]);
         }
         self.b.emit(IrStmt::Except { body: covered, arms });
+    }
+
+    /// Reports at `span` if a block cannot stand inside one more.
+    fn check_depth(&mut self, block: &Block, span: Option<Span>) {
+        let too_deep = self.b.depth() + 2 + depth(block) >= bifrost_ir::verify::DEPTH_MAX;
+        if let (true, Some(span)) = (too_deep, span) {
+            let message = "blocks are nested too deep, and handlers of basic values as `any` count twice";
+            let help = "move an inner part to a routine of its own";
+            self.report(Diagnostic::error(Code::E0109, span, message).help(help));
+        }
     }
 
     /// The end of an arm: before the object of a maker is made, it must not be reached.
@@ -187,9 +200,17 @@ impl<'a> Body<'_, 'a> {
         }
         if when.values.is_some() {
             let formals = when.values.as_deref().unwrap_or(&[]);
-            for (name, signal, values) in carried {
+            for (name, _, values) in &carried {
                 values.iter().for_each(|types| self.check_carried(name, types, formals, &vars));
-                boxing.extend(self.boxing_arm(name, signal, &values, &vars));
+            }
+            let mut lists = carried.iter().flat_map(|(_, _, values)| values);
+            match lists.next() {
+                Some(first) if lists.all(|other| other == first) => self.box_here(first, &mut vars),
+                _ => {
+                    for (name, signal, values) in &carried {
+                        boxing.extend(self.boxing_arm(name, *signal, values, &vars));
+                    }
+                }
             }
         }
         self.statements(&when.body);
@@ -220,6 +241,17 @@ impl<'a> Body<'_, 'a> {
                 let diagnostic = self.mismatch(*found, *wanted, formal.ty.span);
                 self.report(diagnostic);
             }
+        }
+    }
+
+    /// At the start of an arm, puts into boxes what it gets; in `vars` the variables take the places of those that get it.
+    fn box_here(&mut self, types: &[TypeId], vars: &mut [(Var, Option<TypeId>)]) {
+        for (given, (var, wanted)) in types.iter().zip(vars) {
+            let Some(any) = wanted.filter(|any| self.cx.is_boxed(*given, *any)) else { continue };
+            let filled = self.b.temp(Some(*given));
+            let value = self.stand(filled.into(), *given, any, 0);
+            self.b.assign(*var, value);
+            (*var, *wanted) = (filled, Some(*given));
         }
     }
 

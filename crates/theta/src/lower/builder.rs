@@ -94,6 +94,20 @@ impl Builder {
     }
 }
 
+/// How deep blocks nest in a block, itself included.
+pub(crate) fn depth(block: &Block) -> usize {
+    let inside = block.0.iter().map(|stmt| match stmt {
+        Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
+            depth(then).max(depth(otherwise))
+        }
+        Stmt::While { cond, body, .. } => depth(cond).max(depth(body)),
+        Stmt::ForEach { body, .. } => depth(body),
+        Stmt::Except { body, arms } => arms.iter().map(|arm| depth(&arm.body)).fold(depth(body), usize::max),
+        _ => 0,
+    });
+    1 + inside.max().unwrap_or(0)
+}
+
 /// The constant `nil`, which stands for values that could not be made.
 pub(crate) fn nothing() -> Operand {
     Operand::Const(Const::Nil)

@@ -6,5 +6,5 @@
 mod builder;
 mod generated;
 
-pub(crate) use builder::{Builder, nothing};
+pub(crate) use builder::{Builder, depth, nothing};
 pub(crate) use generated::{getter, setter};
