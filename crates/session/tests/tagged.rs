@@ -26,7 +26,11 @@ shop = type
   steps () yields (iter () yields (int))
   holder () returns (record[p: proc ()])
 end shop
-module shops exports new_shop, apply
+wide = type get () returns (any) end wide
+narrow = type < wide get () returns (int) end narrow
+module shops exports new_shop, apply, new_narrow
+  Narrow = class implements narrow get () returns (int) return (7) end get end Narrow
+  new_narrow () returns (narrow) return (Narrow{}) end new_narrow
   Box = class [T] implements box[T]
     held: T
     get () returns (T) return (held) end get
@@ -116,7 +120,8 @@ fn the_interface_has_tagged_types_and_no_routines() {
         assert_eq!(methods("record[p: proc ()]"), "");
         assert!(interface.types.iter().all(|ty| !ty.name.contains('#')), "classes are nobody's business");
         let routines: Vec<&str> = interface.routines.iter().map(|routine| routine.name.as_str()).collect();
-        assert_eq!(routines, ["new_shop"]);
+        assert_eq!(routines, ["new_narrow", "new_shop"]);
+        assert_eq!((methods("wide"), methods("narrow")), ("get".to_owned(), "get".to_owned()));
     }
 }
 
@@ -231,5 +236,20 @@ fn an_any_is_a_handle_that_goes_back() {
         "s = shop#1.0\na = any#2.0\nb = \"two\"\nc = record[x: int, y: int]#3.0\nd = any#4.0\naw = \"1\"\nbw = \"two\"\n\
          cw = \"{x: 1, y: 2}\"\ndw = \"nothing\"\nsw = \"something\"\nx = \"1\"\ny = exception of -1\n\
          -1: WrongType: argument 1: expected `any`, found `int`",
+    );
+}
+
+#[test]
+fn one_method_gives_an_int_or_an_any() {
+    check(
+        "
+        n = new_narrow()
+        i = narrow.get n
+        a = wide.get n
+        s = new_shop()
+        w = shop.what s a
+        flush i a w
+        ",
+        "i = 7\na = any#1.0\nw = \"7\"",
     );
 }

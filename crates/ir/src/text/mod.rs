@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! file      = { type | class | routine | batch } .
-//! type      = "type" name [ "<" LIST( typename [ renames ] ) ] { "immutable" | "private" } { heading } "end" .
+//! type      = "type" name [ "<" LIST( typename [ renames ] ) ] { "immutable" | "private" } { [ "private" ] heading } "end" .
 //! class     = "class" name [ "implements" LIST(typename) ] [ "inherits" name [ renames ] ] [ "native" string ] [ "immutable" ]
 //!             { name ":" typename | [ "private" ] "method" heading body "end"
 //!             | "native" string [ "private" ] "method" heading } "end" .

@@ -458,9 +458,11 @@ impl Reader<'_> {
             }
         }
         while !self.take_word("end") {
+            // A method may have the name of the word.
+            let private = !matches!(self.peek_at(1), Token::Mark("(")) && self.take_word("private");
             let name = self.any_name()?;
             let heading = self.heading(name)?;
-            self.add_method(ty, &heading.name, heading.signature, true);
+            self.add_method(ty, &heading.name, heading.signature, !private);
         }
         for above in &supertypes {
             self.inherit_type(ty, above.ty, &above.renames);
@@ -486,12 +488,21 @@ impl Reader<'_> {
         let methods = self.program.types.def(up).methods.clone();
         for (method, m) in methods.iter() {
             let name = renames.iter().find(|(_, old)| *old == m.name).map_or(&m.name, |(new, _)| new);
-            let known = self.program.types.find_method(ty, name);
-            let known = known.unwrap_or_else(|| self.add_method(ty, name, m.signature.clone(), true));
+            let known = self.standing(ty, up, name);
+            let known = known.unwrap_or_else(|| self.add_method(ty, name, m.signature.clone(), m.public));
             self.program.types.def_mut(ty).methods[known.method]
                 .stands_for
                 .push(MethodRef { ty: up, method });
         }
+    }
+
+    /// The method of `ty` that stands for one of `above` which has this name in `ty`: that of the name, unless there is
+    /// one for it alone, `above.name`.
+    fn standing(&self, ty: TypeId, above: TypeId, name: &str) -> Option<MethodRef> {
+        let types = &self.program.types;
+        let above = types.name(above);
+        let above = numbered(above).map_or(above, |(name, _)| name);
+        types.find_method(ty, &format!("{above}.{name}")).or_else(|| types.find_method(ty, name))
     }
 
     /// Adds a method, or restates it.
@@ -593,13 +604,13 @@ impl Reader<'_> {
         for up in implemented {
             let methods = self.program.types.def(up).methods.clone();
             for (method, m) in methods.iter() {
-                let Some(own) = self.program.types.find_method(ty, &m.name) else {
+                let Some(own) = self.standing(ty, up, &m.name) else {
                     let class = self.program.types.name(ty);
                     return Err(self.error(format!("`{class}` lacks `{}`", m.name)));
                 };
                 let own = &mut self.program.types.def_mut(ty).methods[own.method];
                 own.stands_for.push(MethodRef { ty: up, method });
-                own.public = true;
+                own.public |= m.public;
             }
             self.program.types.def_mut(ty).immutable |= self.program.types.def(up).immutable;
             self.program.types.def_mut(ty).supertypes.push(Supertype { ty: up, renames: Vec::new() });
@@ -620,7 +631,10 @@ impl Reader<'_> {
         for ((method, mut m), body) in methods.into_iter().zip(bodies) {
             let from = MethodRef { ty: up_ty, method };
             let new = renames.iter().find(|(_, old)| *old == m.name).map(|(new, _)| new.clone());
-            let own = self.program.types.find_method(ty, new.as_ref().unwrap_or(&m.name));
+            let own = match &new {
+                Some(new) => self.program.types.find_method(ty, new),
+                None => self.standing(ty, up_ty, &m.name),
+            };
             match (own, new) {
                 (Some(own), None) => {
                     self.program.types.def_mut(ty).methods[own.method].stands_for.push(from);

@@ -114,7 +114,8 @@ fn print_type(program: &Program, names: &Names<'_>, ty: TypeId, out: &mut String
     out.extend(flags.iter().filter(|(on, _)| *on).map(|(_, text)| *text));
     out.push('\n');
     for m in def.methods.values() {
-        let _ = writeln!(out, "  {}", names.declaration(&m.name, &m.signature));
+        let private = if m.public { "" } else { "private " };
+        let _ = writeln!(out, "  {private}{}", names.declaration(&m.name, &m.signature));
     }
     out.push_str("end\n\n");
 }

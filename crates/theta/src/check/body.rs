@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{Const, Func, Operand, SignalId, Signature, Site, Stmt, TypeId, Var, boxed};
+use bifrost_ir::{Const, Func, Operand, SignalId, Signature, Site, Stmt, TypeId, Var};
 
 use super::flow::{Flow, Slot};
 use super::handlers::Elsewhere;
 use super::{Checker, Env};
 use crate::ast::{self, Expr, Handler, Ident};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::lower::Builder;
+use crate::lower::{Builder, stand};
 use crate::resolve::is_builtin_type;
 use crate::source::Span;
 
@@ -329,13 +329,7 @@ impl<'c, 'a> Body<'c, 'a> {
 
     /// An operand of type `found`, which fits, as one of type `wanted`.
     pub fn stand(&mut self, op: Operand, found: TypeId, wanted: TypeId, site: u32) -> Operand {
-        if !self.cx.is_boxed(found, wanted) {
-            return op;
-        }
-        let class = boxed::class_of(&mut self.cx.program, found);
-        let dst = self.b.temp(Some(wanted));
-        self.b.emit(Stmt::New { dst, class, fields: vec![op], site: Site(site) });
-        dst.into()
+        stand(&mut self.cx.program, &mut self.b, op, found, wanted, Site(site))
     }
 
     /// E0202.

@@ -18,14 +18,14 @@ use bifrost_ir::{
 };
 
 use super::instances::Use;
-use super::items::{CHAIN_MAX, MEMBERS_MAX, method, renamed};
+use super::items::{CHAIN_MAX, Conforms, MEMBERS_MAX, bridge_name, method, renamed};
 use super::natives::native_field;
 use super::routines::text_of;
 use super::wheres::Demand;
 use super::{Checker, Env, Voice, Walk};
 use crate::ast::{self, Ident};
 use crate::diagnostic::{Code, Diagnostic};
-use crate::lower::{getter, setter};
+use crate::lower::{bridge, getter, setter};
 use crate::resolve::Def;
 use crate::source::Span;
 
@@ -495,8 +495,10 @@ impl<'a> Checker<'a> {
             match own {
                 Some(own) if name == inherited.name => {
                     let span = entries[own].span;
-                    self.check_conforms(span, &name, &entries[own].method.signature.clone(), from);
-                    entries[own].method.stands_for.push(from);
+                    match self.check_conforms(span, &name, &entries[own].method.signature.clone(), from) {
+                        Conforms::Boxed => self.bridge(at, entries, own, inherited, from),
+                        Conforms::AsItIs => entries[own].method.stands_for.push(from),
+                    }
                 }
                 Some(own) => {
                     let message =
@@ -517,16 +519,25 @@ impl<'a> Checker<'a> {
     /// Finds or makes the method that implements `wanted`.
     fn implement(&mut self, at: usize, entries: &mut Vec<Entry>, wanted: MethodRef) {
         let required = self.program.types.method(wanted).clone();
-        if let Some(own) = entries.iter().position(|entry| entry.method.name == required.name) {
-            let (span, signature) = (entries[own].span, entries[own].method.signature.clone());
-            self.check_conforms(span, &required.name, &signature, wanted);
-            let entry = &mut entries[own].method;
-            entry.stands_for.push(wanted);
-            entry.public = true;
-            if entry.doc.is_empty() {
-                entry.doc = required.doc;
+        if let Some(target) = self.bridges.get(&(wanted.ty, required.name.clone())) {
+            // One that is missing has been reported.
+            if let Some(own) = entries.iter().position(|entry| entry.method.name == *target) {
+                self.bridge(at, entries, own, required, wanted);
             }
             return;
+        }
+        if let Some(own) = entries.iter().position(|entry| entry.method.name == required.name) {
+            let (span, signature) = (entries[own].span, entries[own].method.signature.clone());
+            let conforms = self.check_conforms(span, &required.name, &signature, wanted);
+            let entry = &mut entries[own].method;
+            entry.public = true;
+            if entry.doc.is_empty() {
+                entry.doc.clone_from(&required.doc);
+            }
+            return match conforms {
+                Conforms::Boxed => self.bridge(at, entries, own, required, wanted),
+                Conforms::AsItIs => entries[own].method.stands_for.push(wanted),
+            };
         }
         let ast = self.class_ast(at);
         if let Some((rust, _)) = &ast.native {
@@ -542,6 +553,39 @@ impl<'a> Checker<'a> {
         let variable = required.name.strip_prefix("set_").unwrap_or(&required.name);
         let help = format!("add the method, or an instance variable `{variable}`");
         self.report(Diagnostic::error(Code::E0204, ast.name.span, message).help(help));
+    }
+
+    /// Lets the entry `own` stand for a method with other words: by a hidden one that calls it.
+    fn bridge(
+        &mut self,
+        at: usize,
+        entries: &mut Vec<Entry>,
+        own: usize,
+        required: Method,
+        wanted: MethodRef,
+    ) {
+        let Some((id, ty)) = self.classes[at].as_ref().map(|info| (info.id, info.ty)) else { return };
+        let name = match required.name.contains('.') {
+            true => required.name.clone(),
+            false => bridge_name(self.program.types.name(wanted.ty), &required.name),
+        };
+        let callee = MethodRef { ty, method: MethodId::from_u32(own as u32) };
+        let full_name = format!("{}.{name}", self.program.classes[id].name);
+        let (from, to) = (&entries[own].method.signature, &required.signature);
+        let func = bridge(&mut self.program, full_name, callee, from, to);
+        let body = Body::Func(self.program.funcs.push(func));
+        match entries.iter().position(|entry| entry.method.name == name) {
+            // One that is inherited calls what the superclass has.
+            Some(known) => {
+                entries[known].body = body;
+                entries[known].method.stands_for.push(wanted);
+                entries[known].method.public |= required.public;
+            }
+            None => {
+                let method = Method { name, stands_for: vec![wanted], ..required };
+                entries.push(Entry { method, body, span: entries[own].span });
+            }
+        }
     }
 
     /// The method generated from an instance variable, if there is one that fits.

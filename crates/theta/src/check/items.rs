@@ -352,14 +352,22 @@ impl<'a> Checker<'a> {
                         let restated = ast.methods.iter().find(|heading| *heading.name.name == *name);
                         if restated.is_none() && self.is_stronger(&inherited.signature, own) {
                             self.program.types.def_mut(ty).methods[own.method].signature =
-                                inherited.signature;
+                                inherited.signature.clone();
                         }
                         let span = restated.map_or(ast.name.span, |heading| heading.span);
                         let signature = self.program.types.method(own).signature.clone();
-                        self.check_conforms(span, &name, &signature, from);
-                        self.program.types.def_mut(ty).methods[own.method].stands_for.push(from);
+                        match self.check_conforms(span, &name, &signature, from) {
+                            Conforms::Boxed => self.stand_boxed(ty, name, up.ty, inherited, from),
+                            Conforms::AsItIs => {
+                                self.program.types.def_mut(ty).methods[own.method].stands_for.push(from);
+                            }
+                        }
                     }
                     None => {
+                        if let Some(target) = self.bridges.get(&(up.ty, name.clone())) {
+                            let target = renamed(target, &up.renames);
+                            self.bridges.insert((ty, name.clone()), target);
+                        }
                         let method = Method { name, stands_for: vec![from], ..inherited };
                         self.program.types.def_mut(ty).methods.push(method);
                     }
@@ -380,7 +388,7 @@ impl<'a> Checker<'a> {
         let own = self.program.types.method(own);
         own.stands_for.iter().all(|up| {
             let wanted = self.program.types.method(*up);
-            self.misfit(signature, &wanted.signature, &wanted.name).is_none()
+            self.misfit(signature, &wanted.signature, &wanted.name, Self::below).is_none()
         })
     }
 
@@ -444,14 +452,57 @@ impl<'a> Checker<'a> {
         similar(wanted, names).map(|name| format!("a method with a similar name exists: `{name}`"))
     }
 
-    /// E0205 at `span` if a method does not conform to `sup`.
-    pub(crate) fn check_conforms(&mut self, span: Span, name: &str, signature: &Signature, sup: MethodRef) {
+    /// E0205 at `span` if a method does not conform to `sup`; says how it conforms.
+    pub(crate) fn check_conforms(
+        &mut self,
+        span: Span,
+        name: &str,
+        signature: &Signature,
+        sup: MethodRef,
+    ) -> Conforms {
         let wanted = self.program.types.method(sup);
-        let Some((why, help)) = self.misfit(signature, &wanted.signature, &wanted.name) else { return };
-        let place = format!("{}.{}", self.program.types.name(sup.ty), wanted.name);
-        let message = format!("`{name}` does not conform to `{place}`: {why}");
-        self.report(Diagnostic::error(Code::E0205, span, message).help(help));
+        let misfit = self.misfit(signature, &wanted.signature, &wanted.name, Self::fits);
+        if let Some((why, help)) = misfit {
+            let place = format!("{}.{}", self.program.types.name(sup.ty), wanted.name);
+            let message = format!("`{name}` does not conform to `{place}`: {why}");
+            self.report(Diagnostic::error(Code::E0205, span, message).help(help));
+            return Conforms::AsItIs;
+        }
+        let unboxed = |cx: &Self, sub, sup| !cx.is_boxed(sub, sup);
+        match self.misfit(signature, &wanted.signature, &wanted.name, unboxed) {
+            Some(_) => Conforms::Boxed,
+            None => Conforms::AsItIs,
+        }
     }
+
+    /// Lets the method `target` of a type stand for one of a supertype that has `any` where it has a basic type, or the
+    /// other way round. Their words differ, so the type gets a hidden method with the heading of the supertype's, which classes
+    /// implement by a call of the other.
+    fn stand_boxed(&mut self, ty: TypeId, target: String, above: TypeId, method: Method, from: MethodRef) {
+        let name = bridge_name(self.program.types.name(above), &method.name);
+        match self.program.types.find_method(ty, &name) {
+            Some(known) => self.program.types.def_mut(ty).methods[known.method].stands_for.push(from),
+            None => {
+                let hidden = Method { name: name.clone(), stands_for: vec![from], public: false, ..method };
+                self.program.types.def_mut(ty).methods.push(hidden);
+            }
+        }
+        self.bridges.insert((ty, name), target);
+    }
+}
+
+/// How a method conforms to another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Conforms {
+    /// One can be called for the other; or it does not conform, which has been reported.
+    AsItIs,
+    /// Basic values go into boxes on the way.
+    Boxed,
+}
+
+/// The name of a hidden method that stands for one of a type.
+pub(crate) fn bridge_name(ty: &str, method: &str) -> String {
+    format!("{ty}.{method}")
 }
 
 /// A method of a user's type.

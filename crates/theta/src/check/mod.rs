@@ -135,6 +135,8 @@ pub(crate) struct Checker<'a> {
     pub instances: Instances,
     /// Types that stand for type parameters.
     pub opaque: HashSet<TypeId>,
+    /// For each hidden method that stands for one with other words, by type and name, the method that it calls.
+    pub bridges: HashMap<(TypeId, String), String>,
     /// What each instantiation needs of its arguments.
     pub demands: Vec<Vec<Demand>>,
     /// Uses of instantiations that are not checked against that yet.
@@ -203,6 +205,7 @@ impl<'a> Checker<'a> {
             routines: vec![],
             instances: Instances::default(),
             opaque: HashSet::new(),
+            bridges: HashMap::new(),
             demands: vec![],
             requests: vec![],
             equates: vec![Equate::Untouched; names.equates.len()],

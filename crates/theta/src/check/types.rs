@@ -255,12 +255,14 @@ impl Checker<'_> {
         resolved
     }
 
-    /// Why a method headed `sub` cannot stand where `sup` is declared, and what would help.
+    /// Why a method headed `sub` cannot stand where `sup` is declared, and what would help. `below` says which types may
+    /// stand for which.
     pub(crate) fn misfit(
         &self,
         sub: &Signature,
         sup: &Signature,
         sup_name: &str,
+        below: impl Fn(&Self, TypeId, TypeId) -> bool,
     ) -> Option<(String, String)> {
         let types = &self.program.types;
         let heading = || format!("the heading there is `{}`", types.heading(sup_name, sup));
@@ -270,7 +272,7 @@ impl Checker<'_> {
             return Some((format!("it takes {n} argument{plural}, not {m}"), heading()));
         }
         for (a, b) in sub.params.iter().zip(&sup.params) {
-            if !self.below(b.ty, a.ty) {
+            if !below(self, b.ty, a.ty) {
                 let (found, wanted) = (types.name(a.ty), types.name(b.ty));
                 return Some((format!("argument `{}` is `{found}`, not `{wanted}`", a.name), heading()));
             }
@@ -292,7 +294,7 @@ impl Checker<'_> {
             ));
         }
         for (a, b) in given.iter().zip(wanted) {
-            if !self.below(*a, *b) {
+            if !below(self, *a, *b) {
                 return Some((
                     format!("it {word} `{}`, not `{}`", types.name(*a), types.name(*b)),
                     heading(),
@@ -312,7 +314,7 @@ impl Checker<'_> {
                 return Some((format!("it may signal `{name}`"), help));
             };
             let fits = signal.values.len() == wanted.values.len()
-                && signal.values.iter().zip(&wanted.values).all(|(a, b)| self.below(*a, *b));
+                && signal.values.iter().zip(&wanted.values).all(|(a, b)| below(self, *a, *b));
             if !fits {
                 return Some((format!("`{name}` carries other values"), heading()));
             }

@@ -155,7 +155,7 @@ impl<'a> Checker<'a> {
     /// Whether a type has a method of that name that conforms to `wanted`. The types must be settled.
     pub(crate) fn satisfies(&self, arg: TypeId, name: &str, wanted: &Signature) -> bool {
         let Some(found) = self.program.types.find_method(arg, name) else { return false };
-        self.misfit(&self.program.types.method(found).signature, wanted, name).is_none()
+        self.misfit(&self.program.types.method(found).signature, wanted, name, Self::below).is_none()
     }
 
     /// Whether an argument has what it must have.

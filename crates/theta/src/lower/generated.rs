@@ -1,6 +1,10 @@
-//! Functions that no one wrote: abbreviated methods (section 6 of the definition).
+//! Functions that no one wrote: abbreviated methods (section 6 of the definition), and methods that stand for others with
+//! `any` in place of a basic type.
 
-use bifrost_ir::{ClassId, Func, Operand, Signature, Stmt, TypeId, Var};
+use bifrost_ir::{
+    Arm, ArmMatch, Callee, ClassId, Func, MethodRef, Operand, Program, Signature, Site, Stmt, TypeId, Types,
+    Var, boxed,
+};
 use smallvec::smallvec;
 
 use super::Builder;
@@ -27,4 +31,78 @@ pub(crate) fn setter(name: String, class: ClassId, own: TypeId, field: u32, sign
 /// The receiver of a method.
 fn receiver() -> Operand {
     Operand::Var(Var::from_u32(0))
+}
+
+/// An operand of type `found` as one of type `wanted`: basic values go into boxes where an `any` is wanted.
+pub(crate) fn stand(
+    program: &mut Program,
+    builder: &mut Builder,
+    op: Operand,
+    found: TypeId,
+    wanted: TypeId,
+    site: Site,
+) -> Operand {
+    if wanted != Types::ANY || !program.types.kind(found).is_basic() {
+        return op;
+    }
+    let class = boxed::class_of(program, found);
+    let dst = builder.temp(Some(wanted));
+    builder.emit(Stmt::New { dst, class, fields: vec![op], site });
+    dst.into()
+}
+
+/// A method headed `to` of the class of `callee`, which is headed `from`: calls it, with boxes for what is `any` on the
+/// other side.
+pub(crate) fn bridge(
+    program: &mut Program,
+    name: String,
+    callee: MethodRef,
+    from: &Signature,
+    to: &Signature,
+) -> Func {
+    let mut builder = Builder::new(name, Some(callee.ty), to.clone());
+    let b = &mut builder;
+    let mut stand_all = |b: &mut Builder, vars: &[Var], found: &[TypeId], wanted: &[TypeId]| {
+        let types = found.iter().zip(wanted);
+        let pairs = vars.iter().zip(types);
+        pairs.map(|(var, (a, b_ty))| stand(program, b, (*var).into(), *a, *b_ty, Site::default())).collect()
+    };
+    let formals = |s: &Signature| s.params.iter().map(|p| p.ty).collect::<Vec<_>>();
+    let params: Vec<Var> = (1..=to.params.len() as u32).map(Var::from_u32).collect();
+    let given: Vec<Operand> = stand_all(b, &params, &formals(to), &formals(from));
+    let args = std::iter::once(receiver()).chain(given).collect();
+    let (found, wanted) = match (&from.yields, &to.yields) {
+        (Some(a), Some(b)) => (a, b),
+        _ => (&from.results, &to.results),
+    };
+    let vars: Vec<Var> = found.iter().map(|ty| b.temp(Some(*ty))).collect();
+    let (callee, site) = (Callee::Method(callee), Site::default());
+    b.open();
+    if from.is_iterator() {
+        b.open();
+        let values: Vec<Operand> = stand_all(b, &vars, found, wanted);
+        b.emit(Stmt::Yield(values.into()));
+        let body = b.close();
+        b.emit(Stmt::ForEach { callee, args, vars: vars.iter().copied().collect(), body, site });
+    } else {
+        b.emit(Stmt::Call { callee, args, dsts: vars.iter().copied().collect(), site });
+    }
+    let body = b.close();
+    let mut arms = vec![];
+    for signal in &from.signals {
+        let wanted = to.signal(signal.name).map_or(&[][..], |s| &s.values);
+        b.open();
+        let carried: Vec<Var> = signal.values.iter().map(|ty| b.temp(Some(*ty))).collect();
+        let values: Vec<Operand> = stand_all(b, &carried, &signal.values, wanted);
+        b.emit(Stmt::Signal { signal: signal.name, values: values.into() });
+        let takes = ArmMatch::Named(smallvec![signal.name]);
+        arms.push(Arm { takes, vars: carried.into(), body: b.close() });
+    }
+    b.emit(Stmt::Except { body, arms });
+    let values: Vec<Operand> = match from.is_iterator() {
+        true => vec![],
+        false => stand_all(b, &vars, found, wanted),
+    };
+    b.emit(Stmt::Return(values.into()));
+    builder.finish()
 }

@@ -7,4 +7,4 @@ mod builder;
 mod generated;
 
 pub(crate) use builder::{Builder, depth, nothing};
-pub(crate) use generated::{getter, setter};
+pub(crate) use generated::{bridge, getter, setter, stand};
