@@ -31,12 +31,20 @@ fn limited(settings: &[&str]) -> (Server, Session, Probe) {
     (server, s, p)
 }
 
-/// Runs a case over every transport and with both engines, with a server of its own each time.
+/// Runs a case over every transport, with both engines and with a collection at each allocation, with a server of its own
+/// each time.
 fn everywhere(case: impl Fn(&Session, &Probe)) {
     let shm = ["--listen", "shm://FOLDER/shm"];
     let tcp = ["--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"];
-    for (arguments, place) in [(&[][..], 0), (&shm[..], 1), (&tcp[..], 1), (&["--interpret"][..], 0)] {
-        let server = Server::serve(&program(), arguments);
+    let ways = [
+        (&[][..], 0, "check"),
+        (&[][..], 0, "zeal"),
+        (&shm[..], 1, "check"),
+        (&tcp[..], 1, "check"),
+        (&["--interpret"][..], 0, "zeal"),
+    ];
+    for (arguments, place, collect) in ways {
+        let server = Server::serve_collected(&program(), collect, arguments);
         let s = stubs::connect(&server.urls[place]).unwrap();
         case(&s, &s.lookup("probe"));
         s.close().unwrap();
@@ -671,6 +679,8 @@ fn endless_batches_are_ended() {
     let round = s.cell_with(0);
     s.while_(|| round.get().ge(0), || drop(p.nothing()));
     number(&p.same_int(1));
+
+    let (_server, _s, p) = limited(&["limits.batch_time_ms_max=60000"]);
     // Calls that are nested too deeply are a failure that Theta can handle, so they do not end the batch.
     assert_eq!(signal(&p.depth(100_000_000)), "failure");
     assert_eq!(p.depth(100).claim().unwrap(), 100);
