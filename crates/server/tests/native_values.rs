@@ -446,6 +446,38 @@ fn natives_call_methods_of_built_in_types() {
 }
 
 #[test]
+fn a_native_with_any_stands_for_one_with_a_basic_type() {
+    struct Teller;
+
+    #[theta_class("test::Teller")]
+    impl Teller {
+        fn tell(&self, cx: &mut Cx, what: Any) -> String {
+            what.get::<i64>(cx).map_or_else(|| "no number".to_owned(), |n| (n + 1).to_string())
+        }
+    }
+
+    #[theta_routine("test::new_teller")]
+    fn new_teller(_cx: &mut Cx) -> Teller {
+        Teller
+    }
+
+    let registry = Registry::standard().with_class::<Teller>().with_routine(new_teller::native());
+    let declarations = "
+narrow = type tell (what: int) returns (string) end narrow
+wide = type < narrow tell (what: any) returns (string) end wide
+module tellers exports new_teller
+  Teller = class native \"test::Teller\" implements wide end Teller
+  native \"test::new_teller\" new_teller () returns (wide)
+end tellers
+";
+    let body = "
+  w: wide := new_teller()
+  n: narrow := w
+  print(n.tell(41) || \" \" || w.tell(6) || \" \" || w.tell(\"x\"))";
+    assert_eq!(printed(&registry, declarations, body), "42 7 no number\n");
+}
+
+#[test]
 fn objects_of_another_program_stay_out() {
     static KEPT: std::sync::Mutex<Option<Any>> = std::sync::Mutex::new(None);
 
