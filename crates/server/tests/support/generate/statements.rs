@@ -249,6 +249,8 @@ impl Generator {
         let many =
             |t: &Ty| matches!(t, Ty::Array(_) | Ty::Sequence(_) | Ty::List(_) | Ty::Vector(_) | Ty::Map(..));
         let mut vars = vec![Ty::Int];
+        // An array may get longer as fast as it is walked through.
+        let mut counted = false;
         let text = match self.below(7) {
             0 | 1 => {
                 let (from, to) = (self.below(3), self.below(6));
@@ -294,7 +296,12 @@ impl Generator {
                         format!("{name}.pairs()")
                     }
                 },
-                Some((name, Ty::Array(t) | Ty::Sequence(t) | Ty::List(t) | Ty::Vector(t))) => {
+                Some((name, Ty::Array(t))) => {
+                    counted = true;
+                    vars = vec![*t];
+                    format!("{name}.elements()")
+                }
+                Some((name, Ty::Sequence(t) | Ty::List(t) | Ty::Vector(t))) => {
                     vars = vec![*t];
                     format!("{name}.elements()")
                 }
@@ -303,7 +310,15 @@ impl Generator {
         };
         let names: Vec<String> = vars.iter().map(|_| self.fresh("i")).collect();
         let decls: Vec<String> = names.iter().zip(&vars).map(|(n, t)| format!("{n}: {}", t.name())).collect();
+        let rounds = counted.then(|| self.fresh("n"));
+        if let Some(rounds) = &rounds {
+            self.line(&format!("{rounds}: int := 0"));
+        }
         self.line(&format!("for {} in {text} do", decls.join(", ")));
+        if let Some(rounds) = &rounds {
+            self.line(&format!("  {rounds} := {rounds} + 1"));
+            self.line(&format!("  if {rounds} > 12 then break end"));
+        }
         let fresh = names.into_iter().zip(vars);
         self.locals.extend(fresh.map(|(name, ty)| Local { name, ty, assigned: false }));
         self.loop_body(size);
