@@ -333,6 +333,43 @@ fn a_bare_socket_speaks_the_text_form() {
 }
 
 #[test]
+fn names_of_several_files_are_called_by_their_paths() {
+    let program =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/programs/same_names.theta");
+    let server = Server::serve(&program, &[]);
+    let script = "$p := lib.shapes.flat.new_point(1, 2)
+$s := lib.shapes.deep.new_point(3, 4, 5)
+$c := cell lib.shapes.deep.point
+$c.put($s)
+? sum($p, $s), $c.get().z(), width($s)
+describe lib.shapes.deep.point
+describe lib.shapes.flat.zero
+new_point(1, 2)
+";
+    let output = server.shell(&server.urls[0], &[], script);
+    assert_eq!(
+        stdout(&output),
+        "@5 = 15\n@7 = 5\n@8 = 305\nok 7 calls
+lib.shapes.deep.point = type < lib.shapes.flat.point
+  z () returns (int)
+  x () returns (int)
+  y () returns (int)
+lib.shapes.flat.zero () returns (lib.shapes.flat.point)
+"
+    );
+    assert!(stderr(&output).contains("there is no routine or procedure `new_point`"), "{}", stderr(&output));
+    let stubs =
+        bifrost().args(["veneer", "-o", "."]).arg(&program).current_dir(&server.folder).output().unwrap();
+    assert_eq!(stubs.status.code(), Some(0), "{}", stderr(&stubs));
+    let stubs = std::fs::read_to_string(server.folder.path().join("bifrost_stubs.rs")).unwrap();
+    for name in
+        ["LibShapesFlatPoint", "LibShapesDeepPoint", "lib_shapes_flat_new_point", "lib_shapes_deep_new_point"]
+    {
+        assert!(stubs.contains(name), "{name}");
+    }
+}
+
+#[test]
 fn lines_before_hello_learn_nothing() {
     let server = Server::start("database", &[]);
     for line in ["describe\n", "help\n", "$x := lookup x: NoType\n", "? 1\n", "GET / HTTP/1.1\n"] {

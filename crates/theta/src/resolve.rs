@@ -4,7 +4,7 @@
 //! outwards: own scope, enclosing module, file, imports. Locals and instance variables come before
 //! all of these and are the business of `check`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::ast;
@@ -68,8 +68,8 @@ pub(crate) struct Names<'a> {
     pub natives: Vec<Placed<'a, ast::NativeRoutine>>,
     pub equates: Vec<Placed<'a, ast::Equate>>,
     pub diagnostics: Vec<Diagnostic>,
-    /// Public names that another file has, too, which has been reported.
-    doubled: Vec<Span>,
+    /// What clients call definitions whose names several files have.
+    qualified: HashMap<Def, String>,
 }
 
 /// The names of section 8 that stand for types.
@@ -118,7 +118,7 @@ pub(crate) fn collect<'a>(sources: &Sources, root: &str, files: &'a [ast::File])
             names.item(sources, item, scope, true, None);
         }
     }
-    names.unique_public_names(sources);
+    names.qualify_public_names(sources, root);
     for file in files {
         for import in &file.imports {
             names.import(sources, root, import, scope_of[&file.id], &scope_of);
@@ -295,27 +295,44 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Public types and routines are known to clients by their names alone.
-    fn unique_public_names(&mut self, sources: &Sources) {
-        let mut seen: HashMap<Arc<str>, Span> = HashMap::new();
-        let types = self.types.iter().filter(|it| it.public).map(|it| &it.ast.name);
-        let routines = self.routines.iter().filter(|it| it.public).map(|it| &it.ast.heading.name);
-        let mut found = vec![];
-        for name in types.chain(routines) {
-            match seen.get(&name.name) {
-                // Within one file the clash has been reported by scope.
-                Some(first) if first.file != name.span.file && &*name.name != "main" => {
-                    self.doubled.push(name.span);
-                    found.push(
-                        twice(sources, name, *first)
-                            .help("clients know it by this name alone: choose another one"),
-                    );
+    /// What clients and the IR call a definition named `name`: that, or the name with the path of its file before it if
+    /// several files have public definitions of the name.
+    pub fn outside_name<'s>(&'s self, def: Def, name: &'s str) -> &'s str {
+        self.qualified.get(&def).map_or(name, String::as_str)
+    }
+
+    /// Clients import nothing, so what files have public under one name needs another name for them. No file is favoured,
+    /// but where the program starts there is one entry.
+    fn qualify_public_names(&mut self, sources: &Sources, root: &str) {
+        let types = self.types.iter().enumerate().filter(|(_, it)| it.public);
+        let types = types.map(|(at, it)| (Def::Type(at), &it.ast.name));
+        let routines = self.routines.iter().enumerate().filter(|(_, it)| it.public);
+        let routines = routines.map(|(at, it)| (Def::Routine(at), &it.ast.heading.name));
+        let natives = self.natives.iter().enumerate().filter(|(_, it)| it.public);
+        let natives = natives.map(|(at, it)| (Def::Native(at), &it.ast.heading.name));
+        let mut by_name: BTreeMap<Arc<str>, Vec<(Def, Span)>> = BTreeMap::new();
+        for (def, name) in types.chain(routines).chain(natives) {
+            by_name.entry(name.name.clone()).or_default().push((def, name.span));
+        }
+        let start = sources.ids().next();
+        let mut taken: HashSet<String> = HashSet::new();
+        for (name, all) in by_name {
+            let several = all.iter().any(|(_, span)| span.file != all[0].1.file);
+            // `main` is the business of the routines: each file may have one.
+            if !several || &*name == "main" {
+                continue;
+            }
+            for (def, span) in all {
+                if &*name == "setup" && Some(span.file) == start {
+                    continue;
                 }
-                Some(_) => {}
-                None => drop(seen.insert(name.name.clone(), name.span)),
+                let mut full = format!("{}.{name}", path_of(root, sources.name(span.file)));
+                while !taken.insert(full.clone()) {
+                    full.push('_');
+                }
+                self.qualified.insert(def, full);
             }
         }
-        self.diagnostics.extend(found);
     }
 
     fn import(
@@ -366,9 +383,6 @@ impl<'a> Names<'a> {
             let other = scope.names.get(&name).or(scope.imports.get(&name));
             match other {
                 Some(other) if other.def != entry.def => {
-                    if self.doubled.contains(&entry.span) || self.doubled.contains(&other.span) {
-                        continue;
-                    }
                     let message = format!("the imported name `{name}` is taken already");
                     let diagnostic = Diagnostic::error(Code::E0212, span, message)
                         .label(other.span, "this is the other one")
@@ -388,15 +402,21 @@ pub(crate) fn file_of(root: &str, import: &ast::Import) -> String {
     if root.is_empty() { format!("{path}.theta") } else { format!("{root}/{path}.theta") }
 }
 
+/// The path by which the text `file` is imported: `lib.one` for `lib/one.theta`. The text that a program starts from may
+/// have any name; what no path can have in it becomes `_`.
+fn path_of(root: &str, file: &str) -> String {
+    let file = file.strip_suffix(".theta").unwrap_or(file);
+    let inner =
+        file.strip_prefix(root).filter(|rest| root.is_empty() || rest.starts_with('/')).unwrap_or(file);
+    let part =
+        |part: &str| part.chars().map(|c| if c.is_alphanumeric() { c } else { '_' }).collect::<String>();
+    inner.split('/').filter(|it| !it.is_empty()).map(part).collect::<Vec<_>>().join(".")
+}
+
 /// E0209.
 pub(crate) fn twice(sources: &Sources, name: &ast::Ident, first: Span) -> Diagnostic {
     let line = sources.line(first.file, first.start);
-    let place = if first.file == name.span.file {
-        format!("line {line}")
-    } else {
-        format!("line {line} of {}", sources.name(first.file))
-    };
-    Diagnostic::error(Code::E0209, name.span, format!("`{name}` is defined already ({place})"))
+    Diagnostic::error(Code::E0209, name.span, format!("`{name}` is defined already (line {line})"))
         .help("choose another name")
 }
 

@@ -61,9 +61,10 @@ fn constants_and_types_of_several_files_are_not_defined_by_each_other() {
 fn clashes_are_settled_by_other_names() {
     let one = ("lib/one.theta", "module m exports f   f () returns (int) return (1) end f end m\n");
     let two = ("lib/two.theta", "module m exports f   f () returns (int) return (2) end f end m\n");
-    // That clients cannot tell them apart is said once, and covers that importers cannot.
-    let both_public = ("E0209", "`f` is defined already (line 1 of lib/one.theta)", "lib/two.theta: f");
-    check(&[("a.theta", "import lib.one\nimport lib.two\n"), one, two], &[both_public]);
+    let taken = ("E0212", "the imported name `f` is taken already", "a.theta: import lib.two");
+    check(&[("a.theta", "import lib.one\nimport lib.two\n"), one, two], &[taken]);
+    // Nobody imports both.
+    check(&[("a.theta", "import lib.one\n"), one, two], &[]);
     let constant = |n| format!("limit = {n}\n");
     check(
         &[("a.theta", "import one\nimport two\n"), ("one.theta", &constant(1)), ("two.theta", &constant(2))],
@@ -86,12 +87,60 @@ fn clashes_are_settled_by_other_names() {
             one,
             two,
         ],
-        &[both_public],
+        &[],
     );
     // The same definition by two ways is no clash.
     check(
         &[("a.theta", "import lib.one\nimport lib.one (f)\nh () returns (int) return (f()) end h\n"), one],
         &[],
+    );
+}
+
+#[test]
+fn clients_know_names_of_several_files_by_their_paths() {
+    let text = "point = type x () returns (int) end point
+pile = type [T] top () returns (T) end pile
+f (p: point) returns (pile[point]) signals (none) signal none end f
+same [T] (v: T) returns (T) return (v) end same
+native \"host.tick\" tick () returns (int)
+setup () end setup
+";
+    let mut sources = Sources::new();
+    sources.add("top/my prog.theta", format!("import lib.one (point as p, f as g)\n{text}own () end own\n"));
+    sources
+        .add("top/lib/one.theta", format!("{text}g () returns (point) signals (none) signal none end g\n"));
+    sources.add("top/lib/two.theta", "native \"host.tock\" tick () returns (int)\nf = type end f\nset = 1\n");
+    let options = Options { root: "top".to_owned(), ..Options::default() };
+    let program = compile(&sources, &options).program.expect("no clash");
+    bifrost_ir::verify::verify_program(&program).unwrap();
+    let public = program.types.iter().filter(|(_, def)| def.public);
+    let types: Vec<&str> = public.map(|(_, def)| &*def.name).filter(|name| name.contains('.')).collect();
+    assert_eq!(
+        types,
+        [
+            "my_prog.point",
+            "lib.one.point",
+            "lib.two.f",
+            "my_prog.pile[my_prog.point]",
+            "lib.one.pile[lib.one.point]"
+        ]
+    );
+    let mut routines: Vec<&str> =
+        program.routines.values().filter(|routine| routine.public).map(|routine| &*routine.name).collect();
+    routines.sort_unstable();
+    assert_eq!(
+        routines,
+        [
+            "g",
+            "lib.one.f",
+            "lib.one.setup",
+            "lib.one.tick",
+            "lib.two.tick",
+            "my_prog.f",
+            "my_prog.tick",
+            "own",
+            "setup"
+        ]
     );
 }
 

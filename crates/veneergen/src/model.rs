@@ -7,7 +7,7 @@ use bifrost_wire::operator;
 use bifrost_wire::{MethodNumber, TypeNumber};
 
 use crate::GenerateError;
-use crate::naming::{Naming, type_names};
+use crate::naming::{Naming, method_name, type_names};
 
 /// The whole of it.
 #[derive(Serialize, Debug)]
@@ -218,11 +218,7 @@ impl Builder<'_> {
     }
 
     fn method(&self, number: u32, method: &Method, taken: &mut Vec<String>) -> MethodModel {
-        let mut name = self.naming.lower(&method.name);
-        while taken.contains(&name) {
-            name.push('_');
-        }
-        taken.push(name.clone());
+        let name = method_name(method, self.naming, taken);
         let mut names = Vec::new();
         let params = method.heading.params.iter().map(|p| {
             let mut name = self.naming.lower(&p.name);

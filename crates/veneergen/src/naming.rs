@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use bifrost_wire::TypeNumber;
-use bifrost_wire::interface::{Interface, Kind};
+use bifrost_wire::interface::{Interface, Kind, Method};
 
 /// A language's spelling.
 pub trait Naming {
-    /// A name for a method, routine or parameter: never a keyword.
+    /// A name for a method, routine or parameter, from one whose words `_` separates: never a keyword.
     fn lower(&self, name: &str) -> String;
 
     /// A name for a type, from its words: `["array", "of", "int"]`. Never a keyword.
@@ -31,7 +31,7 @@ pub(crate) fn type_names(interface: &Interface, naming: &dyn Naming) -> Vec<Stri
             Kind::Cell => String::new(),
             _ => {
                 let name = spelled(interface, TypeNumber(index as u32), 0);
-                let words: Vec<&str> = name.split([' ', '_']).filter(|w| !w.is_empty()).collect();
+                let words: Vec<&str> = name.split([' ', '_', '.']).filter(|w| !w.is_empty()).collect();
                 let mut name = naming.upper(&words);
                 while !taken.insert(name.clone()) {
                     name.push('_');
@@ -44,6 +44,16 @@ pub(crate) fn type_names(interface: &Interface, naming: &dyn Naming) -> Vec<Stri
         cell_name(interface, naming, &mut names, index, 0);
     }
     names
+}
+
+/// A name for a method or routine that is not among `taken`, where it is put.
+pub(crate) fn method_name(method: &Method, naming: &dyn Naming, taken: &mut Vec<String>) -> String {
+    let mut name = naming.lower(&method.name.replace('.', "_"));
+    while taken.contains(&name) {
+        name.push('_');
+    }
+    taken.push(name.clone());
+    name
 }
 
 /// Types nest by their elements; a description that nests deeper is not taken literally.
@@ -85,11 +95,9 @@ mod tests {
     use super::*;
     use crate::rust::Rust;
 
-    #[test]
-    fn instantiations_have_names_of_their_own() {
-        let names = ["stack[int]", "pair[int, stack[string]]", "stack_of_int", "map[string, pair[int, int]]"];
-        let types = names.map(|name| Type {
-            name: name.to_owned(),
+    fn interface(names: &[&str], routines: &[&str]) -> Interface {
+        let types = names.iter().map(|name| Type {
+            name: (*name).to_owned(),
             kind: Kind::Object,
             element: None,
             immutable: false,
@@ -97,9 +105,28 @@ mod tests {
             methods: vec![],
             doc: String::new(),
         });
-        let interface = Interface { types: types.to_vec(), routines: vec![] };
+        let routines = routines.iter().map(|name| Method { name: (*name).to_owned(), ..Method::default() });
+        Interface { types: types.collect(), routines: routines.collect() }
+    }
+
+    #[test]
+    fn the_path_of_a_file_is_words_of_a_name() {
+        let types = ["lib.one.point", "lib.two.point", "array[lib.one.point]", "lib_one_point"];
+        let interface = interface(&types, &["lib.one.f", "lib.two.f", "lib_one_f", "notEmpty"]);
         assert_eq!(
             type_names(&interface, &Rust),
+            ["LibOnePoint", "LibTwoPoint", "ArrayOfLibOnePoint", "LibOnePoint_"]
+        );
+        let mut taken = vec![];
+        interface.routines.iter().for_each(|it| drop(method_name(it, &Rust, &mut taken)));
+        assert_eq!(taken, ["lib_one_f", "lib_two_f", "lib_one_f_", "not_empty"]);
+    }
+
+    #[test]
+    fn instantiations_have_names_of_their_own() {
+        let names = ["stack[int]", "pair[int, stack[string]]", "stack_of_int", "map[string, pair[int, int]]"];
+        assert_eq!(
+            type_names(&interface(&names, &[]), &Rust),
             ["StackOfInt", "PairOfIntAndStackOfString", "StackOfInt_", "MapOfStringToPairOfIntToInt"]
         );
     }

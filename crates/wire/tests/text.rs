@@ -122,6 +122,55 @@ fn bad_lines_say_what_was_expected() {
 }
 
 #[test]
+fn names_may_have_the_path_of_a_file_before_them() {
+    let json = std::fs::read(concat!(env!("CARGO_MANIFEST_DIR"), "/../../vectors/interface.json")).unwrap();
+    let mut interface = Interface::from_json(&json).unwrap();
+    for ty in interface.types.iter_mut().filter(|ty| ty.name == "point") {
+        ty.name = "lib.one.point".to_owned();
+    }
+    for routine in &mut interface.routines {
+        match routine.name.as_str() {
+            "new_point" => routine.name = "lib.one.new_point".to_owned(),
+            "now_ms" => routine.name = "h5.now_ms".to_owned(),
+            _ => {}
+        }
+    }
+    let numbering = Arc::new(Numbering::new(interface));
+    let qualified = || Translator::new(numbering.clone());
+    let pairs = [
+        ("new_point(1, 2)", "lib.one.new_point(1, 2)"),
+        (
+            "$n := new_point(1, new_point(3, 4).x()).x()",
+            "$n := lib.one.new_point(1, lib.one.new_point(3, 4).x()).x()",
+        ),
+        ("lookup p: point", "lookup p: lib.one.point"),
+        ("$x := lookup p: point.x()", "$x := lookup p: lib.one.point.x()"),
+        ("cell point", "cell lib.one.point"),
+        ("procedure p ($p: point) returns point", "procedure p ($p: lib.one.point) returns lib.one.point"),
+        ("now_ms()", "h5.now_ms()"),
+        ("true.band(false)", "true.band(false)"),
+        ("? 1.add(2)", "? 1.add(2)"),
+    ];
+    for (one, other) in pairs {
+        let run = |mut translator: Translator, line: &str| {
+            let (mut out, mut answer) = (Vec::new(), String::new());
+            translator.line(line, &mut out, &mut answer).unwrap_or_else(|e| panic!("{line}: {e}"));
+            out
+        };
+        assert_eq!(run(translator(), one), run(qualified(), other), "{other}");
+    }
+    let say = |line: &str| {
+        let (mut out, mut answer) = (Vec::new(), String::new());
+        let said = qualified().line(line, &mut out, &mut answer);
+        said.map_or_else(|e| e.to_string(), |_| answer)
+    };
+    assert!(say("describe lib.one.point").starts_with("lib.one.point = type"));
+    assert!(say("describe lib.one.new_point").starts_with("lib.one.new_point (x: int"));
+    assert_eq!(say("lib.one.nothing()"), "column 1: there is no routine or procedure `lib.one.nothing`");
+    assert_eq!(say("h5.x()"), "column 4: the type of the receiver is known only after a `flush`");
+}
+
+#[test]
 fn names_end_with_their_structure() {
     let mut t = translator();
     let (mut out, mut answer) = (Vec::new(), String::new());

@@ -87,7 +87,8 @@ impl Words {
         let candidates: Vec<&str> = if before.ends_with('$') {
             self.names.iter().map(|(name, _)| name.as_str()).collect()
         } else if let Some(receiver) = before.strip_suffix('.') {
-            self.methods_of(receiver)
+            let inner = self.inner_names(before);
+            if inner.is_empty() { self.methods_of(receiver) } else { inner }
         } else if before.ends_with("lookup ") {
             self.well_known.iter().map(String::as_str).collect()
         } else if ["cell ", "describe ", ": ", "returns "].iter().any(|w| before.ends_with(w)) {
@@ -104,6 +105,14 @@ impl Words {
         found.sort_unstable();
         found.dedup();
         (start, found.into_iter().map(str::to_owned).collect())
+    }
+
+    /// What is left of the names of types and routines that begin with the path at the end of `before`.
+    fn inner_names(&self, before: &str) -> Vec<&str> {
+        let in_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '@');
+        let start = before.trim_end_matches(in_path).len();
+        let all = self.types.iter().chain(&self.routines);
+        all.filter_map(|name| name.strip_prefix(&before[start..])).collect()
     }
 
     /// The methods that can be called on what stands at the end of `before`.
@@ -148,7 +157,7 @@ mod tests {
         };
         let interface = Interface {
             types: vec![ty("DataBase", &["fetch", "new_user"]), ty("DataElem", &["name", "touch"])],
-            routines: vec![method("new_database")],
+            routines: vec![method("new_database"), method("lib.one.start"), method("lib.two.start")],
         };
         let mut words = Words::new(&Numbering::new(interface));
         words.learn("$x := lookup database: DataBase");
@@ -176,6 +185,8 @@ mod tests {
         check("$x := lookup ", 13, &["database", "home"]);
         check("$x := lookup database: ", 23, &["DataBase", "DataElem"]);
         check("$x := n", 6, &["new_database"]);
+        check("lib.o", 4, &["one.start"]);
+        check("$x := lib.two.", 14, &["start"]);
         check("wh", 0, &["when", "while"]);
         check("$c := c", 6, &["cell"]);
         check("ü", 0, &[]);

@@ -19,6 +19,7 @@ use super::wheres::{Needs, Request};
 use super::{Checker, Env, Voice, Walk};
 use crate::ast::{Ident, TypeExpr};
 use crate::diagnostic::{Code, Diagnostic};
+use crate::resolve::Def;
 use crate::source::Span;
 
 /// How deep instantiations may nest (section 5 of the definition).
@@ -185,7 +186,8 @@ impl<'a> Checker<'a> {
         if placed.ast.actor {
             return None;
         }
-        let name = self.instance_name(&placed.ast.name.name, &args, span)?;
+        let base = self.names.outside_name(Def::Type(def), &placed.ast.name.name);
+        let name = self.instance_name(base, &args, span)?;
         if !self.may_instantiate(&args, span) || !self.may_add_type(span) {
             return None;
         }
@@ -270,7 +272,8 @@ impl<'a> Checker<'a> {
         purpose: Use,
         span: Span,
     ) -> Option<usize> {
-        let name = self.instance_name(&self.names.routines[def].ast.heading.name.name, &args, span)?;
+        let base = &self.names.routines[def].ast.heading.name.name;
+        let name = self.instance_name(self.names.outside_name(Def::Routine(def), base), &args, span)?;
         if !self.may_instantiate(&args, span) {
             return None;
         }

@@ -11,6 +11,7 @@ use super::items::method;
 use super::{Checker, Env};
 use crate::ast;
 use crate::diagnostic::{Code, Diagnostic};
+use crate::resolve::Def;
 use crate::source::Span;
 
 /// The name of the variable that the runtime has; no program can write it.
@@ -110,7 +111,7 @@ impl Checker<'_> {
         let (rust, own) = (placed.ast.rust.0.clone(), heading.name.name.to_string());
         let name = match &placed.module {
             Some(module) if !placed.public => format!("{module}.{own}"),
-            _ => own.clone(),
+            _ => self.names.outside_name(Def::Native(at), &own).to_owned(),
         };
         let body = Body::Native(self.program.native(&rust));
         self.used.push(Used { name: rust, own, signature: signature.clone(), span: heading.span });

@@ -72,10 +72,10 @@ pub(super) enum ExprKind {
 /// The deepest nesting of parentheses, and longest chain of calls, in a line.
 const NESTING_MAX: usize = 64;
 
-/// Reads a line.
-pub(super) fn parse(line: &str) -> Result<Line, LineError> {
+/// Reads a line; `is_routine` says what is the name of one, where that makes a difference.
+pub(super) fn parse(line: &str, is_routine: &dyn Fn(&str) -> bool) -> Result<Line, LineError> {
     let tokens = tokens(line)?;
-    let mut parser = Parser { tokens: &tokens, at: 0, end: line.chars().count() + 1, depth: 0 };
+    let mut parser = Parser { tokens: &tokens, at: 0, end: line.chars().count() + 1, depth: 0, is_routine };
     if tokens.is_empty() {
         return Ok(Line::Empty);
     }
@@ -91,6 +91,7 @@ struct Parser<'t> {
     at: usize,
     end: usize,
     depth: usize,
+    is_routine: &'t dyn Fn(&str) -> bool,
 }
 
 impl Parser<'_> {
@@ -156,12 +157,46 @@ impl Parser<'_> {
         self.ty_within(0)
     }
 
+    /// What stands so many tokens ahead.
+    fn ahead(&self, count: usize) -> Option<&Token> {
+        self.tokens.get(self.at + count).map(|t| &t.1)
+    }
+
+    /// The rest of a name that goes on with the path of a file, up to the last part or, with `before_call`, to the last but one
+    /// if that is a method that is called.
+    fn path(&mut self, name: &mut String, before_call: bool) {
+        while let (Some(Token::Mark('.')), Some(Token::Name(part))) = (self.ahead(0), self.ahead(1)) {
+            if before_call && self.ahead(2) == Some(&Token::Mark('(')) {
+                return;
+            }
+            name.push('.');
+            name.push_str(part);
+            self.at += 2;
+        }
+    }
+
+    /// The arguments of a routine whose name begins with the word `first`, which was read; `None` if it does not begin one.
+    fn routine(&mut self, first: &str) -> Result<Option<ExprKind>, LineError> {
+        let start = self.at;
+        let mut name = first.to_owned();
+        self.path(&mut name, false);
+        // A word for a value may have a method called.
+        let value = matches!(first, "nil" | "true" | "false") || handle(first).is_some();
+        let called = self.peek() == Some(&Token::Mark('('));
+        if !called || value && self.at == start + 2 && !(self.is_routine)(&name) {
+            self.at = start;
+            return Ok(None);
+        }
+        Ok(Some(ExprKind::Call(None, name, self.arguments()?)))
+    }
+
     /// `pair[int, array[string]]`
     fn ty_within(&mut self, depth: usize) -> Result<String, LineError> {
         if depth > NESTING_MAX {
             return Err(self.bad(format!("types are nested deeper than {NESTING_MAX} levels")));
         }
         let mut name = self.name("a type")?;
+        self.path(&mut name, true);
         if self.take_mark('[') {
             name.push('[');
             name += &self.ty_within(depth + 1)?;
@@ -197,8 +232,8 @@ impl Parser<'_> {
             return Ok(Line::Flush(self.expressions()?));
         }
         let Some(Token::Name(word)) = self.peek() else { return self.assignment() };
-        // A word before `(` is a routine, whatever it is called.
-        if matches!(self.tokens.get(self.at + 1), Some((_, Token::Mark('(')))) && word != "when" {
+        // A word before `(` is a routine, whatever it is called, and so is one before a dot.
+        if matches!(self.ahead(1), Some(Token::Mark('(' | '.'))) && word != "when" {
             return self.assignment();
         }
         let word = word.clone();
@@ -370,10 +405,12 @@ impl Parser<'_> {
             Token::Real(r) => ExprKind::Real(r),
             Token::Str(s) => ExprKind::Str(s),
             Token::Char(c) => ExprKind::Char(c),
-            Token::Name(name) if self.peek() == Some(&Token::Mark('(')) => {
-                ExprKind::Call(None, name, self.arguments()?)
-            }
             Token::Name(name) => match name.as_str() {
+                word if matches!(self.peek(), Some(Token::Mark('(' | '.')))
+                    && let Some(call) = self.routine(word)? =>
+                {
+                    call
+                }
                 "nil" => ExprKind::Nil,
                 "true" => ExprKind::Bool(true),
                 "false" => ExprKind::Bool(false),
@@ -388,7 +425,7 @@ impl Parser<'_> {
                 }
                 "cell" => ExprKind::Cell(self.ty()?),
                 "constant" => return self.primary(),
-                word => match word.strip_prefix('h').and_then(|n| n.parse().ok()).filter(|n| *n > 0) {
+                word => match handle(word) {
                     Some(handle) => ExprKind::Handle(handle),
                     None => {
                         return Err(LineError::new(
@@ -404,4 +441,9 @@ impl Parser<'_> {
         };
         Ok(Expr { column, kind })
     }
+}
+
+/// The number of a handle: 5 for `h5`.
+fn handle(word: &str) -> Option<i64> {
+    word.strip_prefix('h').and_then(|n| n.parse().ok()).filter(|n| *n > 0)
 }

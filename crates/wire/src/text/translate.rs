@@ -171,7 +171,7 @@ impl Translator {
     /// # Errors
     /// The line is no command. Nothing of it is recorded: it is as if it had not been said.
     pub fn line(&mut self, line: &str, out: &mut Vec<u8>, answer: &mut String) -> Result<Due, LineError> {
-        let line = parse(line)?;
+        let line = parse(line, &|name| self.numbering.find_routine(name).is_some())?;
         let (bytes, futures) = (out.len(), self.futures.len());
         // The line of a call touches names only when it is whole.
         let names = match line {
