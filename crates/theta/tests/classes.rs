@@ -200,6 +200,73 @@ fn methods_of_several_supertypes_conform_or_are_renamed() {
 }
 
 #[test]
+fn one_method_serves_each_method_of_a_supertype() {
+    let types = "base = type get () returns (string)   put (s: string) end base
+aa = type < base a () end aa
+bb = type < base b () end bb
+";
+    let help = "give it one name: rename it in both supertypes, or in neither";
+    let wrong = |message| [("E0205", message, "both", help)];
+    let parted = "`get` and `letter` are both the method `get` of `base`";
+    check(&format!("{types}both = type < aa, bb {{letter for get}} end both\n"), &wrong(parted));
+    check(&format!("{types}both = type < base, bb {{letter for get}} end both\n"), &wrong(parted));
+    check(
+        &format!("{types}both = type < aa, bb {{letter for get}}   letter () returns (string) end both\n"),
+        &wrong("`letter` and `get` are both the method `get` of `base`"),
+    );
+    // Said once for `base.put` and `top.put`, and once for each pair of names.
+    check(
+        &format!(
+            "top = type put (s: string) end top\n{}both = type < aa {{fetch for get}}, bb {{store for put}} end both\n",
+            types.replace("type get", "type < top get")
+        ),
+        &[
+            ("E0205", "`fetch` and `get` are both the method `get` of `base`", "both", help),
+            ("E0205", "`put` and `store` are both the method `put` of `base`", "both", help),
+        ],
+    );
+    // The same name in both, or a method that only one of them has.
+    check(
+        &format!("{types}both = type < aa {{letter for get, x for a}}, bb {{letter for get}} end both\n"),
+        &[],
+    );
+    // A method behind a box, too.
+    check(
+        "base = type get () returns (any) end base
+aa = type < base get () returns (int) end aa
+bb = type < base get () returns (int) end bb
+whole = type < aa, bb end whole
+both = type < aa, bb {letter for get} end both
+",
+        &wrong(parted),
+    );
+    // Classes take names as they are, which may have been parted above.
+    check(
+        &format!(
+            "{types}cc = type < base {{letter for get}} end cc
+P = class implements aa, cc
+  get, letter: string
+  a () end a
+  put (s: string) end put
+end P
+Q = class implements aa, bb
+  get: string
+  a () end a
+  b () end b
+  put (s: string) end put
+end Q
+"
+        ),
+        &[(
+            "E0205",
+            "`get` and `letter` are both the method `get` of `base`",
+            "P",
+            "combine types that have one name for it",
+        )],
+    );
+}
+
+#[test]
 fn objects_of_immutable_types_hold_nothing_mutable() {
     let help = "use an immutable type, for example `sequence[T]` in place of `array[T]`";
     let text = "p = immutable type x () returns (int) end p

@@ -448,6 +448,7 @@ impl<'a> Checker<'a> {
         }
         self.program.classes[id].bodies = entries.iter().map(|entry| entry.body).collect();
         self.program.types.def_mut(ty).methods = entries.into_iter().map(|entry| entry.method).collect();
+        self.check_diamonds(ty, name.span);
     }
 
     /// The methods that the class defines, and has in this instantiation.

@@ -269,6 +269,15 @@ impl<'a> Checker<'a> {
 
     /// The methods of new types, which are given with supertypes first.
     pub(crate) fn complete_types(&mut self, order: &[usize]) {
+        self.extend_types(order);
+        for at in order {
+            let voice = self.voice_of(self.types[*at].purpose);
+            let (ty, span) = (self.types[*at].ty, self.names.types[self.types[*at].def].ast.name.span);
+            self.with_voice(voice, |cx| cx.check_diamonds(ty, span));
+        }
+    }
+
+    fn extend_types(&mut self, order: &[usize]) {
         for at in order {
             self.check_renames(*at);
             self.extend_type(*at);

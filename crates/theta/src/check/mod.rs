@@ -19,6 +19,7 @@ mod calls;
 mod classes;
 mod constant_calls;
 mod constants;
+mod diamonds;
 mod exprs;
 mod flow;
 mod handlers;
