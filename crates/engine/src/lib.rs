@@ -138,7 +138,11 @@ impl Engine {
         program.add_cells();
         verify_program(&program).map_err(LoadError::Verify)?;
         let compiler = match mode {
-            Mode::Compiled => Some(compiled::engine().map_err(LoadError::Compiler)?),
+            Mode::Compiled => {
+                bifrost_jit::replace_objects(&mut program);
+                debug_assert!(verify_program(&program).is_ok(), "objects are taken apart as the rules want");
+                Some(compiled::engine().map_err(LoadError::Compiler)?)
+            }
             Mode::Interpreted => None,
         };
         let image = Image::link_with(program, compiler, natives)?;

@@ -22,6 +22,7 @@ mod maps;
 mod memory;
 mod order;
 mod safepoint;
+mod scalars;
 mod target;
 
 use std::collections::HashMap;
@@ -40,6 +41,8 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{FuncId as ModuleFunc, Module, ModuleReloc};
+
+pub use scalars::replace as replace_objects;
 
 use helper::{Entries, Helper};
 use maps::{Calls, Maps};
