@@ -110,7 +110,7 @@ fn mistakes_in_imports() {
         [
             ("E0208", "`shapes.theta` has no public name `secret`", "secret"),
             ("E0208", "there is no file for `nowhere`", "nowhere"),
-            ("E0209", "`new_square` is defined already (line 8 of shapes.theta)", "new_square"),
+            ("E0212", "the imported name `new_square` is taken already", "import shapes"),
         ]
     );
 }
