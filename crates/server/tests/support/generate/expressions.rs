@@ -74,7 +74,7 @@ impl Generator {
                 if depth > 0 && self.chance(3) {
                     let (s, v) = (self.expr(ty, less), self.expr(t, less));
                     return match self.below(3) {
-                        0 => format!("{s}.append({v})"),
+                        0 => format!("extended[{}]({s}, {v})", t.name()),
                         1 => {
                             self.raise(&["bounds"]);
                             format!("{s}.replace(1, {v})")
@@ -93,7 +93,7 @@ impl Generator {
             Ty::List(t) => match self.below(3) {
                 0 if depth > 0 => {
                     let (l, v) = (self.expr(ty, less), self.expr(t, less));
-                    format!("{l}.cons({v})")
+                    format!("longer[{}]({l}, {v})", t.name())
                 }
                 1 if depth > 0 => {
                     let (l, v) = (self.expr(ty, less), self.expr(t, less));

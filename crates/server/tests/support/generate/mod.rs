@@ -229,6 +229,14 @@ count_like [T] (a: array[T], v: T) returns (int) where T has equal (T) returns (
   end
   return (n)
 end count_like
+longer [T] (l: list[T], v: T) returns (list[T])
+  if l.length() < 8 then return (l.cons(v)) end
+  return (l)
+end longer
+extended [T] (a: sequence[T], v: T) returns (sequence[T])
+  if a.length() < 8 then return (a.append(v)) end
+  return (a)
+end extended
 each_twice [T] (a: sequence[T]) yields (T)
   for x: T in a.elements() do
     yield (x)
