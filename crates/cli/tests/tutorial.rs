@@ -8,15 +8,20 @@ mod support;
 #[path = "tutorial/bifrost_stubs.rs"]
 mod stubs;
 
+#[path = "../../server/tests/support/output.rs"]
+mod output;
+
 use std::path::Path;
 
 use bifrost_engine::Mode;
 use bifrost_native::{
     Cx, ObjectType, Proc, Raised, Ref, Registry, Signals, Text, theta_class, theta_routine,
 };
-use bifrost_server::{Space, program};
+use bifrost_runtime::Collect;
+use bifrost_server::program;
 use bifrost_theta::{Options, Sources};
 use document::{Document, blocks};
+use output::output;
 use stubs::{Board, connect};
 use support::Server;
 
@@ -176,18 +181,7 @@ fn printed(registry: &Registry, text: &str) -> String {
         sources.add("main.theta", text);
         let engine = program::load_sources_with(sources, &Options::default(), mode, registry)
             .unwrap_or_else(|e| panic!("{e}"));
-        let main = engine.find_entry("main", 0).expect("there is a main");
-        let limits = bifrost_runtime::Limits::default();
-        let space = Space::new(engine.clone(), limits).unwrap();
-        space.capture_output();
-        space
-            .on_stack(|| {
-                let mut cx = space.lock();
-                // SAFETY: the context runs this engine's image, and `main` takes nothing.
-                unsafe { engine.call(&mut cx, main, &[]) }.unwrap();
-                cx.take_output()
-            })
-            .unwrap()
+        output(&engine, Collect::Ordinary)
     });
     assert_eq!(compiled, interpreted);
     compiled

@@ -8,8 +8,9 @@
 //! Rules that the verifier checks are listed in `verify`.
 
 use cranelift_entity::{PrimaryMap, entity_impl};
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 use std::sync::Arc;
+use std::{iter, slice};
 
 use crate::program::{ClassId, Literal, RoutineId};
 use crate::types::{MethodRef, SignalId, Signature, TypeId};
@@ -223,6 +224,103 @@ pub enum Stmt {
         /// The handlers, tried in order.
         arms: Vec<Arm>,
     },
+}
+
+/// What a statement consists of; see [`Stmt::parts`].
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'s> {
+    /// A variable or constant that it reads.
+    Reads(Operand),
+    /// A variable that it fills.
+    Writes(Var),
+    /// A block in it.
+    Block(&'s Block),
+}
+
+impl Stmt {
+    /// Tells the parts of a statement in the order in which they come about when it runs, not those of the statements in its
+    /// blocks. The one place that knows them all: what looks for uses of variables or through all statements walks by this.
+    ///
+    /// Cost: linear in the number of parts; nothing is allocated.
+    pub fn parts<'s>(&'s self, tell: &mut dyn FnMut(Part<'s>)) {
+        let mut reads = SmallVec::<[&'s [Operand]; 2]>::new();
+        let mut writes: &'s [Var] = &[];
+        let mut blocks = SmallVec::<[&'s Block; 2]>::new();
+        match self {
+            Stmt::Break | Stmt::Continue => {}
+            Stmt::Let { dst, src: operand } | Stmt::Get { dst, object: operand, .. } => {
+                reads.push(slice::from_ref(operand));
+                writes = slice::from_ref(dst);
+            }
+            Stmt::New { dst, fields: operands, .. } | Stmt::NewSequence { dst, elements: operands, .. } => {
+                reads.push(operands);
+                writes = slice::from_ref(dst);
+            }
+            Stmt::Call { args, dsts, .. } => {
+                reads.push(args);
+                writes = dsts;
+            }
+            Stmt::Set { object, value, .. } => {
+                reads.extend([slice::from_ref(object), slice::from_ref(value)]);
+            }
+            Stmt::If { test, then, otherwise } => {
+                reads.push(slice::from_ref(test));
+                blocks.extend([then, otherwise]);
+            }
+            Stmt::TypeIf { object, var, then, otherwise } => {
+                reads.push(slice::from_ref(object));
+                writes = slice::from_ref(var);
+                blocks.extend([then, otherwise]);
+            }
+            Stmt::While { cond, test, body } => {
+                tell(Part::Block(cond));
+                reads.push(slice::from_ref(test));
+                blocks.push(body);
+            }
+            Stmt::ForEach { args, vars, body, .. } => {
+                reads.push(args);
+                writes = vars;
+                blocks.push(body);
+            }
+            Stmt::Return(values) | Stmt::Yield(values) => reads.push(values),
+            Stmt::Signal { values, .. } | Stmt::Exit { values, .. } => reads.push(values),
+            Stmt::Except { body, arms } => {
+                tell(Part::Block(body));
+                for arm in arms {
+                    arm.vars.iter().for_each(|var| tell(Part::Writes(*var)));
+                    tell(Part::Block(&arm.body));
+                }
+            }
+        }
+        reads.into_iter().flatten().for_each(|operand| tell(Part::Reads(*operand)));
+        writes.iter().for_each(|var| tell(Part::Writes(*var)));
+        blocks.into_iter().for_each(|block| tell(Part::Block(block)));
+    }
+
+    /// The blocks in a statement, in the order of [`Stmt::parts`], to change them.
+    pub fn blocks_mut(&mut self) -> SmallVec<[&mut Block; 2]> {
+        match self {
+            Stmt::If { then: first, otherwise: second, .. }
+            | Stmt::TypeIf { then: first, otherwise: second, .. }
+            | Stmt::While { cond: first, body: second, .. } => smallvec![first, second],
+            Stmt::ForEach { body, .. } => smallvec![body],
+            Stmt::Except { body, arms } => {
+                iter::once(body).chain(arms.iter_mut().map(|arm| &mut arm.body)).collect()
+            }
+            Stmt::Let { .. }
+            | Stmt::Call { .. }
+            | Stmt::New { .. }
+            | Stmt::NewSequence { .. }
+            | Stmt::Get { .. }
+            | Stmt::Set { .. }
+            | Stmt::Break
+            | Stmt::Continue
+            | Stmt::Return(_)
+            | Stmt::Yield(_)
+            | Stmt::Signal { .. }
+            | Stmt::Exit { .. } => smallvec![],
+        }
+    }
 }
 
 /// Which exceptions a handler takes.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use bifrost_ir::{
-    Arm, ArmMatch, Block, Callee, Func, FuncId, FuncKind, Operand, Program, SignalId, Stmt, Var,
+    Arm, ArmMatch, Block, Callee, Func, FuncId, FuncKind, Operand, Part, Program, SignalId, Stmt, Var,
 };
 use bifrost_runtime::image::Image;
 
@@ -146,18 +146,13 @@ pub(crate) fn of_call(image: &Image, func: FuncId, statements_max: usize) -> Opt
 fn larger(block: &Block, left: &mut usize) -> bool {
     block.0.iter().any(|stmt| {
         *left = left.saturating_sub(1);
-        *left == 0
-            || match stmt {
-                Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
-                    larger(then, left) || larger(otherwise, left)
-                }
-                Stmt::While { cond, body, .. } => larger(cond, left) || larger(body, left),
-                Stmt::ForEach { body, .. } => larger(body, left),
-                Stmt::Except { body, arms } => {
-                    larger(body, left) || arms.iter().any(|arm| larger(&arm.body, left))
-                }
-                _ => false,
+        let mut found = *left == 0;
+        stmt.parts(&mut |part| {
+            if let Part::Block(block) = part {
+                found = found || larger(block, left);
             }
+        });
+        found
     })
 }
 
@@ -271,43 +266,16 @@ impl<'a> Walk<'a, '_> {
 
     fn stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
-            Stmt::Let { dst, src } => {
-                self.reads(&[*src]);
-                self.touch(*dst);
-            }
-            Stmt::Call { callee, args, dsts, .. } => {
-                self.reads(args);
-                self.writes(dsts);
+            Stmt::Call { callee, .. } => {
                 self.calls |= match callee {
                     Callee::Method(m) => !self.image.program().types.kind(m.ty).is_basic(),
                     _ => true,
                 };
+                self.parts(stmt);
             }
-            Stmt::New { dst, fields: values, .. } | Stmt::NewSequence { dst, elements: values, .. } => {
-                self.reads(values);
-                self.touch(*dst);
-            }
-            Stmt::Get { dst, object, .. } => {
-                self.reads(&[*object]);
-                self.touch(*dst);
-            }
-            Stmt::Set { object, value, .. } => self.reads(&[*object, *value]),
-            Stmt::If { test, then, otherwise } => {
-                self.reads(&[*test]);
-                self.block(then);
-                self.block(otherwise);
-            }
-            Stmt::TypeIf { object, var, then, otherwise } => {
-                self.reads(&[*object]);
-                self.touch(*var);
-                self.block(then);
-                self.block(otherwise);
-            }
-            Stmt::While { cond, test, body } => {
+            Stmt::While { .. } => {
                 self.loops = true;
-                self.block(cond);
-                self.reads(&[*test]);
-                self.block(body);
+                self.parts(stmt);
             }
             Stmt::ForEach { callee, args, vars, body, .. } => {
                 self.reads(args);
@@ -332,12 +300,10 @@ impl<'a> Walk<'a, '_> {
                 self.block(body);
                 self.at = outer;
             }
-            Stmt::Break | Stmt::Continue => {}
-            Stmt::Yield(values) => {
+            Stmt::Yield(_) => {
                 self.yields += 1;
-                self.reads(values);
+                self.parts(stmt);
             }
-            Stmt::Return(values) | Stmt::Signal { values, .. } => self.reads(values),
             Stmt::Exit { signal, values } => {
                 self.reads(values);
                 let arm = self.handlers.iter().rev().find_map(|arms| arms.iter().find(|a| takes(a, *signal)));
@@ -356,7 +322,16 @@ impl<'a> Walk<'a, '_> {
                     self.block(&arm.body);
                 }
             }
+            _ => self.parts(stmt),
         }
+    }
+
+    fn parts(&mut self, stmt: &'a Stmt) {
+        stmt.parts(&mut |part| match part {
+            Part::Reads(operand) => self.reads(&[operand]),
+            Part::Writes(var) => self.touch(var),
+            Part::Block(block) => self.block(block),
+        });
     }
 
     /// What to know of a loop's iterator to compile it in place, if it is worth it. It yields at one place, where the

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use bifrost_ir::{Block, Body, Callee, Func, FuncId, MethodRef, Operand, Stmt};
+use bifrost_ir::{Block, Body, Callee, Func, FuncId, MethodRef, Operand, Part, Stmt};
 use bifrost_runtime::image::Image;
 
 use crate::analysis::{Analysis, InlineLoop};
@@ -115,19 +115,14 @@ fn block(calls: Calls<'_>, analysis: &Analysis, b: &Block, each: Option<bool>, f
 }
 
 fn stmt(calls: Calls<'_>, analysis: &Analysis, s: &Stmt, each: Option<bool>, found: &mut Found) {
-    let mut inner = |b: &Block| block(calls, analysis, b, each, found);
+    s.parts(&mut |part| {
+        if let Part::Block(b) = part {
+            block(calls, analysis, b, each, found);
+        }
+    });
     match s {
         Stmt::Call { callee, args, .. } => call(calls, *callee, args, found),
-        Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
-            inner(then);
-            inner(otherwise);
-        }
-        Stmt::While { cond, body, .. } => {
-            inner(cond);
-            inner(body);
-        }
-        Stmt::ForEach { callee, body, .. } => {
-            inner(body);
+        Stmt::ForEach { callee, .. } => {
             if InlineLoop::of(calls.image.program(), *callee).is_some() {
                 return;
             }
@@ -138,12 +133,6 @@ fn stmt(calls: Calls<'_>, analysis: &Analysis, s: &Stmt, each: Option<bool>, fou
                     block(calls, &iterator.analysis, &source.body, Some(true), found);
                 }
                 None => found.harmful = true,
-            }
-        }
-        Stmt::Except { body, arms } => {
-            inner(body);
-            for arm in arms {
-                inner(&arm.body);
             }
         }
         Stmt::Yield(_) => found.harmful |= each != Some(true),

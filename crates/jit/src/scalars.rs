@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use bifrost_ir::dispatch::Dispatch;
 use bifrost_ir::{
-    Block, Body, Callee, ClassId, Func, FuncId, MethodRef, Operand, Program, Stmt, Var, VarDecl,
+    Block, Body, Callee, ClassId, Func, FuncId, MethodRef, Operand, Part, Program, Stmt, Var, VarDecl,
 };
 use cranelift_codegen::entity::SecondaryMap;
 
@@ -124,79 +124,12 @@ impl Counts {
     fn block(&mut self, block: &Block) {
         for stmt in &block.0 {
             self.constructs |= matches!(stmt, Stmt::New { .. });
-            for_each_part(stmt, &mut |part| match part {
-                Part::Use(Operand::Var(var)) => self.vars[var].used += 1,
-                Part::Use(Operand::Const(_)) => {}
-                Part::Fill(var) => self.vars[var].filled += 1,
+            stmt.parts(&mut |part| match part {
+                Part::Reads(Operand::Var(var)) => self.vars[var].used += 1,
+                Part::Reads(Operand::Const(_)) => {}
+                Part::Writes(var) => self.vars[var].filled += 1,
                 Part::Block(block) => self.block(block),
             });
-        }
-    }
-}
-
-/// What a statement consists of.
-enum Part<'s> {
-    Use(Operand),
-    Fill(Var),
-    Block(&'s Block),
-}
-
-/// Tells all parts of a statement.
-fn for_each_part<'s>(stmt: &'s Stmt, tell: &mut dyn FnMut(Part<'s>)) {
-    let uses = |tell: &mut dyn FnMut(Part<'s>), operands: &[Operand]| {
-        operands.iter().for_each(|operand| tell(Part::Use(*operand)));
-    };
-    let fills = |tell: &mut dyn FnMut(Part<'s>), vars: &[Var]| {
-        vars.iter().for_each(|var| tell(Part::Fill(*var)));
-    };
-    match stmt {
-        Stmt::Let { dst, src } => {
-            tell(Part::Use(*src));
-            tell(Part::Fill(*dst));
-        }
-        Stmt::Call { args, dsts, .. } => {
-            uses(tell, args);
-            fills(tell, dsts);
-        }
-        Stmt::New { dst, fields: operands, .. } | Stmt::NewSequence { dst, elements: operands, .. } => {
-            uses(tell, operands);
-            tell(Part::Fill(*dst));
-        }
-        Stmt::Get { dst, object, .. } => {
-            tell(Part::Use(*object));
-            tell(Part::Fill(*dst));
-        }
-        Stmt::Set { object, value, .. } => uses(tell, &[*object, *value]),
-        Stmt::If { test, then, otherwise } => {
-            tell(Part::Use(*test));
-            tell(Part::Block(then));
-            tell(Part::Block(otherwise));
-        }
-        Stmt::TypeIf { object, var, then, otherwise } => {
-            tell(Part::Use(*object));
-            tell(Part::Fill(*var));
-            tell(Part::Block(then));
-            tell(Part::Block(otherwise));
-        }
-        Stmt::While { cond, test, body } => {
-            tell(Part::Block(cond));
-            tell(Part::Use(*test));
-            tell(Part::Block(body));
-        }
-        Stmt::ForEach { args, vars, body, .. } => {
-            uses(tell, args);
-            fills(tell, vars);
-            tell(Part::Block(body));
-        }
-        Stmt::Break | Stmt::Continue => {}
-        Stmt::Return(values) | Stmt::Yield(values) => uses(tell, values),
-        Stmt::Signal { values, .. } | Stmt::Exit { values, .. } => uses(tell, values),
-        Stmt::Except { body, arms } => {
-            tell(Part::Block(body));
-            for arm in arms {
-                fills(tell, &arm.vars);
-                tell(Part::Block(&arm.body));
-            }
         }
     }
 }
@@ -262,9 +195,9 @@ impl Scan<'_> {
                 args.iter().for_each(|arg| self.leaves(*arg));
                 dsts.iter().for_each(|dst| self.facts[*dst] = Fact::Object);
             }
-            _ => for_each_part(stmt, &mut |part| match part {
-                Part::Use(operand) => self.leaves(operand),
-                Part::Fill(var) => self.facts[var] = Fact::Object,
+            _ => stmt.parts(&mut |part| match part {
+                Part::Reads(operand) => self.leaves(operand),
+                Part::Writes(var) => self.facts[var] = Fact::Object,
                 Part::Block(block) => self.block(block),
             }),
         }
@@ -321,7 +254,7 @@ impl Rewrite<'_, '_> {
             }
             _ => {
                 let mut stmt = stmt.clone();
-                for_each_block(&mut stmt, &mut |block| *block = self.block(block));
+                stmt.blocks_mut().into_iter().for_each(|block| *block = self.block(block));
                 out.push(stmt);
             }
         }
@@ -368,24 +301,5 @@ impl Rewrite<'_, '_> {
                 _ => unreachable!("a simple method moves values"),
             }
         }
-    }
-}
-
-fn for_each_block(stmt: &mut Stmt, change: &mut dyn FnMut(&mut Block)) {
-    match stmt {
-        Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
-            change(then);
-            change(otherwise);
-        }
-        Stmt::While { cond, body, .. } => {
-            change(cond);
-            change(body);
-        }
-        Stmt::ForEach { body, .. } => change(body),
-        Stmt::Except { body, arms } => {
-            change(body);
-            arms.iter_mut().for_each(|arm| change(&mut arm.body));
-        }
-        _ => {}
     }
 }

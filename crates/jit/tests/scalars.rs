@@ -30,7 +30,11 @@ end
 
 /// The body of the routine `f` with these variables and statements, as it is compiled.
 fn replaced(variables: &str, body: &str) -> String {
-    let text = format!("{TYPES}routine f (n: int) returns (int)\n{variables}\n{body}\nend\n");
+    replaced_with(TYPES, variables, body)
+}
+
+fn replaced_with(types: &str, variables: &str, body: &str) -> String {
+    let text = format!("{types}routine f (n: int) returns (int)\n{variables}\n{body}\nend\n");
     let mut program = parse(&text).expect("a text that reads").program;
     verify_program(&program).expect("a valid program");
     replace_objects(&mut program);
@@ -86,4 +90,27 @@ fn what_leaves_stays_an_object() {
         let printed = replaced(variables, &body);
         assert!(printed.contains("p := new P(n, 1)"), "{why}:\n{printed}");
     }
+}
+
+#[test]
+fn methods_take_the_place_of_calls_up_to_a_length() {
+    let stays = |statements: usize| {
+        let moves = "    r := get P.x(self)\n".repeat(statements);
+        let types = TYPES.replace("    r := get P.x(self)\n", &moves);
+        let body = "p := new P(n, 1)\n  a := point.x(p)\n  return (a)";
+        replaced_with(&types, "var p: P\nvar a: int", body).contains("new P")
+    };
+    assert!(!stays(11));
+    assert!(stays(12));
+}
+
+#[test]
+fn a_function_gets_so_many_variables_and_no_more() {
+    let stays = |objects: usize| {
+        let variables: String = (0..objects).map(|i| format!("var p{i}: P\n")).collect();
+        let made: String = (0..objects).map(|i| format!("p{i} := new P(n, 1)\n")).collect();
+        replaced(&variables, &format!("{made}return (n)")).contains("new P")
+    };
+    assert!(!stays(100));
+    assert!(stays(101));
 }

@@ -1,8 +1,11 @@
 //! Heaps at work: long chains, limits, and batches that make more garbage than the heap has room.
 
+#[path = "support/output.rs"]
+mod output;
+
 use bifrost_engine::{Engine, Mode};
-use bifrost_runtime::{Cx, HeapStats, Limits};
-use bifrost_server::{Space, program};
+use bifrost_runtime::{HeapStats, Limits};
+use bifrost_server::program;
 use std::sync::Arc;
 
 /// Both ways in which functions run.
@@ -17,23 +20,8 @@ fn load(text: &str, mode: Mode) -> Arc<Engine> {
 
 /// Runs `main`: what it prints or how it ends, and what became of the heap.
 fn run(text: &str, mode: Mode, limits: Limits) -> (String, HeapStats) {
-    let engine = load(text, mode);
-    let main = engine.find_entry("main", 0).expect("a program has `main`");
-    let space = Space::new(engine.clone(), limits).unwrap();
-    space.capture_output();
-    space
-        .on_stack(|| {
-            let mut cx = space.lock();
-            let cx: &mut Cx = &mut cx;
-            // SAFETY: the context runs this engine's image, and `main` takes nothing.
-            let ended = unsafe { engine.call(cx, main, &[]) };
-            let mut output = cx.take_output();
-            if let Err(raised) = ended {
-                output += &raised.to_string();
-            }
-            (output, cx.heap_stats())
-        })
-        .unwrap()
+    let ran = output::run(&load(text, mode), limits, &[]);
+    (ran.output, ran.heap)
 }
 
 fn limits(heap_bytes: usize) -> Limits {

@@ -1,10 +1,13 @@
 //! Maps against a model: random stores and removals, also in the middle of loops over the map.
 
+#[path = "support/output.rs"]
+mod output;
+
 use std::sync::Arc;
 
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::{Collect, Limits};
-use bifrost_server::{Space, program};
+use bifrost_server::program;
 use bifrost_theta::{Options, Sources};
 use proptest::prelude::*;
 
@@ -134,19 +137,7 @@ fn engine(key: &str, make: &str) -> Arc<Engine> {
 }
 
 fn run(engine: &Arc<Engine>, commands: &[String], collect: Collect) -> String {
-    let main = engine.find_entry("main", 1).expect("a program has `main`");
-    let limits = Limits { collect, ..Limits::default() };
-    let space = Space::new(engine.clone(), limits).unwrap();
-    space.capture_output();
-    space
-        .on_stack(|| {
-            let mut cx = space.lock();
-            let arguments = engine.arguments(&mut cx, commands).unwrap();
-            // SAFETY: the context runs this engine's image, and `main` takes the arguments.
-            unsafe { engine.call(&mut cx, main, &[arguments]) }.unwrap();
-            cx.take_output()
-        })
-        .unwrap()
+    output::run(engine, Limits { collect, ..Limits::default() }, commands).output
 }
 
 fn commands() -> impl Strategy<Value = Vec<String>> {

@@ -5,7 +5,8 @@ mod support;
 use bifrost_engine::Mode;
 use bifrost_native::standard::Files;
 use bifrost_native::{Cx, Flow, Registry, Seq, Signals, Text, theta_class, theta_routine};
-use bifrost_server::{Space, program};
+use bifrost_runtime::Collect;
+use bifrost_server::program;
 use support::printed;
 
 struct Gauge {
@@ -237,18 +238,7 @@ fn run_with_imports(registry: &Registry, imports: &str, body: &str) -> String {
     std::fs::write(&path, format!("{imports}\nmain ()\n{body}\nend main\n")).unwrap();
     let engine =
         program::load_with(&[path], None, Mode::Compiled, registry).unwrap_or_else(|e| panic!("{e}"));
-    let main = engine.find_entry("main", 0).expect("a program has `main`");
-    let limits = bifrost_runtime::Limits::default();
-    let space = Space::new(engine.clone(), limits).unwrap();
-    space.capture_output();
-    space
-        .on_stack(|| {
-            let mut cx = space.lock();
-            // SAFETY: the context runs this engine's image, and `main` takes nothing.
-            unsafe { engine.call(&mut cx, main, &[]) }.unwrap();
-            cx.take_output()
-        })
-        .unwrap()
+    support::output::output(&engine, Collect::Ordinary)
 }
 
 #[test]

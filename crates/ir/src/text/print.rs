@@ -247,6 +247,16 @@ impl<'a> Printer<'a> {
         self.indent -= 1;
     }
 
+    /// The rest of a statement that runs one of two blocks.
+    fn branches(&mut self, then: &Block, otherwise: &Block) {
+        self.block(then);
+        if !otherwise.0.is_empty() {
+            self.line("else");
+            self.block(otherwise);
+        }
+        self.line("end");
+    }
+
     fn var(&self, var: Var) -> &str {
         self.spelled.get(var.as_u32() as usize).map_or("?", String::as_str)
     }
@@ -346,22 +356,12 @@ impl<'a> Printer<'a> {
             Stmt::If { test, then, otherwise } => {
                 let text = format!("if {} then", self.operand(*test));
                 self.line(&text);
-                self.block(then);
-                if !otherwise.0.is_empty() {
-                    self.line("else");
-                    self.block(otherwise);
-                }
-                self.line("end");
+                self.branches(then, otherwise);
             }
             Stmt::TypeIf { object, var, then, otherwise } => {
                 let text = format!("typecase {} as {} then", self.operand(*object), self.var(*var));
                 self.line(&text);
-                self.block(then);
-                if !otherwise.0.is_empty() {
-                    self.line("else");
-                    self.block(otherwise);
-                }
-                self.line("end");
+                self.branches(then, otherwise);
             }
             Stmt::While { cond, test, body } => {
                 self.line("while");

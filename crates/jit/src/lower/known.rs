@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bifrost_ir::builtin::Op;
-use bifrost_ir::{Block, Callee, Operand, Stmt, TypeId, Var};
+use bifrost_ir::{Block, Callee, Operand, Part, Stmt, TypeId, Var};
 use bifrost_runtime::image::Table;
 use bifrost_runtime::object::array;
 use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC};
@@ -243,72 +243,20 @@ impl Uses {
 
     fn stmt(&mut self, lower: &Lower<'_, '_, '_>, stmt: &Stmt, live: bool) {
         let before = (!live).then(|| self.read.clone());
-        let inner = |this: &mut Self, block: &Block| this.block(lower, block);
-        match stmt {
-            Stmt::Let { dst, src } => {
-                self.reads(&[*src]);
-                self.written.insert(*dst);
-            }
-            Stmt::New { dst, fields: values, .. } | Stmt::NewSequence { dst, elements: values, .. } => {
-                self.reads(values);
-                self.written.insert(*dst);
-            }
-            Stmt::Get { dst, object, .. } => {
-                self.reads(&[*object]);
-                self.written.insert(*dst);
-            }
-            Stmt::Set { object, value, .. } => self.reads(&[*object, *value]),
-            Stmt::Call { callee, args, dsts, .. } => {
-                self.reads(args);
-                self.written.extend(dsts);
-                if let (Callee::Method(m), Some(Operand::Var(var))) = (callee, args.first())
-                    && lower.looks_into_array(*m)
-                {
-                    self.read.insert(*var, true);
-                }
-            }
-            Stmt::If { test, then, otherwise } => {
-                self.reads(&[*test]);
-                inner(self, then);
-                inner(self, otherwise);
-            }
-            Stmt::TypeIf { object, var, then, otherwise } => {
-                self.reads(&[*object]);
-                self.written.insert(*var);
-                inner(self, then);
-                inner(self, otherwise);
-            }
-            Stmt::While { cond, test, body } => {
-                inner(self, cond);
-                self.reads(&[*test]);
-                inner(self, body);
-            }
-            Stmt::ForEach { args, vars, body, .. } => {
-                self.reads(args);
-                self.written.extend(vars);
-                inner(self, body);
-            }
-            Stmt::Except { body, arms } => {
-                inner(self, body);
-                for arm in arms {
-                    self.written.extend(&arm.vars);
-                    inner(self, &arm.body);
-                }
-            }
-            Stmt::Return(values) | Stmt::Yield(values) => self.reads(values),
-            Stmt::Signal { values, .. } | Stmt::Exit { values, .. } => self.reads(values),
-            Stmt::Break | Stmt::Continue => {}
+        stmt.parts(&mut |part| match part {
+            Part::Reads(Operand::Var(var)) => _ = self.read.entry(var).or_insert(false),
+            Part::Reads(Operand::Const(_)) => {}
+            Part::Writes(var) => _ = self.written.insert(var),
+            Part::Block(block) => self.block(lower, block),
+        });
+        if let Stmt::Call { callee: Callee::Method(m), args, .. } = stmt
+            && let Some(Operand::Var(var)) = args.first()
+            && lower.looks_into_array(*m)
+        {
+            self.read.insert(*var, true);
         }
         if let Some(before) = before {
             self.read = before;
-        }
-    }
-
-    fn reads(&mut self, operands: &[Operand]) {
-        for operand in operands {
-            if let Operand::Var(var) = operand {
-                self.read.entry(*var).or_insert(false);
-            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Programs with natives.
 
-mod output;
+pub mod output;
 
 use bifrost_engine::Mode;
 use bifrost_native::Registry;

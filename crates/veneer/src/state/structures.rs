@@ -1,0 +1,206 @@
+//! Control structures that are open while their blocks are recorded, and that go to the server when they are whole.
+
+use std::sync::Arc;
+
+use bifrost_wire::{encode, op};
+
+use super::{Extra, NO_SLOT, PUBLISH_BYTES, State, Tag};
+use crate::error::{Error, Misuse};
+
+/// The kinds of open structures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    While,
+    If,
+    Foreach,
+    Except,
+    Procedure,
+}
+
+impl Kind {
+    fn is_loop(self) -> bool {
+        matches!(self, Kind::While | Kind::Foreach)
+    }
+
+    fn end(self) -> u8 {
+        match self {
+            Kind::While => op::END_WHILE,
+            Kind::If => op::END_IF,
+            Kind::Foreach => op::END_FOREACH,
+            Kind::Except => op::END_EXCEPT,
+            Kind::Procedure => op::END_PROCEDURE,
+        }
+    }
+}
+
+/// An open structure.
+pub(super) struct Scope {
+    kind: Kind,
+    /// Where the structure starts in the batch, in the futures, and in the count of commands.
+    batch_start: usize,
+    futures_start: usize,
+    commands_start: u64,
+}
+
+/// A structure that has just ended and may go on with `else_` or a handler.
+#[derive(Clone, Copy)]
+pub(crate) struct Ended {
+    kind: Kind,
+    batch: u64,
+    published: usize,
+    /// The length of the unpublished batch after its end marker; 0 for one that was refused.
+    batch_length: usize,
+    batch_start: usize,
+    futures_start: usize,
+    commands_start: u64,
+}
+
+impl State {
+    pub(crate) fn depth(&self) -> usize {
+        self.scopes.len()
+    }
+
+    /// Whether the innermost loop, within the innermost procedure, is open.
+    pub(crate) fn in_loop(&self) -> bool {
+        self.scopes.iter().rev().take_while(|s| s.kind != Kind::Procedure).any(|s| s.kind.is_loop())
+    }
+
+    pub(crate) fn in_procedure(&self) -> bool {
+        self.scopes.iter().any(|s| s.kind == Kind::Procedure)
+    }
+
+    /// Opens a structure; `marker` appends its first marker. Always opens a scope, to be ended.
+    pub(crate) fn open(&mut self, kind: Kind, marker: impl FnOnce(&mut Vec<u8>)) {
+        let admitted = self.admit();
+        self.open_admitted(kind, admitted, marker);
+    }
+
+    pub(crate) fn open_admitted(
+        &mut self,
+        kind: Kind,
+        admitted: Result<(), Arc<Error>>,
+        marker: impl FnOnce(&mut Vec<u8>),
+    ) {
+        self.scopes.push(Scope {
+            kind,
+            batch_start: self.batch.len(),
+            futures_start: self.futures.len(),
+            commands_start: self.commands,
+        });
+        match admitted {
+            Err(error) => self.refuse(error),
+            Ok(()) if self.scopes.len() > self.bounds.depth => {
+                self.misused(Misuse::TooDeep);
+            }
+            Ok(()) => {}
+        }
+        self.mark(marker);
+    }
+
+    /// Appends a marker, unless the structure will not be sent.
+    pub(crate) fn mark(&mut self, marker: impl FnOnce(&mut Vec<u8>)) {
+        if self.poison.is_none() && self.broken.is_none() {
+            marker(&mut self.batch);
+            self.recorded();
+        }
+    }
+
+    /// Whether a structure that ended will be sent.
+    pub(crate) fn was_kept(&self, ended: Ended) -> bool {
+        ended.batch_length > 0
+    }
+
+    pub(super) fn end_futures(&mut self, start: usize, error: &Arc<Error>) {
+        for index in start..self.futures.len() {
+            let slot = std::mem::replace(&mut self.futures[index].slot, NO_SLOT);
+            if slot != NO_SLOT {
+                let extra = self.new_extra(Extra::Failed(error.clone()));
+                self.settle(slot, (Tag::Failed, extra));
+            }
+        }
+    }
+
+    /// Ends the innermost structure. If it was refused, nothing of the outermost one remains.
+    pub(crate) fn close(&mut self) -> Ended {
+        let kind = self.scopes.last().map_or(Kind::If, |s| s.kind);
+        self.mark(|out| encode::plain(out, kind.end()));
+        self.close_scope(kind)
+    }
+
+    fn close_scope(&mut self, kind: Kind) -> Ended {
+        let Some(scope) = self.scopes.pop() else {
+            return self.nothing_ended(kind);
+        };
+        let error = match &self.poison {
+            Some(poison) => poison.clone(),
+            None => self.out_of_scope.clone(),
+        };
+        self.end_futures(scope.futures_start, &error);
+        if self.poison.is_some() {
+            if self.scopes.is_empty() {
+                self.poison = None;
+                self.attention_bytes = if self.broken.is_some() { 0 } else { PUBLISH_BYTES };
+            }
+            self.batch.truncate(scope.batch_start);
+            self.futures.truncate(scope.futures_start);
+            self.commands = scope.commands_start;
+            return self.nothing_ended(kind);
+        }
+        Ended {
+            kind,
+            batch: self.batch_number,
+            published: self.published,
+            batch_length: self.batch.len(),
+            batch_start: scope.batch_start,
+            futures_start: scope.futures_start,
+            commands_start: scope.commands_start,
+        }
+    }
+
+    fn nothing_ended(&self, kind: Kind) -> Ended {
+        Ended {
+            kind,
+            batch: self.batch_number,
+            published: 0,
+            batch_length: 0,
+            batch_start: 0,
+            futures_start: 0,
+            commands_start: 0,
+        }
+    }
+
+    /// Takes back the end marker of a structure that has just ended, so that it goes on with another
+    /// block. Always opens a scope; if it cannot be gone on with, one that will not be sent.
+    pub(crate) fn reopen(&mut self, ended: Ended) {
+        let adjacent = ended.batch == self.batch_number
+            && ended.published == self.published
+            && ended.batch_length > 0
+            && ended.batch_length == self.batch.len();
+        if adjacent {
+            // The end marker is one word.
+            self.batch.truncate(ended.batch_length - 8);
+            self.commands -= 1;
+        }
+        let (batch_start, futures_start, commands_start) = if adjacent {
+            (ended.batch_start, ended.futures_start, ended.commands_start)
+        } else {
+            (self.batch.len(), self.futures.len(), self.commands)
+        };
+        self.scopes.push(Scope { kind: ended.kind, batch_start, futures_start, commands_start });
+        if !adjacent {
+            if ended.batch_length > 0 || ended.batch != self.batch_number {
+                self.misused(Misuse::NotAdjacent);
+            } else if self.poison.is_none() {
+                // Its first block was refused and is in the history; the others go the same way.
+                self.poison = Some(Arc::new(Error::Misuse(Misuse::Abandoned)));
+                self.attention_bytes = 0;
+            }
+        }
+    }
+
+    /// Ends the innermost structure, whose closure did not return.
+    pub(crate) fn abandon(&mut self) {
+        self.misused(Misuse::Abandoned);
+        self.close();
+    }
+}
