@@ -69,6 +69,7 @@ fn only_jit_names_the_code_generator() {
 const KNOWS: &[(&str, &[&str])] = &[
     ("bifrost-ir", &[]),
     ("bifrost-wire", &[]),
+    ("bifrost-repository", &[]),
     ("bifrost-transport", &[]),
     ("bifrost-heap", &[]),
     ("bifrost-theta", &["bifrost-ir"]),

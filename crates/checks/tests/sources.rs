@@ -19,7 +19,11 @@ fn sources(folder: &str) -> Vec<String> {
 }
 
 /// Crates that take bytes, the time and a seed as arguments.
-const PURE: &[&str] = &["ir", "wire", "theta", "heap", "runtime", "interp", "jit", "engine", "session"];
+const PURE: &[&str] =
+    &["ir", "wire", "theta", "heap", "runtime", "interp", "jit", "engine", "session", "repository"];
+
+/// Their parts that are made for files.
+const ENGINES: &[&str] = &["crates/repository/src/embedded/"];
 
 /// How a program reaches outside.
 const OUTSIDE: &[&str] = &[
@@ -57,7 +61,8 @@ const REACHED: &[(&str, &str)] = &[
 fn pure_crates_do_no_input_or_output() {
     let mut mistakes = Vec::new();
     for name in PURE {
-        for path in sources(&format!("crates/{name}/")) {
+        let paths = sources(&format!("crates/{name}/"));
+        for path in paths.into_iter().filter(|path| !ENGINES.iter().any(|engine| path.starts_with(engine))) {
             for (number, line) in code(&read(&path)) {
                 let reached = OUTSIDE.iter().any(|word| line.contains(word));
                 if reached && !REACHED.iter().any(|(file, word)| path == *file && line.contains(word)) {

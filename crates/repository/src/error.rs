@@ -1,0 +1,119 @@
+//! How operations fail.
+
+use std::io;
+
+use bytes::Bytes;
+
+use crate::{Oref, Tid, record};
+
+/// Why the store could not do what was asked. The store is as it was before, unless the text says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Reading or writing failed.
+    #[error("{what} failed: {source}; look at the disk")]
+    Io {
+        /// What was done, in words.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There was no room for the log; nothing was stored, and the store goes on.
+    #[error("there is no room for the log: {source}; make room and try again")]
+    NoRoom {
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A write or its synchronisation failed. Whether what was being committed is stored is known when the store
+    /// has been opened again: ask for the outcome of the batch.
+    #[error(
+        "writing failed ({reason}); the store only reads from now on, and what was being committed is in doubt: \
+         mend the disk, open the store again, and ask for the outcome"
+    )]
+    InDoubt {
+        /// What the system said, and where.
+        reason: String,
+    },
+    /// An earlier failure; nothing of this request is stored.
+    #[error("the store only reads since an earlier failure ({reason}): mend the disk and open it again")]
+    ReadOnly {
+        /// The failure.
+        reason: String,
+    },
+    /// What is stored is not what was written.
+    #[error("the store is damaged: {what}; restore it from a copy")]
+    Damaged {
+        /// What was found, and where.
+        what: String,
+    },
+    /// Written by a program that is newer, or no store at all.
+    #[error("the store has format {found}, and this program reads {known}: use a newer program")]
+    Format {
+        /// The number found.
+        found: u64,
+        /// The number that this program writes.
+        known: u64,
+    },
+    /// Another process has the store open.
+    #[error("another process has the store open: end it, or use another folder")]
+    Locked,
+    /// An object's bytes are no record.
+    #[error("object {oref} cannot be read: {source}; restore the store from a copy")]
+    Record {
+        /// The object.
+        oref: Oref,
+        /// Where its record is wrong.
+        source: record::RecordError,
+    },
+    /// Something is larger than the store allows.
+    #[error("{what} is {value}; the limit is {limit}")]
+    Limit {
+        /// What is too large.
+        what: &'static str,
+        /// How large it is.
+        value: u64,
+        /// How large it may be.
+        limit: u64,
+    },
+    /// A later batch of the same session was committed, and only the last one's reply is kept.
+    #[error("the reply of that batch is no longer kept; the last batch of the session is {last}")]
+    Forgotten {
+        /// The last batch of that session.
+        last: u64,
+    },
+}
+
+/// Why a commit was not done. Nothing of it is stored, except perhaps with [`Error::InDoubt`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommitError {
+    /// Others have written what the transaction read. Drop `orefs`, apply all changes up to `upto`, and start again.
+    #[error("{} of the objects read were written by others up to commit {upto}: run the transaction again", orefs.len())]
+    Conflict {
+        /// The objects, each once, in order.
+        orefs: Vec<Oref>,
+        /// Every commit up to here was looked at, and is visible.
+        upto: Tid,
+    },
+    /// The transaction began before what the store remembers. Drop the whole cache and start again at `upto`.
+    #[error("the transaction began before the changes that are kept: run it again from commit {upto}")]
+    TooOld {
+        /// The last commit that is visible.
+        upto: Tid,
+    },
+    /// The batch was committed before; its reply.
+    #[error("the batch was committed before")]
+    Repeated(Bytes),
+    /// A later batch of the session was committed before; this one is not done.
+    #[error("batch {last} of the same session was committed before, and numbers must grow")]
+    OutOfOrder {
+        /// The last batch of that session.
+        last: u64,
+    },
+    /// The commit is not well formed: a fault of the caller.
+    #[error("the commit is not well formed: {0}")]
+    Invalid(&'static str),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] Error),
+}

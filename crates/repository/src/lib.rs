@@ -1,0 +1,33 @@
+//! Where persistent objects live: bytes, orefs and commits, and nothing of the language or of sessions.
+//!
+//! Read [`Repository`] first, the calls that a session makes, then [`store::Store`], which is how all engines of this
+//! crate order commits: [`memory`] keeps objects in memory. [`record`] is how
+//! the state of an object is written as bytes.
+//!
+//! A store is one sequence of commits. A transaction reads states that were current at some commit, its
+//! *valid_to*; when it ends, it is compared with every commit since (optimistic, backward validation), and becomes
+//! the next one, or nothing. What is visible is durable: no call ever shows a state that a loss of power could
+//! take back.
+//!
+//! Implements the object repository of Bogle and Liskov 1994 (2: a persistent root, objects reachable from it are
+//! kept, the storage of others is reclaimed; fetch and commit by versions). The buffer of committed states between
+//! log and base is the modified object buffer of Ghemawat (Thor).
+
+#![forbid(unsafe_code)]
+
+mod error;
+mod holders;
+mod ids;
+mod interface;
+mod limits;
+pub mod memory;
+pub mod record;
+pub mod store;
+
+pub use error::{CommitError, Error};
+pub use holders::{Holder, Holders, Registration};
+pub use ids::{BatchId, ClassNumber, Oref, Tid};
+pub use interface::{
+    Changes, Collected, Commit, Fetched, Info, Mistake, Progress, ReadSet, Report, Repository, Stored,
+};
+pub use limits::*;

@@ -1,0 +1,18 @@
+//! What a store bounds.
+
+/// The most bytes that the records of one commit may have together.
+pub const COMMIT_BYTES_MAX: usize = 256 << 20;
+/// The most bytes of a batch's reply that is kept with its commit.
+pub const REPLY_BYTES_MAX: usize = 64 << 10;
+/// For how many sessions the last reply is kept; those that committed last.
+pub const SESSIONS_KEPT_MAX: usize = 100_000;
+/// How many bytes of replies are kept.
+pub const REPLIES_KEPT_BYTES_MAX: usize = 64 << 20;
+/// The most classes of a store.
+pub const CLASSES_MAX: usize = 1 << 16;
+/// The most fields, and the most supertypes, of a class.
+pub const FIELDS_MAX: usize = 1 << 16;
+/// The most bytes of a class's specification, and of its name.
+pub const SPECIFICATION_BYTES_MAX: usize = 1 << 20;
+/// How many written orefs are remembered for validation and for [`crate::Repository::changes`].
+pub const CHANGES_KEPT_MAX: usize = 1 << 20;

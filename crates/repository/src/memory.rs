@@ -1,0 +1,101 @@
+//! The engine that keeps everything in memory: for tests, and for servers that need no durability.
+
+use std::collections::BTreeMap;
+
+use parking_lot::RwLock;
+
+use crate::store::{
+    Base, Installation, Installing, Journal, JournalError, Loaded, Options, Store, Totals, initial,
+};
+use crate::{Error, Oref, Stored};
+
+/// A repository that is gone when it is dropped. The same [`Store`] as the durable engine, over a map.
+pub type Memory = Store<Map, Nowhere>;
+
+impl Memory {
+    /// An empty one.
+    pub fn new() -> Memory {
+        Memory::with_options(Options { installing: Installing::AtOnce, ..Options::default() })
+    }
+
+    /// An empty one with other bounds.
+    pub fn with_options(options: Options) -> Memory {
+        let map = Map::default();
+        let nowhere = Nowhere { bytes: 0, bytes_max: options.log_bytes, generation: 0 };
+        Store::start(map, nowhere, Vec::new(), options).expect("a map does not fail")
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Memory {
+        Memory::new()
+    }
+}
+
+/// The base of [`Memory`].
+#[derive(Default)]
+pub struct Map {
+    objects: RwLock<BTreeMap<Oref, Stored>>,
+}
+
+impl Base for Map {
+    fn load(&self) -> Result<Loaded, Error> {
+        let (loaded, root) = initial();
+        self.objects.write().insert(Oref::ROOT, root);
+        Ok(loaded)
+    }
+
+    fn read(&self, orefs: &[Oref]) -> Result<Vec<Option<Stored>>, Error> {
+        let objects = self.objects.read();
+        Ok(orefs.iter().map(|oref| objects.get(oref).cloned()).collect())
+    }
+
+    fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {
+        let objects = self.objects.read();
+        Ok(objects.range(from..).take(limit).map(|(oref, stored)| (*oref, stored.clone())).collect())
+    }
+
+    fn install(&self, installation: &Installation<'_>) -> Result<Totals, Error> {
+        let mut objects = self.objects.write();
+        let mut totals = installation.totals;
+        for (oref, state) in installation.states {
+            let old = match state {
+                Some(stored) => objects.insert(*oref, stored.clone()),
+                None => objects.remove(oref),
+            };
+            totals.replace(old.map(|old| old.bytes.len()), state.as_ref().map(|new| new.bytes.len()));
+        }
+        Ok(totals)
+    }
+}
+
+/// The log of [`Memory`]: only counts.
+pub struct Nowhere {
+    bytes: usize,
+    bytes_max: usize,
+    generation: u64,
+}
+
+impl Journal for Nowhere {
+    fn fits(&self, bytes: usize) -> bool {
+        self.bytes == 0 || self.bytes + bytes <= self.bytes_max
+    }
+
+    fn append(&mut self, _: u64, payload: &[u8]) -> Result<(), JournalError> {
+        self.bytes += payload.len();
+        Ok(())
+    }
+
+    fn turn(&mut self) {
+        self.bytes = 0;
+        self.generation += 1;
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn used(&self) -> u64 {
+        0
+    }
+}

@@ -1,0 +1,125 @@
+//! What stands below a store: a base of installed states, and a journal before it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::record::{ClassDescriptor, Writer};
+use crate::store::replies::Reply;
+use crate::{ClassNumber, Error, Oref, Stored, Tid};
+
+/// Objects and bytes of a base.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Objects.
+    pub objects: u64,
+    /// Bytes of their records.
+    pub bytes: u64,
+}
+
+impl Totals {
+    /// Counts a state of `new` bytes in place of one of `old` bytes.
+    pub fn replace(&mut self, old: Option<usize>, new: Option<usize>) {
+        self.objects = self.objects + u64::from(new.is_some()) - u64::from(old.is_some());
+        self.bytes = self.bytes + new.unwrap_or(0) as u64 - old.unwrap_or(0) as u64;
+    }
+}
+
+/// What a base knows besides objects.
+#[derive(Clone, Debug, Default)]
+pub struct Loaded {
+    /// The last commit that is installed.
+    pub head: Tid,
+    /// The last record of the journal that is installed.
+    pub sequence: u64,
+    /// The generation of the journal when something was installed last.
+    pub generation: u64,
+    /// No oref from here on was given.
+    pub reserved: u64,
+    /// All classes by number, from 1.
+    pub classes: Vec<Arc<ClassDescriptor>>,
+    /// The last replies of sessions.
+    pub replies: Vec<(u128, Reply)>,
+    /// Objects and bytes.
+    pub totals: Totals,
+}
+
+/// What a new store has: the class of directories, and the root directory, written by commit 1.
+pub fn initial() -> (Loaded, Stored) {
+    let mut bytes = Vec::new();
+    Writer::new(&mut bytes, ClassNumber::DIRECTORY).count(0);
+    let root = Stored { tid: Tid(1), bytes: Bytes::from(bytes) };
+    let loaded = Loaded {
+        head: Tid(1),
+        reserved: Oref::ROOT.get() + 1,
+        classes: vec![Arc::new(ClassDescriptor::directory())],
+        totals: Totals { objects: 1, bytes: root.bytes.len() as u64 },
+        ..Loaded::default()
+    };
+    (loaded, root)
+}
+
+/// What is put into a base at once.
+pub struct Installation<'a> {
+    /// New states, and none for objects that were freed.
+    pub states: &'a BTreeMap<Oref, Option<Stored>>,
+    /// Classes defined since the last time.
+    pub classes: &'a [(ClassNumber, Arc<ClassDescriptor>)],
+    /// Replies since the last time, and none for sessions that are forgotten.
+    pub replies: &'a BTreeMap<u128, Option<Reply>>,
+    /// The last commit in it.
+    pub head: Tid,
+    /// The last record of the journal in it.
+    pub sequence: u64,
+    /// The generation of the journal now.
+    pub generation: u64,
+    /// No oref from here on was given.
+    pub reserved: u64,
+    /// Objects and bytes before it.
+    pub totals: Totals,
+}
+
+/// Where states live that are no longer needed from the journal.
+pub trait Base: Send + Sync {
+    /// What it knows besides objects; asked once.
+    fn load(&self) -> Result<Loaded, Error>;
+
+    /// The states of some objects, all from one moment.
+    fn read(&self, orefs: &[Oref]) -> Result<Vec<Option<Stored>>, Error>;
+
+    /// At most `limit` objects from `from` on, in order.
+    fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error>;
+
+    /// Puts all of it in, or nothing; durable when it returns. Gives the new totals.
+    fn install(&self, installation: &Installation<'_>) -> Result<Totals, Error>;
+}
+
+/// Why a journal did not take a record.
+#[derive(Debug)]
+pub enum JournalError {
+    /// It could not grow; nothing was written.
+    NoRoom(io::Error),
+    /// A write or its synchronisation failed; whether the record is there is not known.
+    InDoubt(&'static str, io::Error),
+}
+
+/// What makes commits durable before they are in the base. It has two halves: while one is written, what the other
+/// has is being installed.
+pub trait Journal: Send {
+    /// Whether the half being written takes that many bytes more. An empty one takes everything.
+    fn fits(&self, bytes: usize) -> bool;
+
+    /// Adds a record; durable when it returns.
+    fn append(&mut self, sequence: u64, payload: &[u8]) -> Result<(), JournalError>;
+
+    /// Goes on in the other half, whose records are all installed. Writes nothing.
+    fn turn(&mut self);
+
+    /// How often it has turned since the store was made.
+    fn generation(&self) -> u64;
+
+    /// Bytes of records in the half being written.
+    fn used(&self) -> u64;
+}

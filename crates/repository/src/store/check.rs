@@ -1,0 +1,116 @@
+//! Reading a whole store to see whether it is sound.
+
+use std::collections::BTreeMap;
+
+use crate::record::{Reference, Value, class_of, walk};
+use crate::store::Store;
+use crate::store::base::{Base, Journal};
+use crate::{ClassNumber, Error, Mistake, Oref, Progress, Report, Repository, Stored, Tid};
+
+const CHUNK: usize = 256;
+
+/// A class for each oref, in pages, because orefs are dense; 0 where no object is.
+#[derive(Default)]
+struct ClassesByOref {
+    pages: BTreeMap<u64, Box<[u32; ClassesByOref::PAGE]>>,
+}
+
+impl ClassesByOref {
+    const PAGE: usize = 1024;
+
+    fn set(&mut self, oref: Oref, class: ClassNumber) {
+        let (page, at) = (oref.get() / Self::PAGE as u64, oref.get() as usize % Self::PAGE);
+        self.pages.entry(page).or_insert_with(|| Box::new([0; Self::PAGE]))[at] = class.0;
+    }
+
+    fn get(&self, oref: Oref) -> u32 {
+        let (page, at) = (oref.get() / Self::PAGE as u64, oref.get() as usize % Self::PAGE);
+        self.pages.get(&page).map_or(0, |page| page[at])
+    }
+}
+
+impl<B: Base, J: Journal> Store<B, J> {
+    /// Goes over all objects twice: for their classes, then for their references.
+    pub(super) fn check_all(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+        // Nothing is freed meanwhile.
+        let _alone = self.maintenance.lock();
+        let mut report = Report::default();
+        let mut classes = ClassesByOref::default();
+        let of = self.info()?.objects;
+        self.for_all(|oref, stored| {
+            if let Ok(class) = class_of(&stored.bytes) {
+                classes.set(oref, class);
+            }
+            Ok(())
+        })?;
+        if classes.get(Oref::ROOT) == 0 {
+            report.mistakes.push(Mistake::NoRoot);
+        }
+        let mut by_class = BTreeMap::new();
+        self.for_all(|oref, stored| {
+            report.objects += 1;
+            report.bytes += stored.bytes.len() as u64;
+            if let Ok(class) = class_of(&stored.bytes) {
+                *by_class.entry(class).or_insert(0) += 1;
+            }
+            self.check_object(oref, &stored, &classes, &mut report)?;
+            if report.objects.is_multiple_of(CHUNK as u64) {
+                progress(Progress { done: report.objects, of: of.max(report.objects) });
+            }
+            Ok(())
+        })?;
+        progress(Progress { done: report.objects, of: report.objects });
+        report.by_class = by_class.into_iter().collect();
+        Ok(report)
+    }
+
+    fn for_all(&self, mut each: impl FnMut(Oref, Stored) -> Result<(), Error>) -> Result<(), Error> {
+        let mut from = Some(Oref::ROOT);
+        while let Some(start) = from {
+            let chunk = self.scan(start, CHUNK)?;
+            from = chunk.last().and_then(|(last, _)| Oref::new(last.get() + 1));
+            chunk.into_iter().try_for_each(|(oref, stored)| each(oref, stored))?;
+        }
+        Ok(())
+    }
+
+    fn check_object(
+        &self,
+        oref: Oref,
+        stored: &Stored,
+        known: &ClassesByOref,
+        report: &mut Report,
+    ) -> Result<(), Error> {
+        let room = Report::MISTAKES_MAX.saturating_sub(report.mistakes.len());
+        let mut mistakes = Vec::new();
+        let head = self.head();
+        if stored.tid > head || stored.tid == Tid::NONE {
+            mistakes.push(Mistake::Future { oref, tid: stored.tid, head });
+        }
+        let mut suspects = Vec::new();
+        let classes = self.visible.read().classes.clone();
+        let walked = walk(&stored.bytes, &classes[..], |value| {
+            if let Value::Ref(Reference::Object { oref: to, class, .. }) = value {
+                report.references += 1;
+                if known.get(to) != class.0 {
+                    suspects.push((to, class));
+                }
+            }
+        });
+        if let Err(source) = walked {
+            mistakes.push(Mistake::Record { oref, source });
+        }
+        // What was created since the first time over is not known yet.
+        for (to, said) in suspects {
+            match self.fetch(&[to])?.states.pop().flatten() {
+                None => mistakes.push(Mistake::Dangling { from: oref, to }),
+                Some(target) => match class_of(&target.bytes) {
+                    Ok(is) if is != said => mistakes.push(Mistake::Class { from: oref, to, said, is }),
+                    _ => {}
+                },
+            }
+        }
+        report.mistakes.extend(mistakes.into_iter().take(room));
+        Ok(())
+    }
+}

@@ -1,0 +1,494 @@
+//! How every engine orders commits: validation, group commit, the buffer of modified objects, collection.
+//!
+//! [`Store`] is a [`Repository`] over two small traits: a [`Journal`], which makes commits durable, and a [`Base`], where
+//! states go later, many commits at once. A commit goes this way:
+//!
+//! 1. Under the lock of the *sequence* it is compared with the commits since its `valid_to`, gets the next number,
+//!    and joins the group that gathers.
+//! 2. One of those that wait takes the group, lets go of the lock, and writes the whole group as one record of the
+//!    journal. Meanwhile the next group gathers; it is compared with this one as well.
+//! 3. The record is durable. Under the lock of *what is visible* its states enter the current layer of the buffer,
+//!    and `head` moves. Then all of the group return.
+//!
+//! A conflict with a commit that is not durable yet is told only when that is: nobody hears of a commit that may
+//! still vanish. A read-only transaction is compared with visible commits and comes before all others.
+//!
+//! When the half of the journal that is written is full, the current layer is closed and goes into the base, while
+//! the other half is written. So states are in one of three places, asked in this order: the current layer, the
+//! layer that is being installed, the base.
+//!
+//! Order of locks: `maintenance`, `sequence`, `marks`, `journal`, `installing`, `visible`; a thread that has one takes only later ones.
+
+mod base;
+mod changes;
+mod check;
+mod collect;
+mod entry;
+mod marks;
+mod replies;
+mod sequence;
+mod visible;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+
+pub use base::{Base, Installation, Journal, JournalError, Loaded, Totals, initial};
+pub use entry::{Committed, Entry, decode, encode};
+pub use replies::Reply;
+
+use crate::record::ClassDescriptor;
+use crate::{
+    BatchId, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, ClassNumber, Collected, Commit, CommitError, Error,
+    Fetched, Holder, Holders, Info, Oref, Progress, REPLY_BYTES_MAX, ReadSet, Registration, Report,
+    Repository, Stored, Tid,
+};
+use marks::Marking;
+use sequence::{Failure, Group, Outcome, Sequence, read_again};
+use visible::{Visible, class_digest};
+
+/// How many orefs are reserved at once; up to so many are lost when a store is closed.
+const RESERVE: u64 = 1 << 12;
+
+/// Who puts closed layers into the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Installing {
+    /// The commit that closes one.
+    AtOnce,
+    /// The commit that would close the next one, or who calls [`Store::install`]: a thread of the engine.
+    Later,
+}
+
+/// Bounds of a store.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Bytes of one half of the journal. The buffer holds about as much twice, and opening after a crash reads and
+    /// installs as much.
+    pub log_bytes: usize,
+    /// How many written orefs are remembered for validation and changes.
+    pub changes_kept: usize,
+    /// Who puts closed layers into the base.
+    pub installing: Installing,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { log_bytes: 64 << 20, changes_kept: crate::CHANGES_KEPT_MAX, installing: Installing::Later }
+    }
+}
+
+/// A repository over a base and a journal.
+pub struct Store<B, J> {
+    base: B,
+    options: Options,
+    head: AtomicU64,
+    maintenance: Mutex<()>,
+    sequence: Mutex<Sequence>,
+    /// Some group has ended.
+    settled: Condvar,
+    marking: Marking,
+    journal: Mutex<J>,
+    install: Mutex<()>,
+    visible: RwLock<Visible>,
+    holders: Holders,
+    /// Called when a layer was closed that somebody should install.
+    closed: RwLock<Option<Box<dyn Fn() + Send + Sync>>>,
+}
+
+impl<B: Base, J: Journal> Store<B, J> {
+    /// A store over a base, after the records that the journal had and the base has not; those are installed
+    /// before it returns, so the journal begins empty.
+    pub fn start(
+        base: B,
+        journal: J,
+        records: Vec<Vec<Entry>>,
+        options: Options,
+    ) -> Result<Store<B, J>, Error> {
+        let mut visible = Visible::new(base.load()?);
+        visible.changes.limit(options.changes_kept);
+        for entries in records {
+            visible.publish(entries);
+        }
+        let store = Store {
+            base,
+            options,
+            head: AtomicU64::new(visible.head.0),
+            maintenance: Mutex::default(),
+            sequence: Mutex::new(Sequence::new(visible.head, visible.reserved)),
+            settled: Condvar::new(),
+            marking: Marking::default(),
+            install: Mutex::default(),
+            holders: Holders::default(),
+            closed: RwLock::default(),
+            journal: Mutex::new(journal),
+            visible: RwLock::new(visible),
+        };
+        store.visible.write().close_layer(store.journal.lock().generation());
+        store.install()?;
+        Ok(store)
+    }
+
+    /// The base.
+    pub fn base(&self) -> &B {
+        &self.base
+    }
+
+    /// Sets what is called when a layer was closed that somebody should [`install`](Self::install).
+    pub fn on_closed(&self, call: Box<dyn Fn() + Send + Sync>) {
+        *self.closed.write() = Some(call);
+    }
+
+    /// Puts the closed layer into the base, if there is one.
+    pub fn install(&self) -> Result<(), Error> {
+        let _alone = self.install.lock();
+        let (layer, totals) = {
+            let visible = self.visible.read();
+            (visible.installing.clone(), visible.totals)
+        };
+        let Some(layer) = layer else { return Ok(()) };
+        let totals = self.base.install(&layer.installation(totals))?;
+        let mut visible = self.visible.write();
+        visible.totals = totals;
+        visible.installing = None;
+        Ok(())
+    }
+
+    /// Puts everything into the base, so that the journal is not needed. For an orderly end.
+    pub fn install_all(&self) -> Result<(), Error> {
+        let mut sequence = self.sequence.lock();
+        while sequence.writing.is_some() {
+            self.settled.wait(&mut sequence);
+        }
+        if let Some(reason) = &sequence.failed {
+            return Err(Error::ReadOnly { reason: reason.clone() });
+        }
+        self.turn(&mut self.journal.lock())?;
+        self.install()
+    }
+
+    /// Goes on in the other half of the journal.
+    fn turn(&self, journal: &mut J) -> Result<(), Error> {
+        // The other half has what this installs, unless it is done already.
+        self.install()?;
+        journal.turn();
+        self.visible.write().close_layer(journal.generation());
+        match self.options.installing {
+            Installing::AtOnce => self.install(),
+            Installing::Later => {
+                if let Some(call) = &*self.closed.read() {
+                    call();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Writes a group and makes it visible.
+    fn write(&self, group: &Group) -> Result<(), Failure> {
+        let mut payload = Vec::new();
+        encode(&group.entries, &mut payload);
+        let mut journal = self.journal.lock();
+        if !journal.fits(payload.len()) {
+            // Nothing of the group is written yet, but the base may be past use.
+            self.turn(&mut journal).map_err(|error| Failure::ReadOnly(error.to_string()))?;
+        }
+        let sequence = self.visible.read().sequence + 1;
+        journal.append(sequence, &payload)?;
+        let mut visible = self.visible.write();
+        visible.publish(group.entries.clone());
+        // Pairs with the load in `head`: who sees the number finds the states, under the lock of `visible`.
+        self.head.store(visible.head.0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Waits until a group has ended, and writes it if nobody else does.
+    fn settle<'a>(
+        &'a self,
+        mut sequence: MutexGuard<'a, Sequence>,
+        outcome: &Outcome,
+    ) -> (MutexGuard<'a, Sequence>, Result<(), Failure>) {
+        loop {
+            if let Some(result) = outcome.get() {
+                return (sequence, result.clone());
+            }
+            if sequence.writing.is_some() {
+                self.settled.wait(&mut sequence);
+                continue;
+            }
+            let group = Arc::new(std::mem::take(&mut sequence.gathering));
+            sequence.writing = Some(group.clone());
+            let result = match &sequence.failed {
+                Some(reason) => Err(Failure::ReadOnly(reason.clone())),
+                None => MutexGuard::unlocked(&mut sequence, || self.write(&group)),
+            };
+            sequence.writing = None;
+            let (head, reserved) = {
+                let visible = self.visible.read();
+                (visible.head, visible.reserved)
+            };
+            sequence.reserved = sequence.reserved.max(reserved);
+            match result {
+                Ok(()) => {
+                    sequence.settle(head, &group.outcome);
+                    // Set once: whoever writes a group took it out of `gathering`.
+                    let _ = group.outcome.set(Ok(()));
+                }
+                Err(failure) => sequence.fail(&group, failure, head),
+            }
+            self.settled.notify_all();
+        }
+    }
+
+    /// Adds an entry that is no commit, and waits until it is durable.
+    fn add_and_settle(&self, mut sequence: MutexGuard<'_, Sequence>, entry: Entry) -> Result<(), Error> {
+        let outcome = sequence.gathering.outcome.clone();
+        sequence.gathering.entries.push(entry);
+        self.settle(sequence, &outcome).1.map_err(|failure| failure.error())
+    }
+
+    /// Compares with visible commits after `seen`, which becomes the last of them.
+    fn validate(&self, seen: &mut Tid, reads: &dyn ReadSet) -> Result<(), CommitError> {
+        if seen.0 >= self.head.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let visible = self.visible.read();
+        let upto = visible.head;
+        let commits = visible.changes.after(*seen).ok_or(CommitError::TooOld { upto })?;
+        let mut orefs = Vec::new();
+        for (_, written) in commits {
+            read_again(written, reads, &mut orefs);
+        }
+        if orefs.is_empty() {
+            *seen = upto;
+            return Ok(());
+        }
+        orefs.sort_unstable();
+        orefs.dedup();
+        Err(CommitError::Conflict { orefs, upto })
+    }
+
+    /// Whether the batch was committed already; waits for it if it is about to be.
+    fn check_batch<'a>(
+        &'a self,
+        mut sequence: MutexGuard<'a, Sequence>,
+        batch: BatchId,
+    ) -> Result<MutexGuard<'a, Sequence>, CommitError> {
+        while let Some((number, outcome)) = sequence.batches.get(&batch.session) {
+            if *number < batch.number {
+                break;
+            }
+            let outcome = outcome.clone();
+            sequence = self.settle(sequence, &outcome).0;
+        }
+        match self.visible.read().replies.get(batch.session) {
+            Some(last) if last.number == batch.number => Err(CommitError::Repeated(last.bytes.clone())),
+            Some(last) if last.number > batch.number => Err(CommitError::OutOfOrder { last: last.number }),
+            _ => Ok(sequence),
+        }
+    }
+
+    fn check_commit(&self, commit: &Commit<'_>) -> Result<(), CommitError> {
+        if commit.valid_to.0 > self.head.load(Ordering::Acquire) {
+            return Err(CommitError::Invalid("`valid_to` is a commit that has not happened"));
+        }
+        let states = || commit.writes.iter().chain(&commit.creates);
+        let bytes: usize = states().map(|(_, bytes)| bytes.len()).sum();
+        let limit = |what, value, limit| Error::Limit { what, value: value as u64, limit: limit as u64 };
+        if bytes > COMMIT_BYTES_MAX {
+            return Err(limit("the number of bytes of a commit", bytes, COMMIT_BYTES_MAX).into());
+        }
+        let reply = commit.batch.as_ref().map_or(0, |(_, reply)| reply.len());
+        if reply > REPLY_BYTES_MAX {
+            return Err(limit("the number of bytes of a batch's reply", reply, REPLY_BYTES_MAX).into());
+        }
+        let mut orefs: Vec<Oref> = states().map(|(oref, _)| *oref).collect();
+        orefs.sort_unstable();
+        if orefs.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(CommitError::Invalid("an object is written twice"));
+        }
+        if orefs.iter().any(|oref| !commit.reads.contains(*oref)) {
+            return Err(CommitError::Invalid("an object is written that does not count as read"));
+        }
+        Ok(())
+    }
+}
+
+impl<B: Base, J: Journal> Repository for Store<B, J> {
+    fn head(&self) -> Tid {
+        Tid(self.head.load(Ordering::Acquire))
+    }
+
+    fn fetch(&self, orefs: &[Oref]) -> Result<Fetched, Error> {
+        loop {
+            let (mut states, missing, as_of) = {
+                let visible = self.visible.read();
+                let mut missing = Vec::new();
+                let mut states = Vec::with_capacity(orefs.len());
+                for (i, oref) in orefs.iter().enumerate() {
+                    let state = visible.buffered(*oref);
+                    if state.is_none() {
+                        missing.push((i, *oref));
+                    }
+                    states.push(state.cloned().flatten());
+                }
+                (states, missing, visible.head)
+            };
+            if missing.is_empty() {
+                return Ok(Fetched { states, as_of });
+            }
+            // Not in the buffer at `as_of`, so the base had them then, and has them or newer ones now.
+            let wanted: Vec<Oref> = missing.iter().map(|(_, oref)| *oref).collect();
+            let found = self.base.read(&wanted)?;
+            if found.iter().flatten().any(|stored| stored.tid > as_of) {
+                continue;
+            }
+            for ((i, _), state) in missing.into_iter().zip(found) {
+                states[i] = state;
+            }
+            return Ok(Fetched { states, as_of });
+        }
+    }
+
+    fn changes(&self, after: Tid) -> Changes {
+        let head = self.head();
+        if after >= head {
+            return Changes::Written { orefs: Vec::new(), upto: head };
+        }
+        let visible = self.visible.read();
+        let upto = visible.head;
+        let Some(commits) = visible.changes.after(after) else { return Changes::TooOld { upto } };
+        let mut orefs: Vec<Oref> = commits.flat_map(|(_, written)| written.iter().copied()).collect();
+        drop(visible);
+        orefs.sort_unstable();
+        orefs.dedup();
+        Changes::Written { orefs, upto }
+    }
+
+    fn allocate(&self, count: u32) -> Result<Range<u64>, Error> {
+        let mut sequence = self.sequence.lock();
+        let start = sequence.next_oref;
+        let end = start + u64::from(count);
+        if end > Oref::MAX {
+            return Err(Error::Limit { what: "the number of orefs given", value: end, limit: Oref::MAX });
+        }
+        sequence.next_oref = end;
+        if end <= sequence.reserved {
+            return Ok(start..end);
+        }
+        if end <= sequence.reserving {
+            let outcome = sequence.last_outcome();
+            self.settle(sequence, &outcome).1.map_err(|failure| failure.error())?;
+        } else {
+            let upto = end.saturating_add(RESERVE).min(Oref::MAX);
+            sequence.reserving = upto;
+            self.add_and_settle(sequence, Entry::Reserve(upto))?;
+        }
+        Ok(start..end)
+    }
+
+    fn commit(&self, commit: Commit<'_>) -> Result<Tid, CommitError> {
+        self.check_commit(&commit)?;
+        let mut seen = commit.valid_to;
+        if commit.writes.is_empty() && commit.creates.is_empty() && commit.batch.is_none() {
+            self.validate(&mut seen, commit.reads)?;
+            return Ok(seen);
+        }
+        let Commit { reads, writes, creates, batch, .. } = commit;
+        let commit = Committed { tid: Tid::NONE, writes, creates, batch };
+        let sequence = self.admit(seen, reads, &commit)?;
+        let (mut sequence, noted) = sequence;
+        if commit.creates.iter().any(|(oref, _)| oref.get() >= sequence.next_oref) {
+            return Err(CommitError::Invalid("an object is created under an oref that was not allocated"));
+        }
+        self.marking.note(noted, &commit);
+        let (tid, outcome) = sequence.add(commit);
+        match self.settle(sequence, &outcome).1 {
+            Ok(()) => Ok(tid),
+            Err(failure) => Err(failure.error().into()),
+        }
+    }
+
+    fn outcome(&self, batch: BatchId) -> Result<Option<Bytes>, Error> {
+        let visible = self.visible.read();
+        match visible.replies.get(batch.session) {
+            Some(last) if last.number == batch.number => Ok(Some(last.bytes.clone())),
+            Some(last) if last.number > batch.number => Err(Error::Forgotten { last: last.number }),
+            _ => Ok(None),
+        }
+    }
+
+    fn define_class(&self, class: &ClassDescriptor) -> Result<ClassNumber, Error> {
+        if let Some((what, value, limit)) = class.oversize() {
+            return Err(Error::Limit { what, value, limit });
+        }
+        let digest = class_digest(class);
+        loop {
+            let mut sequence = self.sequence.lock();
+            let known = {
+                let visible = self.visible.read();
+                visible.class_numbers.get(&digest).copied().ok_or(visible.classes.len())
+            };
+            let count = match known {
+                Ok(number) => return Ok(number),
+                Err(count) => count,
+            };
+            // Classes of a group are visible before they are settled; one that is, is not counted twice.
+            if let Some((_, outcome)) = sequence.classes.last() {
+                let outcome = outcome.clone();
+                self.settle(sequence, &outcome).1.map_err(|failure| failure.error())?;
+                continue;
+            }
+            if count >= CLASSES_MAX {
+                let (value, limit) = (count as u64 + 1, CLASSES_MAX as u64);
+                return Err(Error::Limit { what: "the number of classes of a store", value, limit });
+            }
+            let number = ClassNumber(count as u32 + 1);
+            let outcome = sequence.gathering.outcome.clone();
+            sequence.classes.push((digest, outcome));
+            self.add_and_settle(sequence, Entry::Class(number, Arc::new(class.clone())))?;
+            return Ok(number);
+        }
+    }
+
+    fn classes(&self) -> Vec<Arc<ClassDescriptor>> {
+        self.visible.read().classes.to_vec()
+    }
+
+    fn register(&self, holder: Arc<dyn Holder>) -> Registration {
+        self.holders.register(holder)
+    }
+
+    fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {
+        self.scan_merged(from, limit.max(1))
+    }
+
+    fn collect(&self, progress: &mut dyn FnMut(Progress)) -> Result<Collected, Error> {
+        self.collect_garbage(progress)
+    }
+
+    fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+        self.check_all(progress)
+    }
+
+    fn info(&self) -> Result<Info, Error> {
+        let next_oref = self.sequence.lock().next_oref;
+        let log_bytes = self.journal.lock().used();
+        let visible = self.visible.read();
+        let layers = || visible.installing.iter().map(|layer| &**layer).chain([&visible.current]);
+        let created: u64 = layers().map(|layer| layer.created).sum();
+        let freed: u64 = layers().map(|layer| layer.freed).sum();
+        Ok(Info {
+            objects: (visible.totals.objects + created).saturating_sub(freed),
+            base_bytes: visible.totals.bytes,
+            buffered_bytes: layers().map(|layer| layer.bytes).sum(),
+            log_bytes,
+            head: visible.head,
+            classes: visible.classes.len() as u64,
+            sessions: visible.replies.len() as u64,
+            next_oref,
+        })
+    }
+}

@@ -1,0 +1,157 @@
+//! Commits on their way: validated, numbered, and not yet durable.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, OnceLock};
+
+use crate::store::base::JournalError;
+use crate::store::changes::Written;
+use crate::store::entry::{Committed, Entry};
+use crate::{Error, Oref, ReadSet, Tid};
+
+/// Why a group did not become durable.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// There was no room; nothing was written.
+    NoRoom(std::io::ErrorKind, String),
+    /// Whether it is stored is not known.
+    InDoubt(String),
+    /// It was not written, because of an earlier failure.
+    ReadOnly(String),
+}
+
+impl Failure {
+    pub fn error(&self) -> Error {
+        match self.clone() {
+            Failure::NoRoom(kind, text) => Error::NoRoom { source: std::io::Error::new(kind, text) },
+            Failure::InDoubt(reason) => Error::InDoubt { reason },
+            Failure::ReadOnly(reason) => Error::ReadOnly { reason },
+        }
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Failure {
+        match error {
+            JournalError::NoRoom(source) => Failure::NoRoom(source.kind(), source.to_string()),
+            JournalError::InDoubt(what, source) => Failure::InDoubt(format!("{what}: {source}")),
+        }
+    }
+}
+
+/// How a group ended, once it has.
+pub type Outcome = Arc<OnceLock<Result<(), Failure>>>;
+
+/// Entries that become durable together.
+#[derive(Default)]
+pub struct Group {
+    pub entries: Vec<Entry>,
+    pub outcome: Outcome,
+}
+
+/// What is between validation and durability. Who holds its lock decides what comes next.
+pub struct Sequence {
+    /// The next commit's number.
+    pub next_tid: Tid,
+    /// The next oref that is given.
+    pub next_oref: u64,
+    /// Orefs below it may be given: durably, and once the gathering group is durable.
+    pub reserved: u64,
+    pub reserving: u64,
+    /// The group that new entries join.
+    pub gathering: Group,
+    /// The group that a thread is writing.
+    pub writing: Option<Arc<Group>>,
+    /// What the commits of both wrote.
+    pub pending: VecDeque<(Tid, Written)>,
+    /// The batches of both, by session: number, and the group's outcome.
+    pub batches: HashMap<u128, (u64, Outcome)>,
+    /// Classes of both: digest and the group's outcome.
+    pub classes: Vec<([u8; 32], Outcome)>,
+    /// The failure after which nothing is written any more.
+    pub failed: Option<String>,
+}
+
+impl Sequence {
+    pub fn new(head: Tid, reserved: u64) -> Sequence {
+        Sequence {
+            next_tid: Tid(head.0 + 1),
+            next_oref: reserved,
+            reserved,
+            reserving: reserved,
+            gathering: Group::default(),
+            writing: None,
+            pending: VecDeque::new(),
+            batches: HashMap::new(),
+            classes: Vec::new(),
+            failed: None,
+        }
+    }
+
+    /// Whether a pending commit after `seen` wrote what was read.
+    pub fn conflicts(&self, seen: Tid, reads: &dyn ReadSet) -> bool {
+        let unseen = self.pending.iter().filter(|(tid, _)| *tid > seen);
+        unseen.flat_map(|(_, written)| written.iter()).any(|oref| reads.contains(*oref))
+    }
+
+    /// The outcome that everything pending has at the latest.
+    pub fn last_outcome(&self) -> Outcome {
+        match &self.writing {
+            Some(group) if self.gathering.entries.is_empty() => group.outcome.clone(),
+            _ => self.gathering.outcome.clone(),
+        }
+    }
+
+    /// Numbers a commit and adds it to the group.
+    pub fn add(&mut self, mut commit: Committed) -> (Tid, Outcome) {
+        let tid = self.next_tid;
+        commit.tid = tid;
+        self.next_tid.0 += 1;
+        self.pending.push_back((tid, commit.written()));
+        let outcome = self.gathering.outcome.clone();
+        if let Some((batch, _)) = &commit.batch {
+            self.batches.insert(batch.session, (batch.number, outcome.clone()));
+        }
+        self.gathering.entries.push(Entry::Commit(commit));
+        (tid, outcome)
+    }
+
+    /// Forgets what is visible now.
+    pub fn settle(&mut self, head: Tid, outcome: &Outcome) {
+        while self.pending.front().is_some_and(|(tid, _)| *tid <= head) {
+            self.pending.pop_front();
+        }
+        self.batches.retain(|_, (_, of)| !Arc::ptr_eq(of, outcome));
+        self.classes.retain(|(_, of)| !Arc::ptr_eq(of, outcome));
+    }
+
+    /// Ends everything pending, because one group failed and what came after it was validated against it.
+    pub fn fail(&mut self, group: &Group, failure: Failure, head: Tid) {
+        let after = match &failure {
+            Failure::NoRoom(..) => failure.clone(),
+            Failure::InDoubt(reason) | Failure::ReadOnly(reason) => {
+                self.failed = Some(reason.clone());
+                Failure::ReadOnly(reason.clone())
+            }
+        };
+        let gathering = std::mem::take(&mut self.gathering);
+        // Each outcome is set once: by who wrote the group, or here.
+        let _ = group.outcome.set(Err(failure));
+        let _ = gathering.outcome.set(Err(after));
+        self.pending.clear();
+        self.batches.clear();
+        self.classes.clear();
+        self.next_tid = Tid(head.0 + 1);
+        // What was reserved by them is not; no oref of it was given.
+        self.reserving = self.reserved;
+    }
+
+    /// Every entry that is pending, oldest first.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.writing.iter().flat_map(|group| group.entries.iter()).chain(&self.gathering.entries)
+    }
+}
+
+/// Orefs that are in `written` and were read, each once, in order.
+pub fn read_again(written: &[Oref], reads: &dyn ReadSet, found: &mut Vec<Oref>) {
+    found.extend(written.iter().filter(|oref| reads.contains(**oref)));
+}
