@@ -18,8 +18,8 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
-    /// There was no room for the log; nothing was stored, and the store goes on.
-    #[error("there is no room for the log: {source}; make room and try again")]
+    /// The log could not grow; nothing was stored, and the store goes on.
+    #[error("the log cannot grow: {source}; make room and try again")]
     NoRoom {
         /// What the system said.
         source: io::Error,

@@ -1,7 +1,7 @@
 //! Where persistent objects live: bytes, orefs and commits, and nothing of the language or of sessions.
 //!
 //! Read [`Repository`] first, the calls that a session makes, then [`store::Store`], which is how all engines of this
-//! crate order commits: [`memory`] keeps objects in memory. [`record`] is how
+//! crate order commits: [`memory`] keeps objects in memory, [`embedded`] in a folder of files. [`record`] is how
 //! the state of an object is written as bytes.
 //!
 //! A store is one sequence of commits. A transaction reads states that were current at some commit, its
@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod embedded;
 mod error;
 mod holders;
 mod ids;

@@ -91,7 +91,8 @@ pub struct Store<B, J> {
     settled: Condvar,
     marking: Marking,
     journal: Mutex<J>,
-    install: Mutex<()>,
+    /// Why installing failed, after which it is not tried again.
+    install: Mutex<Option<String>>,
     visible: RwLock<Visible>,
     holders: Holders,
     /// Called when a layer was closed that somebody should install.
@@ -143,17 +144,28 @@ impl<B: Base, J: Journal> Store<B, J> {
 
     /// Puts the closed layer into the base, if there is one.
     pub fn install(&self) -> Result<(), Error> {
-        let _alone = self.install.lock();
+        let mut failed = self.install.lock();
+        if let Some(reason) = &*failed {
+            return Err(Error::ReadOnly { reason: reason.clone() });
+        }
         let (layer, totals) = {
             let visible = self.visible.read();
             (visible.installing.clone(), visible.totals)
         };
         let Some(layer) = layer else { return Ok(()) };
-        let totals = self.base.install(&layer.installation(totals))?;
+        let totals = self
+            .base
+            .install(&layer.installation(totals))
+            .inspect_err(|error| *failed = Some(error.to_string()))?;
         let mut visible = self.visible.write();
         visible.totals = totals;
         visible.installing = None;
         Ok(())
+    }
+
+    /// Writes nothing from now on, because of a failure.
+    pub fn fail(&self, error: &Error) {
+        self.sequence.lock().failed.get_or_insert_with(|| error.to_string());
     }
 
     /// Puts everything into the base, so that the journal is not needed. For an orderly end.

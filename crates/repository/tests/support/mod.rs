@@ -92,3 +92,7 @@ pub fn sound(store: &dyn Repository) {
     let report = store.check(&mut |_| {}).unwrap();
     assert_eq!(report.mistakes, Vec::<Mistake>::new());
 }
+
+pub fn tid(number: u64) -> Tid {
+    Tid(number)
+}

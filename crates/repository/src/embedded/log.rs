@@ -1,0 +1,230 @@
+//! The log: two files, written in turn, that make commits durable before they are in the base.
+//!
+//! A file has records one after the other, each starting at a multiple of [`BLOCK`], so that no write touches a
+//! sector that has part of an acknowledged record:
+//!
+//! ```text
+//! 0        16       20       24           32         40            40 + length
+//! | mac    | length | 0      | generation | sequence | payload ... | zeros up to the next block
+//! ```
+//!
+//! The mac is keyed BLAKE3 over position, length, generation, sequence and payload, cut to 128 bits. The key is
+//! random and only in the base, so nobody who chooses the bytes of objects can make a record of them. A file's
+//! records have one generation; the next generation is in the other file. Reading stops at the first block that has
+//! no record of the file's generation: that is the end of the log, or where a write was torn.
+//!
+//! Files grow in large steps, of zeros that are synchronised, so that writing a record changes no metadata.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::Error;
+use crate::embedded::disk::{Disk, DiskFile};
+use crate::store::{Journal, JournalError};
+
+/// The length of the log's steps in bytes: the largest physical sector that is common.
+pub const BLOCK: usize = 4096;
+const HEAD: usize = 40;
+const MAC: usize = 16;
+
+/// The names of the two files.
+pub const NAMES: [&str; 2] = ["log.0", "log.1"];
+
+/// The key of a store's macs.
+pub type Key = [u8; 32];
+
+/// A record that was found.
+pub struct Found {
+    /// Its number, counted from 1 in the life of the store.
+    pub sequence: u64,
+    /// What it holds.
+    pub payload: Bytes,
+}
+
+/// The log of a store.
+pub struct Log {
+    files: [Arc<dyn DiskFile>; 2],
+    lengths: [u64; 2],
+    key: Key,
+    generation: u64,
+    position: u64,
+    bytes_max: u64,
+    step_bytes: u64,
+    buffer: Vec<u8>,
+}
+
+impl Log {
+    /// Creates the files of a new store, empty.
+    pub fn create(disk: &dyn Disk) -> io::Result<()> {
+        for name in NAMES {
+            let file = disk.open(name, true)?.ok_or(io::ErrorKind::NotFound)?;
+            file.set_len(0)?;
+            file.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Opens the log and gives its records, oldest first. It goes on in a generation that neither the files nor the
+    /// base have seen, and overwrites what was found: that must be installed first.
+    pub fn open(
+        disk: &dyn Disk,
+        key: Key,
+        generation: u64,
+        bytes_max: usize,
+        step_bytes: usize,
+    ) -> Result<(Log, Vec<Found>), Error> {
+        let io = |source| Error::Io { what: "opening the log", source };
+        let mut files = Vec::new();
+        let mut halves = Vec::new();
+        for name in NAMES {
+            let file = disk.open(name, false).map_err(io)?;
+            let file = file.ok_or_else(|| Error::Damaged { what: format!("the file {name} is missing") })?;
+            let length = file.len().map_err(io)?;
+            halves.push(read(&*file, length, &key).map_err(io)?);
+            files.push((file, length));
+        }
+        // The half of the older generation first.
+        halves.sort_by_key(|(generation, _)| *generation);
+        let seen = halves.iter().map(|(generation, _)| *generation).fold(generation, u64::max);
+        let [(first, one), (second, two)] = [files.remove(0), files.remove(0)];
+        let log = Log {
+            files: [first, second],
+            lengths: [one, two],
+            key,
+            generation: seen + 1,
+            position: 0,
+            bytes_max: bytes_max as u64,
+            step_bytes: step_bytes.max(BLOCK) as u64,
+            buffer: Vec::new(),
+        };
+        Ok((log, halves.into_iter().flat_map(|(_, found)| found).collect()))
+    }
+
+    fn half(&self) -> usize {
+        (self.generation % 2) as usize
+    }
+
+    /// Makes the half being written at least that long.
+    fn grow(&mut self, wanted: u64) -> Result<(), JournalError> {
+        let half = self.half();
+        if wanted <= self.lengths[half] {
+            return Ok(());
+        }
+        let end = wanted.next_multiple_of(self.step_bytes).min(wanted.max(self.bytes_max));
+        let zeros = vec![0; (1 << 20).min((end - self.lengths[half]) as usize)];
+        let mut at = self.lengths[half];
+        while at < end {
+            let count = (zeros.len() as u64).min(end - at) as usize;
+            // Nothing relies on what is written here until it is synchronised.
+            self.files[half].write_at(at, &zeros[..count]).map_err(JournalError::NoRoom)?;
+            at += count as u64;
+        }
+        self.files[half]
+            .sync()
+            .map_err(|error| JournalError::InDoubt("synchronising the grown log", error))?;
+        self.lengths[half] = end;
+        Ok(())
+    }
+}
+
+impl Journal for Log {
+    fn fits(&self, bytes: usize) -> bool {
+        self.position == 0 || self.position + framed(bytes) <= self.bytes_max
+    }
+
+    fn append(&mut self, sequence: u64, payload: &[u8]) -> Result<(), JournalError> {
+        let length = u32::try_from(payload.len())
+            .map_err(|_| JournalError::NoRoom(io::Error::other("a record of the log holds 4 GiB at most")))?;
+        let end = self.position + framed(payload.len());
+        self.grow(end)?;
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&[0; MAC]);
+        self.buffer.extend_from_slice(&length.to_le_bytes());
+        self.buffer.extend_from_slice(&[0; 4]);
+        self.buffer.extend_from_slice(&self.generation.to_le_bytes());
+        self.buffer.extend_from_slice(&sequence.to_le_bytes());
+        self.buffer.extend_from_slice(payload);
+        let mac = mac(&self.key, self.position, &self.buffer[MAC..]);
+        self.buffer[..MAC].copy_from_slice(&mac);
+        self.buffer.resize(framed(payload.len()) as usize, 0);
+        let file = &self.files[self.half()];
+        file.write_at(self.position, &self.buffer)
+            .map_err(|error| JournalError::InDoubt("writing the log", error))?;
+        file.sync().map_err(|error| JournalError::InDoubt("synchronising the log", error))?;
+        self.position = end;
+        // One large commit should not keep its memory for ever.
+        self.buffer.shrink_to(1 << 20);
+        Ok(())
+    }
+
+    fn turn(&mut self) {
+        self.generation += 1;
+        self.position = 0;
+    }
+
+    fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn used(&self) -> u64 {
+        self.position
+    }
+}
+
+/// The bytes that a record with such a payload takes.
+fn framed(payload: usize) -> u64 {
+    (HEAD + payload).next_multiple_of(BLOCK) as u64
+}
+
+fn mac(key: &Key, position: u64, rest: &[u8]) -> [u8; MAC] {
+    let mut hasher = blake3::Hasher::new_keyed(key);
+    hasher.update(&position.to_le_bytes());
+    hasher.update(rest);
+    let mut mac = [0; MAC];
+    mac.copy_from_slice(&hasher.finalize().as_bytes()[..MAC]);
+    mac
+}
+
+/// The generation of a file, 0 if it has none, and its records.
+fn read(file: &dyn DiskFile, length: u64, key: &Key) -> io::Result<(u64, Vec<Found>)> {
+    let mut found: Vec<Found> = Vec::new();
+    let (mut generation, mut position) = (0, 0);
+    while let Some((of, record)) = read_record(file, position, length, key)? {
+        let next = found.last().is_none_or(|last| (of, record.sequence) == (generation, last.sequence + 1));
+        if !next {
+            break;
+        }
+        generation = of;
+        position += framed(record.payload.len());
+        found.push(record);
+    }
+    Ok((generation, found))
+}
+
+/// The record at that position and its generation, if there is a whole one.
+fn read_record(
+    file: &dyn DiskFile,
+    position: u64,
+    length: u64,
+    key: &Key,
+) -> io::Result<Option<(u64, Found)>> {
+    if position + HEAD as u64 > length {
+        return Ok(None);
+    }
+    let mut bytes = vec![0; HEAD];
+    file.read_at(position, &mut bytes)?;
+    let payload = u32::from_le_bytes(bytes[16..20].try_into().expect("four bytes")) as usize;
+    if framed(payload) > length - position {
+        return Ok(None);
+    }
+    bytes.resize(HEAD + payload, 0);
+    file.read_at(position + HEAD as u64, &mut bytes[HEAD..])?;
+    if bytes[..MAC] != mac(key, position, &bytes[MAC..]) {
+        return Ok(None);
+    }
+    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let (generation, sequence) = (number(24), number(32));
+    Ok(Some((generation, Found { sequence, payload: Bytes::from(bytes).slice(HEAD..) })))
+}
