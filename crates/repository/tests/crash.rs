@@ -1,0 +1,117 @@
+//! No acknowledged commit is lost and none is torn, whatever the disk does: the whole engine, log and base, over a
+//! simulated disk, compared with a model after every failure.
+
+mod support;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use support::careless;
+use support::disk::{Fault, Sim, Tear};
+use support::life::{Life, Model, Opening, Told, open};
+use support::random;
+
+/// How many powers are lost in one run of [`random_lives`], unless `BIFROST_FUZZ_RUNS` or `BIFROST_FUZZ_SECONDS` say how much.
+const LOSSES: u64 = 10_000;
+
+/// A life: works, loses its power or its process or parts of its disk, recovers, and so on. Says what is wrong.
+fn live(seed: u64, sim: Sim, open: Opening) -> Result<Life, String> {
+    let mut life = Life::new(sim, seed);
+    life.open = open;
+    // The disk may fail while the store is made.
+    life.recover()?;
+    for _ in 0..12 {
+        match life.random.below(8) {
+            0 => life.sim.fail_one_in(60, &Fault::ALL),
+            1 => life.sim.fail_one_in(8, &[Fault::Full]),
+            _ => life.sim.cut_power_in(life.random.below(100) as u64),
+        }
+        let mut steps = 0;
+        while steps < 60 && life.step()? {
+            steps += 1;
+        }
+        let with_the_power = !life.random.chance(5);
+        life.end(with_the_power);
+        life.recover()?;
+    }
+    Ok(life)
+}
+
+#[test]
+fn random_lives() {
+    let (losses, acknowledged, failed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let start = Instant::now();
+    let one = &|seed| {
+        let life = live(seed, Sim::new(seed), open).unwrap_or_else(|wrong| panic!("{wrong}"));
+        losses.fetch_add(life.losses, Ordering::Relaxed);
+        acknowledged.fetch_add(life.acknowledged, Ordering::Relaxed);
+        failed.fetch_add(life.sim.failed(), Ordering::Relaxed);
+    };
+    // Two at a time.
+    let two = |seed: u64| {
+        std::thread::scope(|scope| {
+            scope.spawn(move || one(seed.wrapping_mul(2)));
+            scope.spawn(move || one(seed.wrapping_mul(2) + 1));
+        });
+    };
+    random::repeat("crash", || losses.load(Ordering::Relaxed) < LOSSES, two);
+    println!(
+        "{losses:?} powers lost, {failed:?} other faults, {acknowledged:?} commits acknowledged, none lost, in {:?}",
+        start.elapsed()
+    );
+}
+
+/// The power goes at every single change of the disk in a life of 200 commits, once for each way to tear what was
+/// not synchronised.
+#[test]
+fn every_crash_point() {
+    let sim = Sim::new(1);
+    let mut life = Life::new(sim.clone(), 3);
+    life.store = Some(open(&sim).unwrap());
+    let told = Arc::new(Mutex::new(Told { model: Model::new(), doubt: None, given: 2 }));
+    life.told = Some(told.clone());
+    let points = Arc::new(AtomicU64::new(0));
+    let counted = points.clone();
+    sim.watch(Some(Arc::new(move |sim: &Sim| {
+        let point = counted.fetch_add(1, Ordering::Relaxed);
+        let told = told.lock().unwrap().clone();
+        for tear in Tear::ALL {
+            let fork = sim.fork(point);
+            fork.lose_power(tear);
+            let store = open(&fork).unwrap_or_else(|error| panic!("change {point}, {tear:?}: {error}"));
+            let examined = Life::of(told.clone(), fork).examine(&*store);
+            examined.unwrap_or_else(|wrong| panic!("change {point}, {tear:?}: {wrong}"));
+        }
+    })));
+    while life.acknowledged < 200 {
+        assert!(life.step().unwrap());
+    }
+    sim.watch(None);
+    let points = points.load(Ordering::Relaxed);
+    println!("{points} crash points, {} ways each", Tear::ALL.len());
+    assert!(points > 400);
+}
+
+/// Lives until one finds something wrong; says how many.
+fn caught(open: Opening, plant: impl Fn(&Sim)) -> Option<u64> {
+    (0..300).find(|seed| {
+        let sim = Sim::new(*seed);
+        plant(&sim);
+        live(*seed, sim, open).is_err()
+    })
+}
+
+fn lying(names: &[&str]) -> Option<u64> {
+    caught(open, |sim| names.iter().for_each(|name| sim.lie_about(name)))
+}
+
+/// The same lives find planted bugs: commits acknowledged before they are synchronised, a half of the log
+/// overwritten before the base is, and a log without checksums.
+#[test]
+fn planted_bugs_are_caught() {
+    let early = lying(&["log.0", "log.1"]).expect("early acknowledgement is caught");
+    let base = lying(&["base", "base.new"]).expect("a base that is not synchronised is caught");
+    let careless = caught(careless::open, |_| {}).expect("a log without checksums is caught");
+    println!("caught by lives {early}, {base} and {careless}");
+}
