@@ -229,7 +229,8 @@ pub trait Repository: Send + Sync {
     fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error>;
 
     /// Frees the objects that neither the root directory nor a holder leads to. Commits go on meanwhile; one that
-    /// becomes unreachable meanwhile may stay until the next time.
+    /// becomes unreachable meanwhile may stay until the next time. Holders and `progress` may call the repository,
+    /// but for another collection or check, which wait for this one.
     fn collect(&self, progress: &mut dyn FnMut(Progress)) -> Result<Collected, Error>;
 
     /// Reads everything and reports what is wrong. Commits go on meanwhile.

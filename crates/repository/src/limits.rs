@@ -16,3 +16,5 @@ pub const FIELDS_MAX: usize = 1 << 16;
 pub const SPECIFICATION_BYTES_MAX: usize = 1 << 20;
 /// How many written orefs are remembered for validation and for [`crate::Repository::changes`].
 pub const CHANGES_KEPT_MAX: usize = 1 << 20;
+/// With how many bytes a group of commits takes no more of them.
+pub const GROUP_BYTES_MAX: usize = 64 << 20;

@@ -7,10 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use bifrost_repository::{BatchId, Oref};
+use bytes::Bytes;
 use support::careless;
 use support::disk::{Fault, Sim, Tear};
 use support::life::{Life, Model, Opening, Told, open};
-use support::random;
+use support::random::{self, Random};
+use support::{commit_reading, fresh, put};
 
 /// How many powers are lost in one run of [`random_lives`], unless `BIFROST_FUZZ_RUNS` or `BIFROST_FUZZ_SECONDS` say how much.
 const LOSSES: u64 = 10_000;
@@ -91,6 +94,82 @@ fn every_crash_point() {
     let points = points.load(Ordering::Relaxed);
     println!("{points} crash points, {} ways each", Tear::ALL.len());
     assert!(points > 400);
+}
+
+/// Many threads commit in groups until the power goes. Each writes the same number to two objects of its own; what it
+/// was told, or anybody saw, is there afterwards, in both of them, and at most one more.
+#[test]
+fn groups() {
+    const THREADS: usize = 6;
+    let (mut commits, mut records) = (0, 0);
+    for seed in 0..50 {
+        let sim = Sim::new(seed);
+        let store = open(&sim).unwrap();
+        let pairs: Vec<Vec<Oref>> = (0..THREADS).map(|_| fresh(&*store, 2)).collect();
+        put(&*store, vec![], pairs.iter().flatten().map(|oref| (*oref, number(0))).collect());
+        let mut random = Random::new(seed);
+        sim.be_slow();
+        sim.cut_power_in(random.below(120) as u64);
+        let (told, seen) = (Mutex::new([0; THREADS]), Mutex::new([0; THREADS]));
+        let before = sim.changes();
+        let alive = AtomicU64::new(THREADS as u64);
+        std::thread::scope(|scope| {
+            for (thread, pair) in pairs.iter().enumerate() {
+                let (store, told, alive) = (&*store, &told, &alive);
+                scope.spawn(move || {
+                    for value in 1.. {
+                        let batch = BatchId { session: thread as u128, number: value };
+                        let writes = pair.iter().map(|oref| (*oref, number(value))).collect();
+                        let reply = Some((batch, number(value)));
+                        if commit_reading(store, store.head(), &[], writes, vec![], reply).is_err() {
+                            break;
+                        }
+                        told.lock().unwrap()[thread] = value;
+                    }
+                    alive.fetch_sub(1, Ordering::Relaxed);
+                });
+            }
+            scope.spawn(|| {
+                while alive.load(Ordering::Relaxed) > 0 {
+                    for (thread, pair) in pairs.iter().enumerate() {
+                        let Ok(fetched) = store.fetch(&pair[..1]) else { continue };
+                        let value = value(&fetched.states[0].as_ref().unwrap().bytes);
+                        seen.lock().unwrap()[thread] = value;
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        });
+        let head = store.head();
+        drop(store);
+        records += (sim.changes() - before) / 2;
+        sim.lose_power(Tear::ALL[random.below(4)]);
+        let store = open(&sim).unwrap();
+        assert!(store.head() >= head, "seed {seed}");
+        let (told, seen) = (told.into_inner().unwrap(), seen.into_inner().unwrap());
+        for (thread, pair) in pairs.iter().enumerate() {
+            let states = store.fetch(pair).unwrap().states;
+            let [a, b] = [0, 1].map(|i| value(&states[i].as_ref().unwrap().bytes));
+            let (told, seen) = (told[thread], seen[thread]);
+            assert!(
+                a == b && a >= seen && (a == told || a == told + 1),
+                "seed {seed}: {a} {b} {told} {seen}"
+            );
+            let batch = BatchId { session: thread as u128, number: a };
+            assert_eq!(store.outcome(batch).unwrap(), (a > 0).then(|| number(a)), "seed {seed}");
+            commits += a;
+        }
+    }
+    println!("{commits} commits in about {records} records");
+    assert!(commits > records, "threads gather in groups");
+}
+
+fn number(value: u64) -> Bytes {
+    Bytes::copy_from_slice(&value.to_le_bytes())
+}
+
+fn value(bytes: &Bytes) -> u64 {
+    u64::from_le_bytes(bytes[..].try_into().unwrap())
 }
 
 /// Lives until one finds something wrong; says how many.

@@ -25,7 +25,9 @@ use crate::store::base::{Base, Journal};
 use crate::store::entry::{Committed, Entry};
 use crate::store::marks::Noted;
 use crate::store::sequence::Sequence;
-use crate::{Collected, CommitError, Error, Oref, Progress, ReadSet, Repository, Stored, Tid};
+use crate::{
+    Collected, CommitError, Error, GROUP_BYTES_MAX, Oref, Progress, ReadSet, Repository, Stored, Tid,
+};
 
 /// How many objects are looked at between two looks at the marks.
 const CHUNK: usize = 256;
@@ -52,8 +54,9 @@ impl<B: Base, J: Journal> Store<B, J> {
                 sequence = self.check_batch(sequence, *batch)?;
             }
             self.validate(&mut seen, reads)?;
-            if sequence.conflicts(seen, reads) {
-                // Told when the other commit is durable, or not at all.
+            if sequence.conflicts(seen, reads) || sequence.gathering.bytes > GROUP_BYTES_MAX {
+                // A conflict is told when the other commit is durable, or not at all; a group that is large enough
+                // goes first.
                 let outcome = sequence.last_outcome();
                 drop(self.settle(sequence, &outcome));
                 continue;
@@ -139,13 +142,15 @@ impl<B: Base, J: Journal> Store<B, J> {
                         self.references(*oref, &stored.bytes, &mut found)?;
                     }
                 }
-                let mut marks = self.marking.marks.lock();
-                let marks = marks.as_mut().expect("a collection has marks until it ends");
+                let mut guard = self.marking.marks.lock();
+                let marks = guard.as_mut().expect("a collection has marks until it ends");
                 chunk.iter().for_each(|oref| {
                     marks.scanned.insert(*oref);
                 });
                 found.into_iter().for_each(|oref| marks.reach(oref));
-                progress(Progress { done: marks.scanned.len(), of: marks.reached.len() });
+                let (done, of) = (marks.scanned.len(), marks.reached.len());
+                drop(guard);
+                progress(Progress { done, of: of.max(done) });
             }
             // Commits make grey under this lock, so with it held nothing is grey any more, or marking goes on.
             let _sequence = self.sequence.lock();

@@ -45,6 +45,8 @@ pub type Outcome = Arc<OnceLock<Result<(), Failure>>>;
 #[derive(Default)]
 pub struct Group {
     pub entries: Vec<Entry>,
+    /// Bytes of the states of its commits.
+    pub bytes: usize,
     pub outcome: Outcome,
 }
 
@@ -106,6 +108,8 @@ impl Sequence {
         let tid = self.next_tid;
         commit.tid = tid;
         self.next_tid.0 += 1;
+        let states = commit.writes.iter().chain(&commit.creates);
+        self.gathering.bytes += states.map(|(_, bytes)| bytes.len()).sum::<usize>();
         self.pending.push_back((tid, commit.written()));
         let outcome = self.gathering.outcome.clone();
         if let Some((batch, _)) = &commit.batch {

@@ -164,6 +164,8 @@ struct State {
     /// Files whose synchronisation does nothing: a bug planted below the engine.
     lies: BTreeSet<String>,
     watch: Option<Watch>,
+    /// Others run while something is synchronised.
+    slow: bool,
 }
 
 /// The disk; clones are the same one.
@@ -190,6 +192,7 @@ impl Sim {
             failed: 0,
             lies: BTreeSet::new(),
             watch: None,
+            slow: false,
         })))
     }
 
@@ -235,6 +238,11 @@ impl Sim {
 
     pub fn lie_about(&self, name: &str) {
         self.state(|state| _ = state.lies.insert(name.into()));
+    }
+
+    /// Lets other threads run while it synchronises, so that they gather in groups.
+    pub fn be_slow(&self) {
+        self.state(|state| state.slow = true);
     }
 
     pub fn watch(&self, watch: Option<Watch>) {
@@ -402,6 +410,9 @@ impl DiskFile for Open {
     }
 
     fn sync(&self) -> io::Result<()> {
+        if self.sim.state(|state| state.slow) {
+            (0..5).for_each(|_| std::thread::yield_now());
+        }
         match self.sim.change(&[Fault::Sync]) {
             Ok(()) => {
                 let lies = self.sim.state(|state| state.lies.contains(&self.name));

@@ -1,6 +1,7 @@
 //! What tests of engines share: objects that are lists of references, and the suite that every engine passes.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod barriers;
 pub mod careless;
 pub mod disk;
 pub mod life;

@@ -11,7 +11,9 @@ use bifrost_repository::{
 use bytes::Bytes;
 
 use super::random::Random;
-use super::{changed, commit_reading, directory, fetch, fresh, links, links_class, oref, put, sound};
+use super::{
+    barriers, changed, commit_reading, directory, fetch, fresh, links, links_class, oref, put, sound,
+};
 
 /// Runs every case against stores that `make` makes, each new and empty; its argument is how many written orefs
 /// are remembered.
@@ -50,6 +52,11 @@ const CASES: &[(&str, Case)] = &[
     ("what is held stays", held_stays),
     ("cycles go", cycles_go),
     ("what cannot be read stops a collection", unreadable_stops_collection),
+    ("an object made while it marks stays", barriers::created),
+    ("what was cut off while it marks stays", barriers::cut_off),
+    ("what was moved while it marks stays", barriers::moved),
+    ("what was made below what was looked through stays", barriers::made_below),
+    ("a mistake in a commit stops marking", barriers::mistake),
     ("collection beside commits", collection_beside_commits),
     ("info", info),
 ];
