@@ -4,6 +4,7 @@
 pub mod barriers;
 pub mod careless;
 pub mod disk;
+pub mod history;
 pub mod life;
 pub mod random;
 pub mod suite;
