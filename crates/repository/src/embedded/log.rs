@@ -11,7 +11,8 @@
 //! The mac is keyed BLAKE3 over position, length, generation, sequence and payload, cut to 128 bits. The key is
 //! random and only in the base, so nobody who chooses the bytes of objects can make a record of them. A file's
 //! records have one generation; the next generation is in the other file. Reading stops at the first block that has
-//! no record of the file's generation: that is the end of the log, or where a write was torn.
+//! no record of the file's generation: that is the end of the log, or where a write was torn. A write can be torn only
+//! at the end, so if a later record is there, the log is damaged.
 //!
 //! Files grow in large steps, of zeros that are synchronised, so that writing a record changes no metadata.
 
@@ -67,11 +68,12 @@ impl Log {
     }
 
     /// Opens the log and gives its records, oldest first. It goes on in a generation that neither the files nor the
-    /// base have seen, and overwrites what was found: that must be installed first.
+    /// base have seen, and overwrites what was found: that must be installed first. `generation` and `installed`, a
+    /// record's number, are what the base has.
     pub fn open(
         disk: &dyn Disk,
         key: Key,
-        generation: u64,
+        (generation, installed): (u64, u64),
         bytes_max: usize,
         step_bytes: usize,
     ) -> Result<(Log, Vec<Found>), Error> {
@@ -82,7 +84,13 @@ impl Log {
             let file = disk.open(name, false).map_err(io)?;
             let file = file.ok_or_else(|| Error::Damaged { what: format!("the file {name} is missing") })?;
             let length = file.len().map_err(io)?;
-            halves.push(read(&*file, length, &key).map_err(io)?);
+            let (generation, found, end) = read(&*file, length, &key).map_err(io)?;
+            let last = found.last().map_or(installed, |last| installed.max(last.sequence));
+            if let Some(beyond) = read_beyond(&*file, end, length, &key, last).map_err(io)? {
+                let what = format!("record {beyond} of the log is there, but one before it cannot be read");
+                return Err(Error::Damaged { what });
+            }
+            halves.push((generation, found));
             files.push((file, length));
         }
         // The half of the older generation first.
@@ -187,8 +195,8 @@ fn mac(key: &Key, position: u64, rest: &[u8]) -> [u8; MAC] {
     mac
 }
 
-/// The generation of a file, 0 if it has none, and its records.
-fn read(file: &dyn DiskFile, length: u64, key: &Key) -> io::Result<(u64, Vec<Found>)> {
+/// The generation of a file, 0 if it has none, its records, and where they end.
+fn read(file: &dyn DiskFile, length: u64, key: &Key) -> io::Result<(u64, Vec<Found>, u64)> {
     let mut found: Vec<Found> = Vec::new();
     let (mut generation, mut position) = (0, 0);
     while let Some((of, record)) = read_record(file, position, length, key)? {
@@ -200,7 +208,38 @@ fn read(file: &dyn DiskFile, length: u64, key: &Key) -> io::Result<(u64, Vec<Fou
         position += framed(record.payload.len());
         found.push(record);
     }
-    Ok((generation, found))
+    Ok((generation, found, position))
+}
+
+/// A record from `position` on with a number above `last`, if there is one.
+///
+/// What clients wrote may look like heads of records and make this slow, so it gives up when it has looked at as many
+/// bytes as the file has twice.
+fn read_beyond(
+    file: &dyn DiskFile,
+    position: u64,
+    length: u64,
+    key: &Key,
+    last: u64,
+) -> io::Result<Option<u64>> {
+    let mut budget = 2 * length;
+    for position in (position..length).step_by(BLOCK) {
+        if position + HEAD as u64 > length || budget < BLOCK as u64 {
+            break;
+        }
+        let mut head = [0; HEAD];
+        file.read_at(position, &mut head)?;
+        let payload = u32::from_le_bytes(head[16..20].try_into().expect("four bytes")) as usize;
+        let sequence = u64::from_le_bytes(head[32..40].try_into().expect("eight bytes"));
+        if sequence <= last || framed(payload) > budget {
+            continue;
+        }
+        budget -= framed(payload);
+        if let Some((_, found)) = read_record(file, position, length, key)? {
+            return Ok(Some(found.sequence));
+        }
+    }
+    Ok(None)
 }
 
 /// The record at that position and its generation, if there is a whole one.

@@ -76,8 +76,13 @@ pub fn open_on(disk: &dyn Disk, key: Key, options: &Options) -> Result<Files, Er
     let base = Redb::open(disk, options.cache_bytes)?;
     let loaded = base.load()?;
     let key = base.key()?;
-    let (log, found) =
-        Log::open(disk, key, loaded.generation, options.store.log_bytes, options.log_step_bytes)?;
+    let (log, found) = Log::open(
+        disk,
+        key,
+        (loaded.generation, loaded.sequence),
+        options.store.log_bytes,
+        options.log_step_bytes,
+    )?;
     let records = not_installed(found, loaded.sequence)?;
     Store::start(base, log, records, options.store.clone())
 }
