@@ -61,7 +61,9 @@ fn a_shell_finds_the_server_that_was_told_nothing() {
 fn the_transcripts_of_the_examples_hold() {
     for (name, collect) in support::EXAMPLES.iter().flat_map(|name| [(name, "check"), (name, "zeal")]) {
         let folder = examples().join(name);
-        let server = Server::serve_collected(&example(name), collect, &[]);
+        let root = support::example_root(name);
+        let root: Vec<&str> = root.iter().map(String::as_str).collect();
+        let server = Server::serve_collected(&example(name), collect, &root);
         let script = std::fs::read_to_string(folder.join("client.bifrost")).unwrap();
         let output = server.shell(&server.urls[0], &["--echo"], &script);
         let file = folder.join("transcript.txt");

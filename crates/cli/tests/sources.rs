@@ -4,7 +4,7 @@ mod support;
 
 use std::path::Path;
 
-use support::{EXAMPLES, bifrost, example, examples, feed, stderr, stdout};
+use support::{EXAMPLES, bifrost, example, example_root, examples, feed, stderr, stdout};
 
 fn write(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
@@ -22,7 +22,12 @@ fn examples_print_what_they_should() {
         let file = examples().join(name).join("expected.txt");
         for (mode, collect) in WAYS {
             let mut command = bifrost();
-            command.arg("run").args(*mode).arg(example(name)).env("BIFROST_GC", collect);
+            command
+                .arg("run")
+                .args(*mode)
+                .args(example_root(name))
+                .arg(example(name))
+                .env("BIFROST_GC", collect);
             let output = command.output().unwrap();
             assert!(output.status.success(), "{name} {mode:?} {collect}: {}", stderr(&output));
             if std::env::var_os("UPDATE_EXPECT").is_some() {

@@ -128,6 +128,7 @@ const NO_SETTINGS: &[&str] = &[
     "emit",
     "gc",
     "filetest",
+    "oo7_sizes",
     "victim",
     "child",
     "transport_address",

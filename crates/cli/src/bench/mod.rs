@@ -1,6 +1,7 @@
 //! `bifrost bench`: the program measures itself, so that anybody can repeat every figure.
 
 mod calls;
+mod oo7;
 mod raw;
 mod report;
 #[rustfmt::skip]
@@ -37,10 +38,14 @@ enum What {
     Calls(Calls),
     /// What Theta programs cost: beside the same programs in C, Lua and Go; compiling
     Theta(theta::Args),
+    /// The benchmark OO7: each operation in four ways, with crossings and batching factors
+    Oo7(oo7::Args),
     #[command(hide = true)]
     Server { folder: PathBuf, core: usize },
     #[command(hide = true)]
     Echo { file: PathBuf, core: usize },
+    #[command(hide = true)]
+    Oo7Server { folder: PathBuf, core: usize },
 }
 
 /// What `bifrost bench calls` takes.
@@ -73,6 +78,8 @@ pub fn run(args: Args) -> Outcome {
     match &args.what {
         What::Calls(calls) => bench_calls(calls),
         What::Theta(args) => theta::run(args),
+        What::Oo7(args) => oo7::run(args),
+        What::Oo7Server { folder, core } => oo7::serve(folder, *core),
         What::Server { folder, core } => serve(folder, *core),
         What::Echo { file, core } => echo(file, *core),
     }

@@ -8,10 +8,13 @@ use serde::Serialize;
 /// One measured case. `value` is the median.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
-    /// Which benchmark: `calls`, `theta`.
+    /// Which benchmark: `calls`, `theta`, `oo7`.
     pub bench: &'static str,
     /// What was measured.
     pub case: String,
+    /// How it was run, where there are several ways.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub way: Option<&'static str>,
     /// Whose: `bifrost`, or the baseline's name.
     pub peer: &'static str,
     /// How many calls or rounds one sample has.
@@ -55,6 +58,7 @@ impl Case {
         Case {
             bench: "calls",
             case: case.into(),
+            way: None,
             peer: "bifrost",
             n,
             value,
@@ -77,6 +81,12 @@ impl Case {
     /// The same as a part of another benchmark.
     pub fn part_of(mut self, bench: &'static str) -> Case {
         self.bench = bench;
+        self
+    }
+
+    /// The same, run in this way.
+    pub fn by(mut self, way: &'static str) -> Case {
+        self.way = Some(way);
         self
     }
 
@@ -103,7 +113,11 @@ pub struct Target {
     /// What was measured.
     pub value: f64,
     /// The most it may be.
-    pub most: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most: Option<f64>,
+    /// The least it may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least: Option<f64>,
     /// The unit of both; `x` for ratios.
     pub unit: &'static str,
     /// Whether it was reached.
@@ -113,7 +127,12 @@ pub struct Target {
 impl Target {
     /// A target and what was measured.
     pub fn new(target: impl Into<String>, value: f64, most: f64, unit: &'static str) -> Target {
-        Target { target: target.into(), value, most, unit, reached: value <= most }
+        Target { target: target.into(), value, most: Some(most), least: None, unit, reached: value <= most }
+    }
+
+    /// A target that is reached from below.
+    pub fn at_least(target: impl Into<String>, value: f64, least: f64, unit: &'static str) -> Target {
+        Target { target: target.into(), value, most: None, least: Some(least), unit, reached: value >= least }
     }
 }
 
@@ -145,13 +164,17 @@ pub fn print_targets(targets: &[Target]) {
         let colour = if t.reached { AnsiColor::Green } else { AnsiColor::Yellow };
         let style = Style::new().fg_color(Some(colour.into()));
         let verdict = if t.reached { "reached" } else { "missed" };
+        let bound = match (t.most, t.least) {
+            (Some(most), _) => format!("at most {most}"),
+            (None, least) => format!("at least {}", least.unwrap_or_default()),
+        };
+        let bound = format!("{bound} {}", t.unit);
         anstream::println!(
-            "  {:<60} {:>9.2} {:<3} (at most {} {})  {style}{verdict}{style:#}",
+            "  {:<60} {:>9.2} {:<3} ({})  {style}{verdict}{style:#}",
             t.target,
             t.value,
             t.unit,
-            t.most,
-            t.unit
+            bound.trim_end()
         );
     }
 }

@@ -32,6 +32,14 @@ pub fn example(name: &str) -> PathBuf {
     examples().join(name).join(format!("{name}.theta"))
 }
 
+/// Where the imports of an example start, if not in its folder.
+pub fn example_root(name: &str) -> Vec<String> {
+    match name {
+        "oo7" => vec!["--root".to_owned(), examples().join("../bench/oo7").display().to_string()],
+        _ => Vec::new(),
+    }
+}
+
 pub fn stdout(output: &Output) -> &str {
     std::str::from_utf8(&output.stdout).unwrap()
 }

@@ -1,0 +1,282 @@
+//! `bifrost bench oo7`: the benchmark of Carey, DeWitt and Naughton (1993), each operation in four ways.
+//!
+//! The program is in `bench/oo7`. The server is a process of its own; client and server are pinned to one core each. All ways
+//! give the same number, or the run fails. Times are medians of hot runs: one run before them does not count.
+
+mod client;
+mod ops;
+mod structures;
+#[rustfmt::skip]
+#[path = "bifrost_stubs.rs"]
+#[allow(dead_code, clippy::all, reason = "generated")]
+mod stubs;
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use bifrost_engine::Mode;
+use bifrost_server::{Config, Server, program};
+use bifrost_theta::{Options, Sources};
+use bifrost_veneer::Session;
+use clap::Args as ClapArgs;
+use clap::builder::PossibleValuesParser;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::report::{self, Case, Target};
+use super::{Failed, Helper, note_debug_build, pin, say};
+use ops::{OPS, Op, Way, Ways};
+
+macro_rules! sources {
+    ($($name:literal),* $(,)?) => {
+        [$((concat!($name, ".theta"), include_str!(concat!("../../../../../bench/oo7/", $name, ".theta")))),*]
+    };
+}
+
+/// The program, the file that the others are imported from first.
+const SOURCES: [(&str, &str); 13] = sources![
+    "oo7",
+    "btree",
+    "check",
+    "collections",
+    "database",
+    "design",
+    "fingerprint",
+    "generate",
+    "queries",
+    "random",
+    "schema",
+    "sizes",
+    "traversals",
+];
+
+/// The published sizes, and three for tests.
+const SIZES: [&str; 12] = [
+    "test1", "test3", "tiny", "small3", "small6", "small9", "medium3", "medium6", "medium9", "large3",
+    "large6", "large9",
+];
+
+/// What `bifrost bench oo7` takes.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = after_help())]
+pub struct Args {
+    /// The size of the database
+    #[arg(long, default_value = "small3", value_parser = PossibleValuesParser::new(SIZES))]
+    size: String,
+    /// What the generator of random numbers begins with
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+    /// An operation to run; can be given several times [default: all]
+    #[arg(long, value_name = "OP", value_parser = PossibleValuesParser::new(OPS.iter().map(|o| o.name)))]
+    op: Vec<String>,
+    /// A way to run them; can be given several times [default: all]
+    #[arg(long, value_enum)]
+    way: Vec<Way>,
+    /// Runs of each operation and way that count
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    samples: u32,
+    /// Write the figures as JSON, one object a line; `-` for the standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// The cores of client and server
+    #[arg(long, value_name = "CLIENT,SERVER", default_values_t = [0, 1], value_delimiter = ',', num_args = 2)]
+    cores: Vec<usize>,
+}
+
+fn after_help() -> String {
+    let mut text = "\
+The client runs on one core, the server on another. Use a release build.
+
+Operations, with what they count:
+"
+    .to_owned();
+    for op in &OPS {
+        text.push_str(&format!("  {:<7} {}\n", op.name, op.about));
+    }
+    text.push_str(
+        "
+Examples:
+  bifrost bench oo7
+  bifrost bench oo7 --op T2b --way futures --way promises
+  bifrost bench oo7 --size medium9 --way theta --json oo7.jsonl",
+    );
+    text
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// The server does not start, a call fails, two ways give different numbers, or the database is not right afterwards.
+pub fn run(args: &Args) -> Result<(), Failed> {
+    note_debug_build();
+    let folder = tempfile::tempdir()?;
+    let core = args.cores[1].to_string();
+    let mut serving = Helper::start(&["oo7-server", &folder.path().to_string_lossy(), &core])?;
+    let url = serving.ready()?;
+    pin(args.cores[0]);
+    // A batch takes as long as it takes.
+    let builder = Session::builder(&stubs::INTERFACE).timeout(Duration::from_secs(24 * 3600));
+    let session = builder.reply_bytes_max(1 << 30).connect(&url)?;
+    let cases = measure(args, &session)?;
+    session.close()?;
+    print(args, &cases);
+    let targets = targets(args, &cases);
+    if !targets.is_empty() {
+        report::print_targets(&targets);
+    }
+    if let Some(path) = &args.json {
+        report::write_json(path, &cases, &targets)?;
+    }
+    Ok(())
+}
+
+fn measure(args: &Args, session: &Session) -> Result<Vec<Case>, Failed> {
+    let db = generate(args, session)?;
+    let theta = stubs::new_oo7(session, &db);
+    let ways = Ways::new(session, &db, &theta);
+    let chosen: Vec<&Op> =
+        OPS.iter().filter(|op| args.op.is_empty() || args.op.iter().any(|o| o == op.name)).collect();
+    let bar = ProgressBar::new(chosen.len() as u64);
+    bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
+    let mut cases = Vec::new();
+    for op in chosen {
+        bar.set_message(op.name);
+        let mut given = None;
+        for way in op.ways.iter().filter(|w| args.way.is_empty() || args.way.contains(w)) {
+            let case = measure_op(args.samples, session, &ways, op, *way)?;
+            let first = *given.get_or_insert(case.result);
+            if first != case.result {
+                let (name, ours) = (op.name, case.result);
+                return Err(format!("{name} gives {first:?} and as {} {ours:?}", way.name()).into());
+            }
+            cases.push(case);
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    match theta.check().claim()?.as_str() {
+        "" => Ok(cases),
+        wrong => Err(format!("the database is not right afterwards: {wrong}").into()),
+    }
+}
+
+/// Generates the database, by steps so that the bar can move.
+fn generate(args: &Args, session: &Session) -> Result<stubs::Database, Failed> {
+    let generator = stubs::new_generator(session, &args.size, i64::from(args.seed));
+    let steps = generator.steps().claim()?;
+    let bar = ProgressBar::new(steps.unsigned_abs());
+    bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  generating {msg}")?);
+    bar.set_message(args.size.clone());
+    let mut left = steps;
+    while left > 0 {
+        left = generator.step(10).claim()?;
+        bar.set_position((steps - left).unsigned_abs());
+    }
+    bar.finish_and_clear();
+    Ok(generator.database())
+}
+
+fn measure_op(samples: u32, session: &Session, ways: &Ways<'_>, op: &Op, way: Way) -> Result<Case, Failed> {
+    let mut times = Vec::new();
+    let mut crossed = (0, 0);
+    let mut result = 0;
+    for sample in 0..=samples {
+        if let Some(before) = op.before {
+            ways.run(before, Way::Theta)?;
+        }
+        session.flush()?;
+        let (before, start) = (session.counters(), Instant::now());
+        let given = ways.run(op.name, way)?;
+        let ms = start.elapsed().as_secs_f64() * 1e3;
+        let after = session.counters();
+        // The first run also sends the procedures, and compiles.
+        if sample > 0 {
+            times.push(ms);
+            crossed = (after.crossings - before.crossings, after.calls - before.calls);
+        }
+        if sample > 0 && given != result {
+            return Err(format!("{} gives {result} and then {given}, as {}", op.name, way.name()).into());
+        }
+        result = given;
+        if let Some(undo) = op.undo {
+            ways.run(undo, Way::Theta)?;
+        }
+    }
+    let case = Case::new(op.name, u64::from(samples), "ms", &mut times).part_of("oo7").gives(result);
+    Ok(case.by(way.name()).crossed(crossed.0, crossed.1))
+}
+
+fn find<'c>(cases: &'c [Case], op: &str, way: Way) -> Option<&'c Case> {
+    cases.iter().find(|c| c.case == op && c.way == Some(way.name()))
+}
+
+/// What the project holds itself to, where it was measured.
+fn targets(args: &Args, cases: &[Case]) -> Vec<Target> {
+    let mut targets = Vec::new();
+    if args.size == "small3" {
+        for (way, least, source) in [(Way::Futures, 2.33, "001, 4.4"), (Way::Promises, 3.47, "000, 4.4.2")] {
+            if let Some(factor) = find(cases, "T2b", way).and_then(|c| c.batching_factor) {
+                let name = format!("batching factor of T2b with {} ({source})", way.name());
+                targets.push(Target::at_least(name, factor, least, ""));
+            }
+        }
+    }
+    if let (Some(bcs), Some(theta)) = (find(cases, "T1", Way::Bcs), find(cases, "T1", Way::Theta)) {
+        targets.push(Target::new("T1 as structures, against the method", bcs.value / theta.value, 1.2, "x"));
+    }
+    targets
+}
+
+fn print(args: &Args, cases: &[Case]) {
+    let bold = anstyle::Style::new().bold();
+    anstream::println!("\n{bold}OO7, {}, seed {}{bold:#}", args.size, args.seed);
+    anstream::println!(
+        "  {:<7} {:>9}  {:<9} {:>12} {:>12} {:>12} {:>8}",
+        "",
+        "result",
+        "way",
+        "ms",
+        "crossings",
+        "calls",
+        "B"
+    );
+    let mut last = "";
+    for c in cases {
+        let (op, result) = match last == c.case {
+            true => ("", String::new()),
+            false => (c.case.as_str(), c.result.unwrap_or_default().to_string()),
+        };
+        last = &c.case;
+        anstream::println!(
+            "  {op:<7} {result:>9}  {:<9} {:>12.3} {:>12} {:>12} {:>8.2}",
+            c.way.unwrap_or_default(),
+            c.value,
+            c.crossings.unwrap_or_default(),
+            c.calls.unwrap_or_default(),
+            c.batching_factor.unwrap_or_default()
+        );
+    }
+}
+
+/// The server of the measurements: says where it listens, and serves until its input ends.
+///
+/// # Errors
+/// The program cannot run, or the server cannot listen.
+pub fn serve(folder: &Path, core: usize) -> Result<(), Failed> {
+    pin(core);
+    let mut sources = Sources::new();
+    for (name, text) in SOURCES {
+        sources.add(name, text);
+    }
+    let engine = program::load_sources(sources, &Options::default(), Mode::Compiled)?;
+    let mut config = Config { listen: vec![format!("shm://{}/shm", folder.display())], ..Config::default() };
+    // Whole traversals of the largest databases are one batch each.
+    config.heap_bytes_max = 64 << 30;
+    config.batch_heap_bytes_max = 64 << 30;
+    config.limits.insert("fuel_max".to_owned(), i64::MAX as u64);
+    config.limits.insert("batch_time_ms_max".to_owned(), 24 * 3_600_000);
+    let server = Server::start(engine, &config)?;
+    say(&server.addresses()[0].to_string())?;
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
