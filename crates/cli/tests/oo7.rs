@@ -66,7 +66,7 @@ fn random_numbers_are_those_of_the_c_library() {
 #[test]
 fn small_databases_of_several_seeds() {
     for size in ["test1", "test3", "tiny"] {
-        for seed in [1, 2, 77, 20_000_101] {
+        for seed in [1, 77, 20_000_101] {
             compare(size, seed, &format!("{ALL} {CHANGES}"));
         }
     }
