@@ -198,7 +198,8 @@ pub trait Repository: Send + Sync {
     /// The states of some objects, all current at the same commit.
     fn fetch(&self, orefs: &[Oref]) -> Result<Fetched, Error>;
 
-    /// What commits after `after` wrote. Costs one load if there are none.
+    /// What commits after `after` wrote; known at least up to the `as_of` of every fetch that has returned, and up to
+    /// every commit that has. Answered from memory, so it does not fail. Costs one load if there are none.
     fn changes(&self, after: Tid) -> Changes;
 
     /// Fresh orefs, never given before or after, whatever happens. Those that no object gets are lost, and there

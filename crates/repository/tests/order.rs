@@ -115,15 +115,16 @@ fn conflicts_with_commits_on_their_way() {
     });
 }
 
-/// What is done before the base answers, once.
+/// What is done when the base is asked, once.
 type Hook = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
-/// A base that lets something be done before it reads or scans.
+/// A base that lets something be done when it is asked.
 #[derive(Default)]
 struct Hooked {
     map: Map,
     before_read: Hook,
     before_scan: Hook,
+    after_scan: Hook,
 }
 
 fn run(hook: &Hook) {
@@ -143,7 +144,9 @@ impl Base for Hooked {
 
     fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {
         run(&self.before_scan);
-        self.map.scan(from, limit)
+        let found = self.map.scan(from, limit);
+        run(&self.after_scan);
+        found
     }
 
     fn install(&self, installation: &Installation<'_>) -> Result<Totals, Error> {
@@ -183,14 +186,14 @@ fn fetch_while_newer_states_are_installed() {
     );
 }
 
-/// A scan during which states go from the buffer into the base.
+/// A scan during which states go from the buffer into the base, after the base was looked at.
 #[test]
 fn scan_while_states_are_installed() {
     let store = hooked();
     let orefs = support::fresh(&*store, 3);
     support::put(&*store, vec![], orefs.iter().map(|oref| (*oref, "x".into())).collect());
     let other = store.clone();
-    set(&store.base().before_scan, move || other.install_all().unwrap());
+    set(&store.base().after_scan, move || other.install_all().unwrap());
     let found: Vec<Oref> = store.scan(orefs[0], 10).unwrap().into_iter().map(|(oref, _)| oref).collect();
     assert_eq!(found, orefs);
 }
@@ -204,8 +207,12 @@ fn commit_names_garbage_during_the_sweep() {
     let creates = vec![(a, support::links(class, 0, 0, &[])), (b, support::links(class, 0, 0, &[]))];
     support::put(&*store, vec![], creates);
     let other = store.clone();
+    // The first part of the sweep finds both, the second nothing more.
     set(&store.base().before_scan, move || {
-        support::put(&*other, vec![(Oref::ROOT, support::directory(class, &[("a", a)]))], vec![]);
+        let again = other.clone();
+        set(&other.base().before_scan, move || {
+            support::put(&*again, vec![(Oref::ROOT, support::directory(class, &[("a", a)]))], vec![]);
+        });
     });
     assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 1);
     assert!(support::fetch(&*store, a).is_some() && support::fetch(&*store, b).is_none());

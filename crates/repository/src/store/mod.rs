@@ -90,6 +90,8 @@ pub struct Store<B, J> {
     /// Some group has ended.
     settled: Condvar,
     marking: Marking,
+    /// Bytes of the journal in use, for who must not wait while it is written.
+    log_bytes: AtomicU64,
     journal: Mutex<J>,
     /// Why installing failed, after which it is not tried again.
     install: Mutex<Option<String>>,
@@ -121,6 +123,7 @@ impl<B: Base, J: Journal> Store<B, J> {
             sequence: Mutex::new(Sequence::new(visible.head, visible.reserved)),
             settled: Condvar::new(),
             marking: Marking::default(),
+            log_bytes: AtomicU64::new(0),
             install: Mutex::default(),
             holders: Holders::default(),
             closed: RwLock::default(),
@@ -209,6 +212,7 @@ impl<B: Base, J: Journal> Store<B, J> {
         }
         let sequence = self.visible.read().sequence + 1;
         journal.append(sequence, &payload)?;
+        self.log_bytes.store(journal.used(), Ordering::Relaxed);
         let mut visible = self.visible.write();
         visible.publish(group.entries.clone());
         // Pairs with the load in `head`: who sees the number finds the states, under the lock of `visible`.
@@ -487,7 +491,7 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
 
     fn info(&self) -> Result<Info, Error> {
         let next_oref = self.sequence.lock().next_oref;
-        let log_bytes = self.journal.lock().used();
+        let log_bytes = self.log_bytes.load(Ordering::Relaxed);
         let visible = self.visible.read();
         let layers = || visible.installing.iter().map(|layer| &**layer).chain([&visible.current]);
         let created: u64 = layers().map(|layer| layer.created).sum();
