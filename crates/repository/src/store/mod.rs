@@ -87,7 +87,7 @@ pub struct Store<B, J> {
     head: AtomicU64,
     maintenance: Mutex<()>,
     sequence: Mutex<Sequence>,
-    /// Some group has ended.
+    /// Some group has ended; for who wants that none is being written.
     settled: Condvar,
     marking: Marking,
     /// Bytes of the journal in use, for who must not wait while it is written.
@@ -227,11 +227,11 @@ impl<B: Base, J: Journal> Store<B, J> {
         outcome: &Outcome,
     ) -> (MutexGuard<'a, Sequence>, Result<(), Failure>) {
         loop {
-            if let Some(result) = outcome.get() {
+            if let Some(result) = outcome.result.get() {
                 return (sequence, result.clone());
             }
             if sequence.writing.is_some() {
-                self.settled.wait(&mut sequence);
+                outcome.changed.wait(&mut sequence);
                 continue;
             }
             let group = Arc::new(std::mem::take(&mut sequence.gathering));
@@ -249,11 +249,12 @@ impl<B: Base, J: Journal> Store<B, J> {
             match result {
                 Ok(()) => {
                     sequence.settle(head, &group.outcome);
-                    // Set once: whoever writes a group took it out of `gathering`.
-                    let _ = group.outcome.set(Ok(()));
+                    group.outcome.set(Ok(()));
                 }
                 Err(failure) => sequence.fail(&group, failure, head),
             }
+            // One of the next group goes on.
+            sequence.gathering.outcome.changed.notify_one();
             self.settled.notify_all();
         }
     }

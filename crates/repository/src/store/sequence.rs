@@ -3,6 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Condvar;
+
 use crate::store::base::JournalError;
 use crate::store::changes::Written;
 use crate::store::entry::{Committed, Entry};
@@ -39,7 +41,24 @@ impl From<JournalError> for Failure {
 }
 
 /// How a group ended, once it has.
-pub type Outcome = Arc<OnceLock<Result<(), Failure>>>;
+pub type Outcome = Arc<Ending>;
+
+/// The end of a group, for all who wait for it.
+#[derive(Default)]
+pub struct Ending {
+    pub result: OnceLock<Result<(), Failure>>,
+    /// The group has ended, or nobody writes any more and one of its threads should. Goes with the lock of the
+    /// sequence. One for each group, so that the end of one does not wake the threads of the next.
+    pub changed: Condvar,
+}
+
+impl Ending {
+    /// Ends the group. Once, by who wrote it or by whose failure it ends.
+    pub fn set(&self, result: Result<(), Failure>) {
+        let _ = self.result.set(result);
+        self.changed.notify_all();
+    }
+}
 
 /// Entries that become durable together.
 #[derive(Default)]
@@ -138,9 +157,8 @@ impl Sequence {
             }
         };
         let gathering = std::mem::take(&mut self.gathering);
-        // Each outcome is set once: by who wrote the group, or here.
-        let _ = group.outcome.set(Err(failure));
-        let _ = gathering.outcome.set(Err(after));
+        group.outcome.set(Err(failure));
+        gathering.outcome.set(Err(after));
         self.pending.clear();
         self.batches.clear();
         self.classes.clear();
