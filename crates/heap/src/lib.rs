@@ -44,12 +44,43 @@ pub const FIELDS_OFFSET: i32 = 16;
 /// Words of an object before its fields.
 pub const OBJECT_WORDS: usize = 2;
 
-/// Bits of the header that hold the object's size in words, table pointer and header included.
-pub const SIZE_MASK: u64 = 0xffff_ffff;
+/// Bits of the header that hold the object's size in words, table pointer and header included: 2 GiB at most.
+pub const SIZE_MASK: u64 = 0x0fff_ffff;
 
 /// Where in the header the epoch of the collection is that last found the object; 8 bits, 0 for a new object.
-pub(crate) const EPOCH_SHIFT: u32 = 32;
+pub(crate) const EPOCH_SHIFT: u32 = 28;
 pub(crate) const EPOCH_MASK: u64 = 0xff << EPOCH_SHIFT;
+
+/// Where in the header the number is that whoever keeps the object has given it ([`number`]); 0 for none.
+const NUMBER_SHIFT: u32 = 36;
+
+/// The largest number of an object: 26 bits.
+pub const NUMBER_MAX: u32 = (1 << 26) - 1;
+
+/// The number that an object was given.
+///
+/// # Safety
+/// `object` is a reference.
+#[inline]
+pub unsafe fn number(object: Word) -> u32 {
+    // SAFETY: every object has a header.
+    let header = unsafe { *(object as *const Word).add(1) };
+    (header >> NUMBER_SHIFT) as u32 & NUMBER_MAX
+}
+
+/// Gives an object a number of at most [`NUMBER_MAX`]; 0 takes it away.
+///
+/// # Safety
+/// `object` is a reference to an object of a heap, which nobody else uses meanwhile.
+#[inline]
+pub unsafe fn set_number(object: Word, number: u32) {
+    debug_assert!(number <= NUMBER_MAX);
+    // SAFETY: promised by the caller; every object has a header.
+    unsafe {
+        let header = (object as *mut Word).add(1);
+        *header = *header & !(u64::from(NUMBER_MAX) << NUMBER_SHIFT) | u64::from(number) << NUMBER_SHIFT;
+    }
+}
 
 /// Set in the header of an object with an allocation of its own. Not all objects of that size have one: they may have
 /// found room in the window.

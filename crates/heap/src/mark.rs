@@ -63,6 +63,15 @@ impl Marker {
         }
     }
 
+    /// Whether an object has been found so far.
+    ///
+    /// # Safety
+    /// `object` is a reference to an object that was there when the collection began.
+    pub unsafe fn lives(&self, object: Word) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { is_marked(object, self.epoch) }
+    }
+
     /// Bytes and number of the objects found.
     pub(crate) fn live(&self) -> (usize, usize) {
         (self.live_bytes, self.live_objects)

@@ -317,14 +317,32 @@ impl Run<'_> {
                     }
                 }
                 Node::Get { dst, object, field } => {
-                    // SAFETY: the function is verified: the object's class has the field.
-                    frame.set(*dst, unsafe { object::get(frame.get(*object), *field as usize) });
-                    continue;
+                    let object = frame.get(*object);
+                    // SAFETY: the function is verified: the word is a reference, and the frame keeps the object.
+                    let opened = match unsafe { Table::of(object) }.mode().is_open() {
+                        true => Ret::NOTHING,
+                        false => unsafe { self.cx().open(object) },
+                    };
+                    if opened.returned() {
+                        // SAFETY: as above: the object's class has the field.
+                        frame.set(*dst, unsafe { object::get(object, *field as usize) });
+                        continue;
+                    }
+                    self.failed(opened, Site::default())
                 }
                 Node::Set { object, field, value } => {
-                    // SAFETY: as above, and the value has the field's type.
-                    unsafe { object::set(frame.get(*object), *field as usize, frame.get(*value)) };
-                    continue;
+                    let object = frame.get(*object);
+                    // SAFETY: as above.
+                    let opened = match unsafe { Table::of(object) }.mode() {
+                        Mode::Ordinary => Ret::NOTHING,
+                        _ => unsafe { self.cx().open_to_change(object) },
+                    };
+                    if opened.returned() {
+                        // SAFETY: as above, and the value has the field's type.
+                        unsafe { object::set(object, *field as usize, frame.get(*value)) };
+                        continue;
+                    }
+                    self.failed(opened, Site::default())
                 }
                 Node::If(choice) => {
                     let block = if frame.get(choice.test) != 0 { &choice.then } else { &choice.otherwise };
@@ -420,6 +438,10 @@ impl Run<'_> {
                 Target::Native(code) => enter(*code, cx, words),
                 Target::Routine(desc) => enter(desc.code(), cx, words),
                 Target::Interpret(slot) => {
+                    let opened = open_receiver(cx, *slot, words[0]);
+                    if !opened.returned() {
+                        return opened;
+                    }
                     let table = Table::of(words[0]);
                     match self.interp.image.method_func(table.info(), *slot) {
                         Some(func) => self.interp.call(cx, func, words),

@@ -127,6 +127,18 @@ impl Builtin {
         self.heading.split(' ').next().unwrap_or(self.heading)
     }
 
+    /// Whether the method may change its receiver.
+    pub fn changes(&self) -> bool {
+        matches!(
+            (self.family, self.name()),
+            ("array", "clear" | "store" | "append" | "append_low" | "remove" | "remove_low" | "sort")
+                | ("vector", "store")
+                | ("cell", "put")
+                | ("map", "clear" | "store" | "remove")
+                | ("directory", "insert" | "remove")
+        )
+    }
+
     /// The name under which the runtime registers the function: `string.concat`.
     pub fn key(&self) -> String {
         format!("{}.{}", self.family, self.name())

@@ -174,19 +174,26 @@ impl Cx {
         }
         let start = (self.collecting.now_ns)();
         self.collecting.hidden = Window::empty();
-        let Cx { heap, window, roots, image, root, root_object, exit_frame, activation, frames, .. } = self;
+        let Cx { heap, window, roots, image, root_object, exit_frame, activation, frames, transaction, .. } = self;
         heap.collect(window, |marker| {
             // SAFETY: all that is handed over are references or 0: of the context itself, and what the stack has by the rules
             // of `abi` and `roots`.
             unsafe {
                 marker.root(*root_object);
-                for word in root.values() {
+                for word in &transaction.reads {
                     marker.root(*word);
+                }
+                for (object, copy) in &transaction.undo {
+                    marker.root(*object);
+                    marker.root(*copy);
                 }
                 roots.trace(marker);
                 Frame::trace(*frames, marker);
                 if let Some(engine) = image.engine() {
                     trace_code(&**engine, *exit_frame, *activation, marker);
+                }
+                if let Some(keeper) = &mut transaction.keeper {
+                    keeper.collected(&|object| marker.lives(object));
                 }
             }
         });

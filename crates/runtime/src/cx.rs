@@ -1,6 +1,5 @@
 //! The context of running code.
 
-use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,6 +10,8 @@ use bifrost_ir::SignalId;
 use crate::abi::{Activation, ExitFrame, Ret, VALUES_MAX, Word};
 use crate::collect::Collecting;
 use crate::image::Image;
+use crate::mode::Transaction;
+use crate::object;
 use crate::roots::{Frame, Roots};
 
 /// Why a batch was ended from outside.
@@ -23,6 +24,8 @@ pub enum Kill {
     Fuel = 2,
     /// The server is shutting down, or the client is gone.
     Stop = 3,
+    /// The transaction has read what others have changed since.
+    Conflict = 4,
 }
 
 /// What running code may use.
@@ -189,8 +192,8 @@ pub struct Cx {
     batch_heap_start: usize,
     /// What `print` writes goes here when nobody else wants it.
     output: Output,
-    pub(crate) root: BTreeMap<String, Word>,
     pub(crate) root_object: Word,
+    pub(crate) transaction: Transaction,
     random: u64,
     now_ms: fn() -> i64,
 }
@@ -264,8 +267,8 @@ impl Cx {
             limits,
             batch_heap_start: 0,
             output: Output::Stdout,
-            root: BTreeMap::new(),
             root_object: 0,
+            transaction: Transaction::default(),
             random: seed | 1,
             now_ms,
         });
@@ -273,7 +276,7 @@ impl Cx {
         *cx.poll.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
             Some(PollAddress(NonNull::from(&cx.poll_words)));
         let table = cx.image.table_of(bifrost_ir::Types::DIRECTORY);
-        if let Ok(object) = cx.alloc(table, 0) {
+        if let Ok(object) = cx.alloc(table, object::directory::FIELDS) {
             cx.root_object = object.as_ptr() as Word;
         }
         cx
@@ -427,6 +430,7 @@ impl Cx {
         match self.poll.kill.load(Ordering::Relaxed) & 0xff {
             1 => Kill::Time,
             2 => Kill::Fuel,
+            4 => Kill::Conflict,
             _ => Kill::Stop,
         }
     }
@@ -481,31 +485,9 @@ impl Cx {
         self.root_object
     }
 
-    /// A well-known object.
-    pub fn lookup(&self, name: &str) -> Option<Word> {
-        self.root.get(name).copied()
-    }
-
-    /// Gives an object a name.
-    pub fn insert(&mut self, name: &str, object: Word) {
-        self.root.insert(name.to_owned(), object);
-    }
-
-    /// Takes a name away; false if there was none.
-    pub fn remove(&mut self, name: &str) -> bool {
-        self.root.remove(name).is_some()
-    }
-
-    /// The names of all well-known objects, in order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.root.keys().map(String::as_str)
-    }
-
-    /// The name after `name` (or the first), for iteration that survives changes.
-    pub fn name_after(&self, name: Option<&str>) -> Option<&str> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let from = name.map_or(Unbounded, Excluded);
-        self.root.range::<str, _>((from, Unbounded)).next().map(|(k, _)| k.as_str())
+    /// Enters another directory of well-known objects.
+    pub fn set_root_object(&mut self, directory: Word) {
+        self.root_object = directory;
     }
 
     /// A number in `0..n`, `n > 0`, from the seed given at the start (xorshift64*).

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bifrost_heap::Shape;
+use bifrost_ir::builtin::Builtin;
 use bifrost_ir::dispatch::Dispatch;
 use bifrost_ir::{
     Body, ClassId, FuncId, Literal, MethodId, MethodRef, Program, RoutineId, Signature, TypeId, TypeKind,
@@ -21,6 +22,7 @@ use cranelift_entity::EntityRef;
 
 use crate::abi::{ARGS_MAX, Code, Ret, VALUES_MAX, Word, YIELDS_MAX};
 use crate::cx::Cx;
+use crate::mode::{Mode, Modes};
 use crate::native::Natives;
 use crate::{natives, object};
 
@@ -35,6 +37,11 @@ pub trait Engine: Send + Sync {
 
     /// The code of a function.
     fn compile(&self, image: &Image, func: FuncId) -> Code;
+
+    /// An entry of the arity that, when a receiver in a mode other than the ordinary one is entered through it at `slot`, has
+    /// the receiver opened ([`Cx::open`], or [`Cx::open_to_change`] if `changes`) and goes on into what its table has at the
+    /// slot then, with the same words. `references` is as for [`Engine::native_entry`].
+    fn mode_stub(&self, slot: u32, arity: usize, references: u32, changes: bool) -> Code;
 
     /// An entry to a function written in Rust for machine code: leaves an exit frame ([`crate::abi`]) in which the
     /// words are kept that `references` has a bit for, counting from the word after the context.
@@ -146,10 +153,13 @@ pub struct Table {
     /// For the collector, which looks nowhere else.
     shape: &'static Shape,
     info: &'static ClassInfo,
-    /// Reserved for the object's mode; 0 is the ordinary one, in which entries are bodies.
-    mode: u64,
+    /// In the ordinary one entries are bodies.
+    mode: Mode,
     entries: [AtomicPtr<u8>; 0],
 }
+
+/// Words of a table before its entries.
+pub(crate) const TABLE_WORDS: usize = 3;
 
 impl Table {
     /// The byte offset of the address of the [`ClassInfo`].
@@ -158,6 +168,12 @@ impl Table {
     /// The byte offset of a slot's entry.
     pub const fn entry_offset(slot: u32) -> i32 {
         24 + 8 * slot as i32
+    }
+
+    /// What a call to the objects must do first.
+    #[inline]
+    pub fn mode(&self) -> Mode {
+        self.mode
     }
 
     /// Which fields of the objects are references.
@@ -183,7 +199,7 @@ impl Table {
         Code(entry.load(Ordering::Acquire))
     }
 
-    fn set(&self, slot: u32, code: Code) {
+    pub(crate) fn set(&self, slot: u32, code: Code) {
         // SAFETY: as in `entry`; callers go through the class's own list of slots.
         let entry = unsafe { &*self.entries.as_ptr().add(slot as usize) };
         entry.store(code.0.cast_mut(), Ordering::Release);
@@ -283,6 +299,7 @@ pub struct Image {
     lasting: Vec<Option<Word>>,
     signals: WellKnownSignals,
     interpreter: OnceLock<Arc<dyn Interpreter>>,
+    modes: Option<Modes>,
 }
 
 /// The exceptions that the runtime itself raises often.
@@ -310,10 +327,11 @@ impl Image {
     /// # Errors
     /// [`LinkError`]; nothing is kept.
     pub fn link(program: Program, engine: Option<Arc<dyn Engine>>) -> Result<Arc<Image>, LinkError> {
-        Image::link_with(program, engine, Natives::default())
+        Image::link_with(program, engine, Natives::default(), false)
     }
 
-    /// Links a verified program that may use these natives.
+    /// Links a verified program that may use these natives. With `modes` objects may be in modes other than the ordinary one, so
+    /// that they can be kept in a repository.
     ///
     /// # Errors
     /// [`LinkError`]; nothing is kept.
@@ -321,10 +339,12 @@ impl Image {
         mut program: Program,
         engine: Option<Arc<dyn Engine>>,
         added: Natives,
+        modes: bool,
     ) -> Result<Arc<Image>, LinkError> {
         let signals = well_known_signals(&mut program.types);
         check_sizes(&program)?;
         let dispatch = Dispatch::new(&program);
+        let modes = modes.then(|| Modes::new(dispatch.table_len()));
         let natives = natives::registry();
         // Machine code enters natives so that references among their words are found.
         let entry = |code: Code, method: bool, signature: &Signature| match &engine {
@@ -376,17 +396,29 @@ impl Image {
                 continue;
             }
             let info: &'static ClassInfo = Box::leak(Box::new(class_info(&program, &dispatch, ty)));
-            let table = make_table(shape(&program, def.kind), info, dispatch.table_len());
-            for (slot, method) in info.methods.iter().enumerate() {
+            let shape: &'static Shape = Box::leak(Box::new(shape(&program, def.kind)));
+            let own = modes.as_ref().filter(|_| has_modes(def.kind));
+            let table = make_table(shape, info, dispatch.table_len(), own);
+            for (slot, method) in (0_u32..).zip(&info.methods) {
                 let Some(method) = method else { continue };
+                let m = &def.methods[*method];
                 let code = natives_of.iter().find(|(m, _)| m == method).map(|(_, code)| *code);
-                let code = code.or_else(|| {
-                    let signature = &def.methods[*method].signature;
-                    engine.as_ref().map(|e| e.method_stub(slot as u32, arity(signature)))
-                });
-                if let Some(code) = code {
-                    table.set(slot as u32, code);
+                let native = code.is_some();
+                let arity = arity(&m.signature);
+                let code = code.or_else(|| engine.as_ref().map(|e| e.method_stub(slot, arity)));
+                let Some(code) = code else { continue };
+                table.set(slot, code);
+                let Some(modes) = own else { continue };
+                modes.table(table, Mode::Clean).set(slot, code);
+                // Without machine code, `invoke` opens receivers.
+                let Some(engine) = &engine else { continue };
+                let references = references(&program.types, true, &m.signature);
+                let stub = |changes| engine.mode_stub(slot, arity, references, changes);
+                if native && changes(m) {
+                    modes.table(table, Mode::Clean).set(slot, stub(true));
                 }
+                modes.table(table, Mode::Unread).set(slot, stub(false));
+                modes.table(table, Mode::Absent).set(slot, stub(false));
             }
             tables[ty.index()] = Some(table);
         }
@@ -442,6 +474,7 @@ impl Image {
             lasting,
             signals,
             interpreter: OnceLock::new(),
+            modes,
         }))
     }
 
@@ -455,6 +488,17 @@ impl Image {
     #[inline]
     pub fn dispatch(&self) -> &Dispatch {
         &self.dispatch
+    }
+
+    /// Where the tables of a class lie, if its objects may be in modes other than the ordinary one.
+    #[inline]
+    pub fn modes(&self) -> Option<&Modes> {
+        self.modes.as_ref()
+    }
+
+    /// Whether objects of a type may be in modes other than the ordinary one.
+    pub fn has_modes(&self, ty: TypeId) -> bool {
+        self.modes.is_some() && has_modes(self.program.types.kind(ty))
     }
 
     /// What made the machine code, if functions run as such.
@@ -584,6 +628,12 @@ impl Image {
             Body::Func(func) => Some(func),
             Body::Native(_) => None,
         }
+    }
+
+    /// Whether a class's table has a native at a slot that may change its receiver. Functions ask where they change a field.
+    pub fn native_changes(&self, info: &ClassInfo, slot: u32) -> bool {
+        let Some(method) = info.methods.get(slot as usize).copied().flatten() else { return false };
+        self.method_func(info, slot).is_none() && changes(&self.program.types.def(info.ty).methods[method])
     }
 
     /// The code of a function, compiled now if it never was.
@@ -752,7 +802,7 @@ fn inner_table(name: &str, shape: Shape) -> &'static Table {
         conforms_start: &0,
         methods: Vec::new(),
     };
-    make_table(shape, Box::leak(Box::new(info)), 0)
+    make_table(Box::leak(Box::new(shape)), Box::leak(Box::new(info)), 0, None)
 }
 
 /// Which words after the context of a call with this heading are references: a bit for each.
@@ -796,15 +846,42 @@ fn is_word(kind: TypeKind) -> bool {
     kind.is_basic() && kind != TypeKind::Real
 }
 
-fn make_table(shape: Shape, info: &'static ClassInfo, slots: u32) -> &'static Table {
-    let words = 3 + slots as usize;
-    let memory: &'static mut [Word] = Box::leak(vec![0; words].into_boxed_slice());
-    for entry in &mut memory[3..] {
-        *entry = no_method as *const () as Word;
+/// Whether a native method may change its receiver.
+fn changes(method: &bifrost_ir::Method) -> bool {
+    method.builtin.is_none_or(Builtin::changes)
+}
+
+/// Whether objects of a kind can be in modes other than the ordinary one. Strings and bytes never change and are part of what
+/// refers to them.
+fn has_modes(kind: TypeKind) -> bool {
+    !matches!(kind, TypeKind::String | TypeKind::Bytes)
+}
+
+/// The table of a class in the ordinary mode; with `modes` those of the other modes lie behind it.
+fn make_table(
+    shape: &'static Shape,
+    info: &'static ClassInfo,
+    slots: u32,
+    modes: Option<&Modes>,
+) -> &'static Table {
+    let all: &[Mode] = if modes.is_some() { &Mode::ALL } else { &[Mode::Ordinary] };
+    let first = match modes {
+        Some(modes) => modes.room(),
+        None => Box::leak(vec![0 as Word; TABLE_WORDS + slots as usize].into_boxed_slice()).as_mut_ptr(),
+    };
+    for mode in all {
+        // SAFETY: there is room for a table of each mode, and nobody else has it. A table is the addresses of shape and
+        // info, the mode, then `slots` entries.
+        unsafe {
+            let words = first.byte_add(modes.map_or(0, |modes| modes.offset(*mode)));
+            words.write(std::ptr::from_ref(shape) as Word);
+            words.add(1).write(std::ptr::from_ref(info) as Word);
+            words.add(2).write(*mode as Word);
+            for slot in 0..slots as usize {
+                words.add(TABLE_WORDS + slot).write(no_method as *const () as Word);
+            }
+        }
     }
-    memory[0] = std::ptr::from_ref::<Shape>(Box::leak(Box::new(shape))) as Word;
-    memory[1] = info as *const ClassInfo as Word;
-    // SAFETY: the memory is laid out as `Table`: the addresses of shape and info, the mode 0, then `slots` entries; it is
-    // never freed.
-    unsafe { &*memory.as_ptr().cast::<Table>() }
+    // SAFETY: as above; the memory is never freed.
+    unsafe { &*first.cast::<Table>() }
 }

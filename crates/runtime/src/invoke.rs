@@ -5,6 +5,7 @@ use bifrost_ir::Body;
 use crate::abi::{Ret, Word, enter};
 use crate::cx::Cx;
 use crate::image::{RoutineDesc, Table};
+use crate::mode::Mode;
 
 /// Calls a method through the receiver's table.
 ///
@@ -15,14 +16,36 @@ use crate::image::{RoutineDesc, Table};
 pub unsafe fn method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        let table = Table::of(args[0]);
-        let image = (*cx).image();
-        if image.has_engine() {
-            return enter(table.entry(slot), cx, args);
+        if (*cx).image().has_engine() {
+            return enter(Table::of(args[0]).entry(slot), cx, args);
         }
+        let opened = open_receiver(cx, slot, args[0]);
+        if !opened.returned() {
+            return opened;
+        }
+        let (image, table) = ((*cx).image(), Table::of(args[0]));
         match (image.method_func(table.info(), slot), image.interpreter()) {
             (Some(func), Some(interpreter)) => interpreter.clone().call(cx, func, args),
             _ => enter(table.entry(slot), cx, args),
+        }
+    }
+}
+
+/// Opens a receiver as the stubs of its table would if there were machine code. Returned, or the outcome to end with.
+///
+/// # Safety
+/// As for [`method`].
+#[inline]
+pub unsafe fn open_receiver(cx: *mut Cx, slot: u32, receiver: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let table = Table::of(receiver);
+        if table.mode() == Mode::Ordinary {
+            return Ret::NOTHING;
+        }
+        match (*cx).image().native_changes(table.info(), slot) {
+            true => (*cx).open_to_change(receiver),
+            false => (*cx).open(receiver),
         }
     }
 }

@@ -5,6 +5,7 @@
 //! the static type that the verifier or the session's check has established.
 
 use bifrost_heap::{HeapFull, OBJECT_WORDS};
+use bifrost_ir::TypeKind;
 
 use crate::abi::Word;
 use crate::cx::Cx;
@@ -80,6 +81,16 @@ pub mod cell {
     pub const FIELDS: usize = 2;
 }
 
+/// Fields of a directory. Names are in order; behind each is its object.
+pub mod directory {
+    /// How many names.
+    pub const LENGTH: usize = 0;
+    /// The storage, two fields for each name; 0 before the first.
+    pub const STORAGE: usize = 1;
+    /// How many fields a directory has.
+    pub const FIELDS: usize = 2;
+}
+
 /// Fields of a map. `natives::map` says how they work together.
 pub mod map {
     /// How many keys.
@@ -98,6 +109,26 @@ pub mod map {
     pub const ENTRIES: usize = 6;
     /// How many fields a map has.
     pub const FIELDS: usize = 7;
+}
+
+/// The fields of built-in objects that are objects inside them: parts that nothing else refers to.
+pub fn inner(kind: TypeKind) -> &'static [usize] {
+    match kind {
+        TypeKind::Array(_) => &[array::STORAGE],
+        TypeKind::Map(..) => &[map::INDEX, map::META, map::ENTRIES],
+        TypeKind::Directory => &[directory::STORAGE],
+        _ => &[],
+    }
+}
+
+/// Whether an object lies outside all heaps.
+///
+/// # Safety
+/// `object` is a reference.
+#[inline]
+pub unsafe fn is_lasting(object: Word) -> bool {
+    // SAFETY: promised by the caller; the header is the last word before the fields.
+    unsafe { *(object as *const Word).add(OBJECT_WORDS - 1) & bifrost_heap::LASTING != 0 }
 }
 
 /// A field of an object.

@@ -84,6 +84,13 @@ impl Roots {
         }
     }
 
+    /// All words; each is 0 or a reference.
+    pub fn words(&self) -> Vec<Word> {
+        let rooted = self.rooted.iter().filter_map(|root| root.upgrade().map(|word| *word));
+        let sets = self.sets.iter().flatten().flat_map(|(_, words)| words.iter().copied());
+        self.kept().words.borrow().iter().copied().chain(rooted).chain(sets).collect()
+    }
+
     fn kept(&self) -> &KeptWords {
         // SAFETY: the words live as long as the context, see `Drop`.
         unsafe { self.kept.as_ref() }

@@ -5,7 +5,6 @@
 //! the first time. So cycles and sharing within what is copied are kept, and no depth needs stack. No code of the
 //! program runs meanwhile.
 
-use bifrost_heap::{LASTING, OBJECT_WORDS};
 use bifrost_ir::{TypeId, TypeKind, Types};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -65,7 +64,7 @@ impl Cloning {
     /// What stands for an object in the copy.
     fn copy_of(&mut self, cx: &mut Cx, original: Word) -> Step<Word> {
         // SAFETY: what is not 0 is a reference: the operand, by its static type, and fields, by their table's shape.
-        if original == 0 || unsafe { is_lasting(original) } {
+        if original == 0 || unsafe { object::is_lasting(original) } {
             return Ok(original);
         }
         // SAFETY: as above.
@@ -131,15 +130,6 @@ fn new_list(cx: &mut Cx, room: usize) -> Step<Word> {
         Ok(list) => Ok(list.as_ptr() as Word),
         Err(full) => Err(cx.out_of_memory(full)),
     }
-}
-
-/// Whether an object lies outside all heaps.
-///
-/// # Safety
-/// `object` is a reference.
-unsafe fn is_lasting(object: Word) -> bool {
-    // SAFETY: promised by the caller; the header is the last word before the fields.
-    unsafe { *(object as *const Word).add(OBJECT_WORDS - 1) & LASTING != 0 }
 }
 
 /// Whether objects of a type, and all that they refer to, never change, or stand for something outside the program's heap.

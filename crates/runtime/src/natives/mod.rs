@@ -6,15 +6,16 @@
 mod array;
 mod basic;
 mod bytes;
+mod cell;
 mod clone;
 mod common;
+mod directory;
 mod generic;
 mod hash;
 mod list;
 mod map;
 mod routines;
 mod sequence;
-mod small;
 mod sort;
 mod string;
 mod tagged;
@@ -41,7 +42,8 @@ pub fn registry() -> HashMap<&'static str, Code> {
         basic::NATIVES,
         string::NATIVES,
         bytes::NATIVES,
-        small::NATIVES,
+        cell::NATIVES,
+        directory::NATIVES,
         tagged::NATIVES,
         array::NATIVES,
         sort::NATIVES,

@@ -1,0 +1,320 @@
+//! Modes of objects: what a call to one must do first (design.md, second idea).
+//!
+//! | mode | who | a call, or a look at a field, does first |
+//! | --- | --- | --- |
+//! | ordinary | objects of a session alone; persistent ones that its transaction has written | nothing |
+//! | clean | persistent ones that it has read; others that it has not written since it began | for a change, keeps an undo copy |
+//! | unread | persistent ones in the cache | notes the read |
+//! | absent | persistent ones that something refers to, but that are not here | fetches |
+//!
+//! The tables of a class lie side by side so that two bits of a table's address are the mode ([`Modes`]): machine code
+//! learns by one test whether it may look into an object, by one whether it may change it, and by a mask and a comparison
+//! of what class it is. Within a run an object only goes towards the ordinary mode; it goes back where no code runs.
+//!
+//! Objects never move, and are made with room for all their fields when the first reference to them is read. So fetching fills
+//! them where they are, and nothing has to be told.
+
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+
+use bifrost_heap::HeapFull;
+
+use crate::abi::{Ret, Word};
+use crate::cx::{Cx, Kill};
+use crate::image::{TABLE_WORDS, Table};
+use crate::object;
+
+/// What a call to an object must do first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u64)]
+pub enum Mode {
+    /// Nothing.
+    Ordinary = 0,
+    /// Keep an undo copy before a change.
+    Clean = 1,
+    /// Note the read.
+    Unread = 2,
+    /// Fetch it.
+    Absent = 3,
+}
+
+impl Mode {
+    /// All, in the order of their tables.
+    pub const ALL: [Mode; 4] = [Mode::Ordinary, Mode::Clean, Mode::Unread, Mode::Absent];
+
+    /// Whether code may look into the object.
+    #[inline]
+    pub fn is_open(self) -> bool {
+        self <= Mode::Clean
+    }
+}
+
+/// Where the tables of a class lie: each `stride` bytes behind the one before, the first at a multiple of all four.
+#[derive(Clone, Copy, Debug)]
+pub struct Modes {
+    stride: usize,
+}
+
+impl Modes {
+    /// For tables with so many entries.
+    pub(crate) fn new(slots: u32) -> Modes {
+        Modes { stride: ((TABLE_WORDS + slots as usize) * size_of::<Word>()).next_power_of_two() }
+    }
+
+    /// The bit of a table's address that says that the object may not be changed without more ado, though it may be looked
+    /// into.
+    pub fn clean_bit(&self) -> usize {
+        self.stride
+    }
+
+    /// The bit that says that the object may not even be looked into.
+    pub fn closed_bit(&self) -> usize {
+        2 * self.stride
+    }
+
+    /// How far a table is behind that of the ordinary mode.
+    pub(crate) fn offset(&self, mode: Mode) -> usize {
+        mode as usize * self.stride
+    }
+
+    /// Room for the tables of a class, which is never freed.
+    pub(crate) fn room(&self) -> *mut Word {
+        let bytes = Mode::ALL.len() * self.stride;
+        let layout = Layout::from_size_align(bytes, bytes).expect("tables are small powers of two");
+        // SAFETY: the size is not 0.
+        let memory = unsafe { alloc_zeroed(layout) };
+        if memory.is_null() {
+            handle_alloc_error(layout);
+        }
+        memory.cast()
+    }
+
+    /// The table of the same class in another mode. `table` is of a class that has modes.
+    pub fn table(&self, table: &'static Table, mode: Mode) -> &'static Table {
+        let from = std::ptr::from_ref(table).cast::<u8>();
+        // SAFETY: the tables of a class lie side by side (`make_table`), and have been made all at once.
+        unsafe { &*from.sub(self.offset(table.mode())).add(self.offset(mode)).cast::<Table>() }
+    }
+}
+
+/// Why an object could not be brought.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotFetched {
+    /// What the transaction has read is no longer so: it cannot commit, and what it would read next would not fit.
+    #[error("the transaction has read what others have changed since")]
+    Stale,
+    /// There is no room for it.
+    #[error(transparent)]
+    Full(#[from] HeapFull),
+    /// The repository does not have it, or cannot be reached.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Whoever keeps the objects of a context that are in other modes than the ordinary one.
+pub trait Keeper: Send {
+    /// Fills the fields of an absent object, and puts it into the mode unread. It may make objects in the context, but runs
+    /// no code of the program.
+    ///
+    /// # Errors
+    /// [`NotFetched`]; the object is as before.
+    fn fetch(&mut self, cx: &mut Cx, object: Word) -> Result<(), NotFetched>;
+
+    /// A collection is about to free all objects of which `lives` says that they do not: forgets those that it has no roots
+    /// for.
+    fn collected(&mut self, lives: &dyn Fn(Word) -> bool);
+}
+
+/// What a transaction has done to objects in the modes unread and clean.
+#[derive(Default)]
+pub(crate) struct Transaction {
+    pub keeper: Option<Box<dyn Keeper>>,
+    /// The objects that were unread and are not any more.
+    pub reads: Vec<Word>,
+    /// The objects that were clean and have been changed, with what they were.
+    pub undo: Vec<(Word, Word)>,
+}
+
+impl std::fmt::Debug for Transaction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (reads, changed) = (self.reads.len(), self.undo.len());
+        f.debug_struct("Transaction").field("reads", &reads).field("changed", &changed).finish_non_exhaustive()
+    }
+}
+
+impl Cx {
+    /// Makes sure that an object may be looked into: fetches it if it is absent, notes the read. Returned, or the outcome to
+    /// end with.
+    ///
+    /// # Safety
+    /// `object` is a reference to an object that has something to keep it alive.
+    #[cold]
+    pub unsafe fn open(&mut self, object: Word) -> Ret {
+        // SAFETY: promised by the caller.
+        while let closed @ (Mode::Unread | Mode::Absent) = unsafe { Table::of(object) }.mode() {
+            if closed == Mode::Unread {
+                self.transaction.reads.push(object);
+                // SAFETY: promised by the caller.
+                unsafe { self.set_mode(object, Mode::Clean) };
+                continue;
+            }
+            let Some(mut keeper) = self.transaction.keeper.take() else {
+                return self.failure("internal error: an object is absent, and nobody keeps it");
+            };
+            let fetched = keeper.fetch(self, object);
+            self.transaction.keeper = Some(keeper);
+            match fetched {
+                Ok(()) => {}
+                Err(NotFetched::Stale) => return self.kill(Kill::Conflict),
+                Err(NotFetched::Full(full)) => return self.out_of_memory(full),
+                Err(NotFetched::Failed(text)) => return self.failure(&text),
+            }
+        }
+        Ret::NOTHING
+    }
+
+    /// Makes sure that an object may be changed: as [`Cx::open`], and keeps an undo copy if there is none.
+    ///
+    /// # Safety
+    /// As for [`Cx::open`].
+    #[cold]
+    pub unsafe fn open_to_change(&mut self, object: Word) -> Ret {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let opened = self.open(object);
+            if !opened.returned() {
+                return opened;
+            }
+            if Table::of(object).mode() == Mode::Clean {
+                match self.undo_copy(object) {
+                    Ok(copy) => self.transaction.undo.push((object, copy)),
+                    Err(full) => return self.out_of_memory(full),
+                }
+                self.set_mode(object, Mode::Ordinary);
+            }
+        }
+        Ret::NOTHING
+    }
+
+    /// Puts an object into a mode.
+    ///
+    /// # Safety
+    /// `object` is a reference to an object of a class that has modes, and fits the mode.
+    pub unsafe fn set_mode(&mut self, object: Word, mode: Mode) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let table = Table::of(object);
+            let modes = self.image.modes().expect("only images with modes have other modes");
+            *(object as *mut Word) = std::ptr::from_ref(modes.table(table, mode)) as Word;
+        }
+    }
+
+    /// A copy of an object and of what it is made of, but not of what it refers to.
+    ///
+    /// # Safety
+    /// As for [`Cx::open`].
+    unsafe fn undo_copy(&mut self, object: Word) -> Result<Word, HeapFull> {
+        // SAFETY: promised by the caller; inner objects of built-in ones are 0 or references.
+        unsafe {
+            let copy = self.copy(object)?;
+            let kept = self.keep(copy);
+            for field in object::inner(self.image().program().types.kind(Table::of(object).info().ty)) {
+                let inner = object::get(object, *field);
+                if inner != 0 {
+                    let inner = self.copy(inner)?;
+                    object::set(kept.word(), *field, inner);
+                }
+            }
+            Ok(copy)
+        }
+    }
+
+    /// An object with the same table and fields.
+    ///
+    /// # Safety
+    /// As for [`Cx::open`].
+    unsafe fn copy(&mut self, object: Word) -> Result<Word, HeapFull> {
+        // SAFETY: promised by the caller; both have the same number of fields, and no code runs.
+        unsafe {
+            let (table, count) = (Table::of(object), object::fields(object));
+            let copy = self.alloc(table, count)?.as_ptr() as Word;
+            for field in 0..count {
+                object::set(copy, field, object::get(object, field));
+            }
+            Ok(copy)
+        }
+    }
+
+    /// Enters who keeps the objects.
+    pub fn set_keeper(&mut self, keeper: Box<dyn Keeper>) {
+        self.transaction.keeper = Some(keeper);
+    }
+
+    /// The objects that the transaction has read, each once; those that it has changed are among them, if they were not its own.
+    pub fn reads(&self) -> &[Word] {
+        &self.transaction.reads
+    }
+
+    /// The objects that the transaction has changed, of those that were there when it began.
+    pub fn changed(&self) -> impl Iterator<Item = Word> + '_ {
+        self.transaction.undo.iter().map(|(object, _)| *object)
+    }
+
+    /// Ends the transaction: what was persistent becomes unread, all else clean. With `undo` everything becomes what it was when
+    /// the transaction began; objects that it made stay what they are.
+    ///
+    /// No code runs meanwhile or is to go on afterwards.
+    ///
+    /// Cost: what was read and written, and the new objects that something still refers to.
+    pub fn end_transaction(&mut self, undo: bool) {
+        if self.image.modes().is_none() {
+            return;
+        }
+        let Transaction { reads, undo: copies, .. } = &mut self.transaction;
+        let (reads, copies) = (std::mem::take(reads), std::mem::take(copies));
+        // SAFETY: reads and changed objects were roots, and so were the copies; nothing is collected here. Copies have the
+        // fields of their originals.
+        unsafe {
+            for (object, copy) in &copies {
+                for field in 0..if undo { object::fields(*object) } else { 0 } {
+                    object::set(*object, field, object::get(*copy, field));
+                }
+            }
+            for object in &reads {
+                self.set_mode(*object, Mode::Unread);
+            }
+            let mut open: Vec<Word> = self.roots.words();
+            open.extend(copies.iter().map(|(object, _)| *object));
+            open.push(self.root_object);
+            while let Some(object) = open.pop() {
+                self.clean(object, &mut open);
+            }
+        }
+    }
+
+    /// Makes an object clean, or unread if it is persistent, and adds what it refers to.
+    ///
+    /// # Safety
+    /// `object` is a reference or 0.
+    unsafe fn clean(&mut self, object: Word, open: &mut Vec<Word>) {
+        // SAFETY: promised by the caller; fields that the shape names are references or 0. Inner objects are part of one other
+        // object, so that the walk ends.
+        unsafe {
+            if object == 0 || object::is_lasting(object) {
+                return;
+            }
+            let table = Table::of(object);
+            let info = table.info();
+            let inner = info.methods.is_empty();
+            let native = table.shape().finalizer().is_some();
+            if table.mode() != Mode::Ordinary || native || !(inner || self.image.has_modes(info.ty)) {
+                return;
+            }
+            if !inner {
+                let persistent = bifrost_heap::number(object) != 0;
+                self.set_mode(object, if persistent { Mode::Unread } else { Mode::Clean });
+            }
+            let fields = object::fields(object);
+            open.extend(table.shape().references(fields).map(|field| object::get(object, field)));
+        }
+    }
+}

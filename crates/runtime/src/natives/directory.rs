@@ -1,0 +1,134 @@
+//! Methods of `directory`: names in order, each with an object.
+
+use bifrost_heap::HeapFull;
+use bifrost_ir::Types;
+
+use super::{heap, natives, step};
+use crate::abi::{Ret, Word};
+use crate::cx::Cx;
+use crate::object::{self, directory::*, text};
+
+natives! {
+    "directory.lookup" => lookup / 2,
+    "directory.insert" => insert / 3,
+    "directory.remove" => remove / 2,
+    "directory.names" => names / 2,
+}
+
+/// How many names there is room for at first.
+const ROOM_MIN: usize = 4;
+
+fn get(this: Word, field: usize) -> Word {
+    // SAFETY: receivers of these methods are directories.
+    unsafe { object::get(this, field) }
+}
+
+fn set(this: Word, field: usize, value: Word) {
+    // SAFETY: as in `get`; the callers keep the fields' meaning.
+    unsafe { object::set(this, field, value) }
+}
+
+/// The names and objects, alternately.
+fn entries<'a>(this: Word) -> &'a [Word] {
+    match get(this, LENGTH) as usize {
+        0 => &[],
+        // SAFETY: a directory with names has a storage with two fields for each; the callers use the slice before they change it.
+        count => unsafe { object::slice(get(this, STORAGE), 0, 2 * count) },
+    }
+}
+
+/// Where a name is, or where it would be.
+fn position(this: Word, name: &str) -> Result<usize, usize> {
+    let (pairs, _) = entries(this).as_chunks::<2>();
+    // SAFETY: names are strings.
+    pairs.binary_search_by(|[known, _]| unsafe { text(*known) }.cmp(name))
+}
+
+/// The object of a name in a directory that is open.
+pub(crate) fn find(this: Word, name: &str) -> Option<Word> {
+    position(this, name).ok().map(|at| entries(this)[2 * at + 1])
+}
+
+/// Gives an object a name in a directory that may be changed.
+pub(crate) fn put(cx: &mut Cx, this: Word, name: Word, object: Word) -> Result<(), HeapFull> {
+    // SAFETY: the caller passes a string.
+    let at = match position(this, unsafe { text(name) }) {
+        Ok(at) => {
+            // SAFETY: the storage has the place.
+            unsafe { object::set(get(this, STORAGE), 2 * at + 1, object) };
+            return Ok(());
+        }
+        Err(at) => at,
+    };
+    let count = get(this, LENGTH) as usize;
+    let storage = get(this, STORAGE);
+    // SAFETY: a storage that is not 0 is a reference.
+    let room = if storage == 0 { 0 } else { unsafe { object::fields(storage) } };
+    let target = if 2 * count < room {
+        storage
+    } else {
+        let table = cx.image().storage_table(Types::ANY);
+        cx.alloc(table, 2 * (2 * count).max(ROOM_MIN))?.as_ptr() as Word
+    };
+    // SAFETY: the target has room for one more pair; from the end, so that nothing is written over before it has moved.
+    unsafe {
+        for from in (0..2 * count).rev() {
+            let to = if from >= 2 * at { from + 2 } else { from };
+            object::set(target, to, object::get(storage, from));
+        }
+        object::set(target, 2 * at, name);
+        object::set(target, 2 * at + 1, object);
+    }
+    set(this, STORAGE, target);
+    set(this, LENGTH, count as Word + 1);
+    Ok(())
+}
+
+extern "C" fn lookup(cx: &mut Cx, this: Word, name: Word) -> Ret {
+    // SAFETY: the argument is a string by the heading.
+    match find(this, unsafe { text(name) }) {
+        Some(object) => Ret::of(object),
+        None => cx.signal(cx.image().signals().not_found),
+    }
+}
+
+extern "C" fn insert(cx: &mut Cx, this: Word, name: Word, object: Word) -> Ret {
+    heap!(cx, put(cx, this, name, object));
+    Ret::NOTHING
+}
+
+extern "C" fn remove(cx: &mut Cx, this: Word, name: Word) -> Ret {
+    // SAFETY: the argument is a string by the heading.
+    let Ok(at) = position(this, unsafe { text(name) }) else {
+        return cx.signal(cx.image().signals().not_found);
+    };
+    let (count, storage) = (get(this, LENGTH) as usize, get(this, STORAGE));
+    // SAFETY: the storage has two fields for each name; the last two become free.
+    unsafe {
+        for to in 2 * at..2 * count - 2 {
+            object::set(storage, to, object::get(storage, to + 2));
+        }
+        object::set(storage, 2 * count - 2, 0);
+        object::set(storage, 2 * count - 1, 0);
+    }
+    set(this, LENGTH, count as Word - 1);
+    Ret::NOTHING
+}
+
+/// The names that there are when each is its turn, in order.
+extern "C" fn names(cx: &mut Cx, this: Word, closure: Word) -> Ret {
+    let last = cx.keep(0);
+    loop {
+        let from = match last.word() {
+            0 => 0,
+            // SAFETY: the word is a string of the directory.
+            name => match position(this, unsafe { text(name) }) {
+                Ok(at) => at + 1,
+                Err(at) => at,
+            },
+        };
+        let Some(name) = entries(this).get(2 * from).copied() else { return Ret::NOTHING };
+        last.set(name);
+        step!(cx, closure, name);
+    }
+}
