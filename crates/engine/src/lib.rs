@@ -120,10 +120,11 @@ impl Engine {
     ///
     /// Cost: links tables that live as long as the process.
     pub fn new(program: Program, mode: Mode) -> Result<Arc<Engine>, LoadError> {
-        Engine::with_natives(program, mode, Natives::default())
+        Engine::with_natives(program, mode, Natives::default(), false)
     }
 
-    /// Verifies and links a program that may use these natives.
+    /// Verifies and links a program that may use these natives; `kept` says that its objects may be kept in a repository
+    /// ([`bifrost_runtime::mode`]).
     ///
     /// # Errors
     /// [`LoadError`]
@@ -133,6 +134,7 @@ impl Engine {
         mut program: Program,
         mode: Mode,
         natives: Natives,
+        kept: bool,
     ) -> Result<Arc<Engine>, LoadError> {
         tagged::complete(&mut program);
         program.add_cells();
@@ -145,7 +147,7 @@ impl Engine {
             }
             Mode::Interpreted => None,
         };
-        let image = Image::link_with(program, compiler, natives)?;
+        let image = Image::link_with(program, compiler, natives, kept)?;
         let interp = Interp::new(image.clone());
         Ok(Arc::new(Engine { image, interp, mode, batches: Mutex::default() }))
     }

@@ -6,8 +6,9 @@ use bifrost_ir::{Func, FuncId, FuncKind, SignalId, Site};
 use bifrost_runtime::abi::{Closure, Code, Outcome, Ret, Word, YIELDS_MAX, enter};
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::image::{Image, Interpreter, RoutineDesc, Table};
+use bifrost_runtime::invoke::open_receiver;
 use bifrost_runtime::roots;
-use bifrost_runtime::{Cx, object};
+use bifrost_runtime::{Cx, Mode, object};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
@@ -319,10 +320,7 @@ impl Run<'_> {
                 Node::Get { dst, object, field } => {
                     let object = frame.get(*object);
                     // SAFETY: the function is verified: the word is a reference, and the frame keeps the object.
-                    let opened = match unsafe { Table::of(object) }.mode().is_open() {
-                        true => Ret::NOTHING,
-                        false => unsafe { self.cx().open(object) },
-                    };
+                    let opened = unsafe { self.cx().opened(object) };
                     if opened.returned() {
                         // SAFETY: as above: the object's class has the field.
                         frame.set(*dst, unsafe { object::get(object, *field as usize) });

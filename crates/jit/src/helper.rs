@@ -21,8 +21,10 @@ pub(crate) enum Helper {
     Alloc,
     /// The name of the exception under way: `(cx)`.
     SignalName,
-    /// An object is to have the ordinary table of its class: `(cx, object)`.
-    Ordinary,
+    /// An object is to be looked into: `(cx, object)`.
+    Open,
+    /// An object is to be changed: `(cx, object)`.
+    OpenToChange,
     /// The code of a method: `(cx, receiver, slot)`.
     MethodCode,
     /// The code of a routine: `(cx, descriptor)`.
@@ -36,13 +38,14 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 9] = [
+    pub(crate) const ALL: [(Helper, usize); 10] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Leave, 1),
         (Helper::Alloc, 2),
         (Helper::SignalName, 1),
-        (Helper::Ordinary, 1),
+        (Helper::Open, 1),
+        (Helper::OpenToChange, 1),
         (Helper::MethodCode, 2),
         (Helper::RoutineCode, 1),
         (Helper::Interpret, 3),
@@ -60,7 +63,8 @@ impl Helper {
             Helper::Leave => leave as *const u8,
             Helper::Alloc => alloc as *const u8,
             Helper::SignalName => signal_name as *const u8,
-            Helper::Ordinary => ordinary as *const u8,
+            Helper::Open => open as *const u8,
+            Helper::OpenToChange => open_to_change as *const u8,
             Helper::MethodCode => image::helper::method_code as *const u8,
             Helper::RoutineCode => image::helper::routine_code as *const u8,
             Helper::Interpret => interpret as *const u8,
@@ -106,10 +110,14 @@ unsafe extern "C" fn signal_name(cx: *mut Cx, signal: u64) -> Ret {
     }
 }
 
-/// There is one mode, so no object has another table than the ordinary one of its class.
-unsafe extern "C" fn ordinary(cx: *mut Cx, _object: Word) -> Ret {
-    // SAFETY: compiled code passes the current context.
-    unsafe { (*cx).failure("internal error: an object has no ordinary table") }
+unsafe extern "C" fn open(cx: *mut Cx, object: Word) -> Ret {
+    // SAFETY: compiled code passes the current context, and an object that its frame or its trampoline keeps.
+    unsafe { (*cx).open(object) }
+}
+
+unsafe extern "C" fn open_to_change(cx: *mut Cx, object: Word) -> Ret {
+    // SAFETY: as above.
+    unsafe { (*cx).open_to_change(object) }
 }
 
 unsafe extern "C" fn interpret(cx: *mut Cx, func: u64, words: *const Word, count: u64) -> Ret {

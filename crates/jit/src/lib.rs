@@ -29,10 +29,11 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
+use bifrost_heap::TABLE_OFFSET;
 use bifrost_ir::{Func, FuncId, FuncKind, Program};
 use bifrost_runtime::Code;
 use bifrost_runtime::cx::offset;
-use bifrost_runtime::image::{Image, arity};
+use bifrost_runtime::image::{Image, Table, arity};
 use cranelift_codegen::ir::{
     self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, UserFuncName, types,
 };
@@ -100,6 +101,8 @@ struct State {
     granule: usize,
     method_stubs: HashMap<(u32, usize), Code>,
     routine_stubs: HashMap<usize, Code>,
+    /// By slot, arity, references and whether for a change.
+    mode_stubs: HashMap<(u32, usize, u32, bool), Code>,
     /// By code, arity and references.
     native_entries: HashMap<(usize, usize, u32), Code>,
 }
@@ -152,6 +155,7 @@ impl Jit {
             granule,
             method_stubs: HashMap::new(),
             routine_stubs: HashMap::new(),
+            mode_stubs: HashMap::new(),
             native_entries: HashMap::new(),
         };
         let mut jit = Jit {
@@ -229,6 +233,38 @@ impl Jit {
         known.unwrap_or_else(|| {
             let code = self.stub(arity, Helper::RoutineCode, None);
             self.lock().routine_stubs.insert(arity, code);
+            code
+        })
+    }
+
+    /// An entry of so many words that has the receiver opened and goes on into what its table has at the slot then.
+    /// `references` is as for [`Jit::native_entry`].
+    pub fn mode_stub(&self, slot: u32, arity: usize, references: u32, changes: bool) -> Code {
+        let key = (slot, arity, references, changes);
+        let known = self.lock().mode_stubs.get(&key).copied();
+        known.unwrap_or_else(|| {
+            let helper = if changes { Helper::OpenToChange } else { Helper::Open };
+            let code = self.small(self.signature(arity), |b, words| {
+                exit::record(b, words[0], &pick(&words[1..], references));
+                let signature = b.import_signature(self.signature(1));
+                let address = b.ins().iconst(types::I64, helper.address() as i64);
+                let call = b.ins().call_indirect(signature, address, &words[..2]);
+                let [outcome, value] = *b.inst_results(call) else { unreachable!("calls have two results") };
+                let (opened, ended) = (b.create_block(), b.create_block());
+                b.ins().brif(outcome, ended, &[], opened, &[]);
+                b.switch_to_block(ended);
+                b.ins().return_(&[outcome, value]);
+                b.switch_to_block(opened);
+                let table = b.ins().load(types::I64, MemFlagsData::trusted(), words[1], TABLE_OFFSET);
+                let entry = Table::entry_offset(slot);
+                let code = b.ins().load(types::I64, MemFlagsData::trusted(), table, entry);
+                let signature = b.import_signature(self.signature(arity));
+                let call = b.ins().call_indirect(signature, code, words);
+                let results = b.inst_results(call).to_vec();
+                b.ins().return_(&results);
+            });
+            let code = code.map_or(Code(helper::no_code as *const u8), |(_, code)| code);
+            self.lock().mode_stubs.insert(key, code);
             code
         })
     }
@@ -464,6 +500,10 @@ impl bifrost_runtime::Engine for Jit {
 
     fn compile(&self, image: &Image, func: FuncId) -> Code {
         Jit::compile(self, image, func)
+    }
+
+    fn mode_stub(&self, slot: u32, arity: usize, references: u32, changes: bool) -> Code {
+        Jit::mode_stub(self, slot, arity, references, changes)
     }
 
     fn native_entry(&self, native: Code, arity: usize, references: u32) -> Code {

@@ -86,7 +86,7 @@ unsafe fn behind<'a, C: NativeClass>(cx: &mut Raw, object: Word) -> Result<&'a N
     // SAFETY: the object is one, and those of the class's table are made by `new_object` only: the verifier refuses
     // programs that make some.
     unsafe {
-        if table != Some(std::ptr::from_ref(Table::of(object))) {
+        if table != Some(std::ptr::from_ref(Table::of(object).ordinary())) {
             return Err(cx.failure(&format!("this is no object of `{}`", C::NAME)));
         }
         let value = native::value::<Native<C>>(object);

@@ -42,6 +42,7 @@ pub unsafe fn part<'a, T: Argument<'a>>(
     let ty = types.structure(ty).and_then(|parts| Some(parts.get(at)?.ty)).unwrap_or(Types::ANY);
     // SAFETY: promised by the caller; there is no field for the value `nil` of a tag.
     unsafe {
+        crate::value::open(cx, word)?;
         let value = if field < object::fields(word) { object::get(word, field) } else { 0 };
         T::take(cx, frame, value, ty)
     }

@@ -216,6 +216,8 @@ impl<'a, T: Argument<'a>> Argument<'a> for Seq<T> {
 
     unsafe fn take(cx: &mut Cx<'_>, frame: &'a Frame, word: Word, ty: TypeId) -> Result<Self, Ret> {
         let element = if T::TYPED { element_of(cx, ty)? } else { Types::ANY };
+        // SAFETY: promised by the caller.
+        unsafe { open(cx, word)? };
         // SAFETY: promised by the caller; a sequence has its length and then that many elements, and never changes.
         let elements = unsafe {
             let length = object::get(word, object::sequence::LENGTH) as usize;
@@ -227,6 +229,21 @@ impl<'a, T: Argument<'a>> Argument<'a> for Seq<T> {
 }
 
 impl<T: Owned> Owned for Seq<T> {}
+
+/// Makes sure that an object may be looked into.
+///
+/// # Errors
+/// How the call ends instead: it could not be fetched.
+///
+/// # Safety
+/// `word` refers to an object that something keeps alive.
+pub(crate) unsafe fn open(cx: &mut Cx<'_>, word: Word) -> Result<(), Ret> {
+    // SAFETY: promised by the caller.
+    match unsafe { cx.raw.opened(word) } {
+        opened if opened.returned() => Ok(()),
+        ended => Err(ended),
+    }
+}
 
 /// The type argument of `sequence[T]` or `maybe[T]`.
 pub(crate) fn element_of(cx: &mut Cx<'_>, ty: TypeId) -> Result<TypeId, Ret> {

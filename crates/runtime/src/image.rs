@@ -155,11 +155,13 @@ pub struct Table {
     info: &'static ClassInfo,
     /// In the ordinary one entries are bodies.
     mode: Mode,
+    /// The table of the same class in the ordinary mode.
+    ordinary: &'static Table,
     entries: [AtomicPtr<u8>; 0],
 }
 
 /// Words of a table before its entries.
-pub(crate) const TABLE_WORDS: usize = 3;
+pub(crate) const TABLE_WORDS: usize = 4;
 
 impl Table {
     /// The byte offset of the address of the [`ClassInfo`].
@@ -167,13 +169,19 @@ impl Table {
 
     /// The byte offset of a slot's entry.
     pub const fn entry_offset(slot: u32) -> i32 {
-        24 + 8 * slot as i32
+        8 * (TABLE_WORDS as i32 + slot as i32)
     }
 
     /// What a call to the objects must do first.
     #[inline]
     pub fn mode(&self) -> Mode {
         self.mode
+    }
+
+    /// The table of the same class in the ordinary mode: that of new objects.
+    #[inline]
+    pub fn ordinary(&self) -> &'static Table {
+        self.ordinary
     }
 
     /// Which fields of the objects are references.
@@ -871,12 +879,13 @@ fn make_table(
     };
     for mode in all {
         // SAFETY: there is room for a table of each mode, and nobody else has it. A table is the addresses of shape and
-        // info, the mode, then `slots` entries.
+        // info, the mode, the ordinary table, then `slots` entries.
         unsafe {
             let words = first.byte_add(modes.map_or(0, |modes| modes.offset(*mode)));
             words.write(std::ptr::from_ref(shape) as Word);
             words.add(1).write(std::ptr::from_ref(info) as Word);
             words.add(2).write(*mode as Word);
+            words.add(3).write(first as Word);
             for slot in 0..slots as usize {
                 words.add(TABLE_WORDS + slot).write(no_method as *const () as Word);
             }

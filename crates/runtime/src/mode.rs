@@ -142,6 +142,21 @@ impl std::fmt::Debug for Transaction {
 }
 
 impl Cx {
+    /// Makes sure that an object may be looked into, as [`Cx::open`].
+    ///
+    /// # Safety
+    /// As for [`Cx::open`].
+    #[inline]
+    pub unsafe fn opened(&mut self, object: Word) -> Ret {
+        // SAFETY: promised by the caller.
+        unsafe {
+            match Table::of(object).mode().is_open() {
+                true => Ret::NOTHING,
+                false => self.open(object),
+            }
+        }
+    }
+
     /// Makes sure that an object may be looked into: fetches it if it is absent, notes the read. Returned, or the outcome to
     /// end with.
     ///
@@ -203,8 +218,9 @@ impl Cx {
         // SAFETY: promised by the caller.
         unsafe {
             let table = Table::of(object);
-            let modes = self.image.modes().expect("only images with modes have other modes");
-            *(object as *mut Word) = std::ptr::from_ref(modes.table(table, mode)) as Word;
+            if let Some(modes) = self.image.modes() {
+                *(object as *mut Word) = std::ptr::from_ref(modes.table(table, mode)) as Word;
+            }
         }
     }
 
@@ -235,7 +251,7 @@ impl Cx {
     unsafe fn copy(&mut self, object: Word) -> Result<Word, HeapFull> {
         // SAFETY: promised by the caller; both have the same number of fields, and no code runs.
         unsafe {
-            let (table, count) = (Table::of(object), object::fields(object));
+            let (table, count) = (Table::of(object).ordinary(), object::fields(object));
             let copy = self.alloc(table, count)?.as_ptr() as Word;
             for field in 0..count {
                 object::set(copy, field, object::get(object, field));

@@ -1,12 +1,10 @@
 //! Methods and iterators of built-in types that are compiled in place.
 //!
-//! They look into objects that have the ordinary table of their class. An object with another one, in another mode,
-//! gets the attention it wants by a call of a method that only reads; then it is ordinary until the function ends.
+//! They look into objects that are open, and change those that may be changed ([`known`](super::known)).
 
 use bifrost_heap::{HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK};
 use bifrost_ir::builtin::Builtin;
-use bifrost_ir::{Block, Callee, MethodRef, Operand, TypeId, Var};
-use bifrost_runtime::image::Table;
+use bifrost_ir::{Block, Callee, MethodRef, Operand, Var};
 use bifrost_runtime::object::{array, cell, list, sequence, string, vector};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, condcodes::IntCC, types};
 
@@ -40,7 +38,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let element = program.types.kind(m.ty).element().map_or(types::I64, |t| self.value_type(t));
         let object = self.operand(args[0]);
         let operands: Vec<Value> = args[1..].iter().map(|a| self.operand(*a)).collect();
-        self.make_ordinary(object, args[0], m.ty);
+        self.attend_to_receiver(object, m, row.changes());
         let value = match (row.family, row.name()) {
             ("string", "fetch") => Some(self.string_fetch(Callee::Method(m), args, object, operands[0])),
             ("array", "append") => {
@@ -251,7 +249,7 @@ impl<'a> Lower<'_, 'a, '_> {
         if let Callee::Method(m) = callee
             && !self.unit.image.program().types.kind(m.ty).is_basic()
         {
-            self.make_ordinary(operands[0], args[0], m.ty);
+            self.attend_to_receiver(operands[0], m, false);
         }
         match known {
             InlineLoop::IntTo => self.int_to(&operands, vars, body),
@@ -264,25 +262,13 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// Calls a method that only reads of an object whose table is not the ordinary one.
-    pub(super) fn make_ordinary(&mut self, object: Value, operand: Operand, ty: TypeId) {
-        if self.knows_ordinary(object, ty) {
-            return;
+    /// Makes sure that the receiver of a method of a built-in type may be looked into, or changed.
+    fn attend_to_receiver(&mut self, object: Value, m: MethodRef, changes: bool) {
+        match changes {
+            _ if !self.unit.image.has_modes(m.ty) => {}
+            true => self.open_to_change(object),
+            false => self.open(object),
         }
-        let types = &self.unit.image.program().types;
-        let reads = types.find_method(ty, "length").or_else(|| types.find_method(ty, "full"));
-        let Some(reads) = reads else { return };
-        let expected = std::ptr::from_ref::<Table>(self.unit.image.table_of(ty));
-        let (slow, next) = (self.cold_block(), self.b.create_block());
-        let table = self.load_table(object);
-        let expected = self.address(expected.cast());
-        let ordinary = self.b.ins().icmp(IntCC::Equal, table, expected);
-        self.b.ins().brif(ordinary, next, &[], slow, &[]);
-        self.start(slow);
-        self.call(Callee::Method(reads), &[operand], None);
-        self.b.ins().jump(next, &[]);
-        self.start(next);
-        self.is_ordinary(object, ty);
     }
 
     /// A hidden variable.
@@ -445,6 +431,8 @@ impl<'a> Lower<'_, 'a, '_> {
                 let at = this.b.use_var(rest);
                 this.mark(at);
                 let next = this.field(at, list::NEXT);
+                this.mark(next);
+                this.open(next);
                 this.b.def_var(rest, next);
                 None
             },

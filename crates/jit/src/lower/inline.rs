@@ -3,9 +3,9 @@
 //! A small function whose identity is known takes the place of its call: its statements are lowered into the code
 //! around it, with variables of their own ([`Scope`]). What it returns goes on behind the call, what it signals goes
 //! straight to the handler there, and what it does not handle passes the end of the function as after a call. A method is known if
-//! every class that the receiver can be of has the same body, or if it can be of one class only, whose ordinary table it is made to have
+//! every class that the receiver can be of has the same body, or if it can be of one class only, and is opened first
 //! ([`known`](super::known)), or behind a comparison of the receiver's table with those of a few classes; an object with
-//! another table is called.
+//! another table, or one that is not open, is called.
 //!
 //! An iterator in place of its call lowers the loop's body at its `yield`, with the variables and the handlers of the
 //! function around it: the iterator's handlers do not see what happens in the body (theta.md 7).
@@ -55,7 +55,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 let [(class, func)] = classes[..] else { unreachable!("counted") };
                 let Some(analysis) = self.worth(func, KNOWN_MAX) else { return false };
                 let values: Vec<Value> = args.iter().map(|a| self.operand(*a)).collect();
-                self.ordinary(values[0], self.unit.image.program().classes[class].ty);
+                self.open(values[0]);
                 let results = self.in_place(func, analysis, values, Some(class));
                 self.write_all(dsts, results);
                 true
@@ -88,7 +88,10 @@ impl<'a> Lower<'_, 'a, '_> {
         let after = self.block_with(&types);
         let mut goes_on = false;
         let values: Vec<Value> = args.iter().map(|a| self.operand(*a)).collect();
-        let table = self.load_table(values[0]);
+        let mut table = self.load_table(values[0]);
+        if let Some(modes) = self.unit.image.modes() {
+            table = self.b.ins().band_imm_s(table, !(modes.clean_bit() as i64));
+        }
         let before = self.known.clone();
         let all = all && classes.iter().all(|(_, _, worth)| worth.is_some());
         for (class, func, worth) in classes {
@@ -100,7 +103,7 @@ impl<'a> Lower<'_, 'a, '_> {
             let (yes, no) = (self.b.create_block(), self.b.create_block());
             self.b.ins().brif(is, yes, &[], no, &[]);
             self.start(yes);
-            self.is_ordinary(values[0], ty);
+            self.is_open(values[0]);
             if let Some(results) = self.in_place(func, analysis, values.clone(), Some(class)) {
                 self.jump_to(after, &results[..dsts.len()]);
                 goes_on = true;

@@ -1,7 +1,7 @@
 //! What is known of objects where the code is being made.
 //!
-//! That an object's table is the ordinary one of its class is compared once; it holds wherever that comparison leads
-//! ([`Lower::ordinary`]). Of arrays, bounds and the place of the elements are loaded once and hold until something is called that may
+//! That an object may be looked into, or changed, is tested once; it holds wherever that test leads, because in a run an object only
+//! goes towards the ordinary mode ([`Lower::open`]). Of arrays, bounds and the place of the elements are loaded once and hold until something is called that may
 //! change them ([`View`]); loops that call no such thing have them loaded before.
 //!
 //! Known is what holds on every path: a branch adds nothing to what is known behind it, and takes away what it may have
@@ -10,10 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bifrost_ir::builtin::Op;
-use bifrost_ir::{Block, Callee, Operand, Part, Stmt, TypeId, Var};
-use bifrost_runtime::image::Table;
+use bifrost_ir::{Block, Callee, Operand, Part, Stmt, Var};
 use bifrost_runtime::object::array;
-use cranelift_codegen::ir::{InstBuilder, Value, condcodes::IntCC};
+use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::Lower;
 use crate::helper::Helper;
@@ -22,8 +21,10 @@ use crate::target::Calls;
 /// What is known here.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Known {
-    /// Objects with the ordinary table of a type.
-    ordinary: Vec<(Value, TypeId)>,
+    /// Objects that may be looked into.
+    open: Vec<Value>,
+    /// Objects that may be changed.
+    changeable: Vec<Value>,
     views: Vec<View>,
     /// Arrays and indexes inside their bounds.
     inside: Vec<(Value, Value)>,
@@ -64,34 +65,47 @@ fn keep<T>(facts: &mut Vec<T>, fact: T) {
 const VIEWS_MAX: usize = 6;
 
 impl<'a> Lower<'_, 'a, '_> {
-    /// Makes sure that an object, which is of the only class of a type, has its ordinary table.
-    pub(super) fn ordinary(&mut self, object: Value, ty: TypeId) {
-        if self.knows_ordinary(object, ty) {
-            return;
+    /// Makes sure that an object may be looked into.
+    pub(super) fn open(&mut self, object: Value) {
+        let Some(modes) = self.unit.image.modes() else { return };
+        if !self.known.open.contains(&object) && !self.known.changeable.contains(&object) {
+            self.attend_to(object, modes.closed_bit(), Helper::Open);
+            self.is_open(object);
         }
-        let expected = std::ptr::from_ref::<Table>(self.unit.image.table_of(ty));
-        let table = self.load_table(object);
-        let expected = self.address(expected.cast());
-        let is = self.b.ins().icmp(IntCC::Equal, table, expected);
+    }
+
+    /// Makes sure that an object may be changed.
+    pub(super) fn open_to_change(&mut self, object: Value) {
+        let Some(modes) = self.unit.image.modes() else { return };
+        if !self.known.changeable.contains(&object) {
+            self.attend_to(object, modes.closed_bit() | modes.clean_bit(), Helper::OpenToChange);
+            self.is_changeable(object);
+        }
+    }
+
+    /// Calls a helper if the address of an object's table has one of these bits.
+    fn attend_to(&mut self, object: Value, bits: usize, helper: Helper) {
         let (other, next) = (self.cold_block(), self.b.create_block());
-        self.b.ins().brif(is, next, &[], other, &[]);
+        let table = self.load_table(object);
+        let wants = self.b.ins().band_imm_s(table, bits as i64);
+        self.b.ins().brif(wants, other, &[], next, &[]);
         self.start(other);
-        self.call_helper(Helper::Ordinary, &[object]);
+        self.call_helper(helper, &[object]);
         self.b.ins().jump(next, &[]);
         self.start(next);
-        self.is_ordinary(object, ty);
     }
 
-    pub(super) fn knows_ordinary(&self, object: Value, ty: TypeId) -> bool {
-        self.known.ordinary.contains(&(object, ty))
+    /// An object may be looked into.
+    pub(super) fn is_open(&mut self, object: Value) {
+        keep(&mut self.known.open, object);
     }
 
-    /// An object has the ordinary table of a type.
-    pub(super) fn is_ordinary(&mut self, object: Value, ty: TypeId) {
-        keep(&mut self.known.ordinary, (object, ty));
+    /// An object may be changed.
+    pub(super) fn is_changeable(&mut self, object: Value) {
+        keep(&mut self.known.changeable, object);
     }
 
-    /// What an ordinary array looks like.
+    /// What an array that is open looks like.
     pub(super) fn view(&mut self, object: Value) -> View {
         if let Some(view) = self.known.views.iter().find(|v| v.array == object) {
             return *view;
@@ -188,7 +202,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let arrays = self.pinned_arrays(blocks, vars);
         for var in arrays.into_iter().take(if keeps { VIEWS_MAX } else { 0 }) {
             let object = self.read(var);
-            self.make_ordinary(object, var.into(), self.scope.func.vars[var].ty);
+            self.open(object);
             self.view(object);
         }
         pins

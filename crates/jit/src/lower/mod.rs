@@ -337,7 +337,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
                 let regions: Vec<Region> =
                     (0..fields.len() as u32).map(|field| self.field_region(*class, field)).collect();
                 let object = self.new_object(ty, &values, |field| regions[field]);
-                self.is_ordinary(object, ty);
+                self.is_changeable(object);
                 self.write(*dst, object);
             }
             Stmt::NewSequence { dst, elements, .. } => {
@@ -348,12 +348,16 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
                     values.push(value);
                 }
                 let object = self.new_object(ty, &values, |_| Region::Constant);
-                self.is_ordinary(object, ty);
+                self.is_changeable(object);
                 self.write(*dst, object);
             }
             Stmt::Get { dst, object, class, field } => {
                 let ty = self.unit.image.program().classes[*class].fields[*field as usize].ty;
+                let own = self.is_own(*object);
                 let object = self.operand(*object);
+                if !own {
+                    self.open(object);
+                }
                 let region = self.field_region(*class, *field);
                 let value = self.load_field(self.value_type(ty), object, *field as usize, region);
                 self.write(*dst, value);
@@ -361,6 +365,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             Stmt::Set { object, class, field, value } => {
                 let object = self.operand(*object);
                 let value = self.operand(*value);
+                self.open_to_change(object);
                 let region = self.field_region(*class, *field);
                 self.store_field(object, *field as usize, value, region);
             }
@@ -376,6 +381,11 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             Stmt::Exit { signal, values } => self.exit_stmt(*signal, values),
             Stmt::Except { body, arms } => self.except_stmt(body, arms),
         }
+    }
+
+    /// Whether this is the receiver of the method being lowered: it was opened before the method began.
+    fn is_own(&self, object: Operand) -> bool {
+        self.scope.func.kind == FuncKind::Method && object == Operand::Var(Var::from_u32(0))
     }
 
     // Values and variables.

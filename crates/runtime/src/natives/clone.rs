@@ -85,9 +85,10 @@ impl Cloning {
             let text = format!("an object of the native class `{}` cannot be cloned", table.info().name);
             return Err(cx.failure(&text));
         }
+        super::generic::open(cx, original)?;
         // SAFETY: as above; no code runs that could change the object.
         let fields = unsafe { object::slice(original, 0, object::fields(original)) };
-        let copy = cx.new_object(table, fields).map_err(|full| cx.out_of_memory(full))?;
+        let copy = cx.new_object(table.ordinary(), fields).map_err(|full| cx.out_of_memory(full))?;
         self.push(cx, copy)?;
         self.copied.insert(original, copy);
         Ok(copy)

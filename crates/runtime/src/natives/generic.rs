@@ -32,6 +32,19 @@ pub fn attend(cx: &mut Cx) -> Step<()> {
     Ok(())
 }
 
+/// Makes sure that an object may be looked into. Something keeps it alive.
+///
+/// # Errors
+/// The outcome to end with: it could not be fetched.
+#[inline]
+pub fn open(cx: &mut Cx, object: Word) -> Step<()> {
+    // SAFETY: the callers' static types say that the word is a reference.
+    match unsafe { cx.opened(object) } {
+        opened if opened.returned() => Ok(()),
+        ended => Err(ended),
+    }
+}
+
 /// Keeps a value of a type while something runs that may take it out of its container.
 pub fn keep(cx: &mut Cx, ty: TypeId, word: Word) -> Kept {
     let word = if cx.image().is_reference(ty) { word } else { 0 };
@@ -54,7 +67,15 @@ impl Walk {
     }
 
     /// The next element.
-    pub fn next(&mut self) -> Option<Word> {
+    ///
+    /// # Errors
+    /// The outcome to end with: the object could not be fetched.
+    pub fn next(&mut self, cx: &mut Cx) -> Step<Option<Word>> {
+        open(cx, self.object)?;
+        Ok(self.step())
+    }
+
+    fn step(&mut self) -> Option<Word> {
         let object = self.object;
         // SAFETY: the object has the type of that kind, as the callers' static types say; sequences and vectors are laid
         // out alike.
@@ -151,6 +172,8 @@ pub fn same(cx: &mut Cx, ty: TypeId, a: Word, b: Word, how: Same) -> Step<bool> 
         }
         _ if how == Same::Equal => Ok(a == b),
         TypeKind::Array(element) => {
+            open(cx, a)?;
+            open(cx, b)?;
             // SAFETY: both words are arrays by their static type.
             let bounds = unsafe { object::get(a, array::LOW) == object::get(b, array::LOW) };
             Ok(bounds && same_elements(cx, kind, element, a, b, how)?)
@@ -159,6 +182,8 @@ pub fn same(cx: &mut Cx, ty: TypeId, a: Word, b: Word, how: Same) -> Step<bool> 
         TypeKind::Record(_) => tagged::same(cx, a, b, how),
         TypeKind::Cell(element) => {
             attend(cx)?;
+            open(cx, a)?;
+            open(cx, b)?;
             // SAFETY: both words are cells by their static type.
             let [full_a, full_b, a, b] = unsafe {
                 [cell::FULL, cell::VALUE].map(|field| [object::get(a, field), object::get(b, field)])
@@ -174,14 +199,16 @@ pub fn same(cx: &mut Cx, ty: TypeId, a: Word, b: Word, how: Same) -> Step<bool> 
 }
 
 fn same_elements(cx: &mut Cx, kind: TypeKind, element: TypeId, a: Word, b: Word, how: Same) -> Step<bool> {
+    let _containers = cx.keep_all(&[a, b]);
+    open(cx, a)?;
+    open(cx, b)?;
     if length(kind, a) != length(kind, b) {
         return Ok(false);
     }
-    let _containers = cx.keep_all(&[a, b]);
     let (mut a, mut b) = (Walk::new(kind, a), Walk::new(kind, b));
     loop {
         attend(cx)?;
-        match (a.next(), b.next()) {
+        match (a.next(cx)?, b.next(cx)?) {
             (None, None) => return Ok(true),
             (Some(a), Some(b)) if same(cx, element, a, b, how)? => {}
             _ => return Ok(false),
@@ -242,6 +269,7 @@ fn new_object(cx: &mut Cx, ty: TypeId, fields: &[Word]) -> Step<Word> {
 fn copy_array(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word> {
     let _original = cx.keep(word);
     let kind = TypeKind::Array(element);
+    open(cx, word)?;
     // SAFETY: the word is an array by its static type.
     let (low, room) = unsafe { (object::get(word, array::LOW), object::get(word, array::LENGTH) as usize) };
     let copied = new_object(cx, ty, &[low, 0, 0, 0])?;
@@ -256,7 +284,7 @@ fn copy_array(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word
     let mut walk = Walk::new(kind, word);
     for at in 0..room {
         attend(cx)?;
-        let Some(value) = walk.next() else { break };
+        let Some(value) = walk.next(cx)? else { break };
         let value = copy(cx, element, value)?;
         // SAFETY: as above.
         unsafe {
@@ -271,6 +299,7 @@ fn copy_array(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word
 fn copy_elements(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word> {
     let _original = cx.keep(word);
     let kind = cx.image().program().types.kind(ty);
+    open(cx, word)?;
     let count = length(kind, word) as usize;
     let table = cx.image().table_of(ty);
     let copied = cx.alloc(table, sequence::ELEMENTS + count).map_err(|full| cx.out_of_memory(full))?;
@@ -281,7 +310,7 @@ fn copy_elements(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<W
     unsafe { object::set(copied, sequence::LENGTH, count as Word) };
     for at in 0..count {
         attend(cx)?;
-        let Some(value) = walk.next() else { break };
+        let Some(value) = walk.next(cx)? else { break };
         let value = copy(cx, element, value)?;
         // SAFETY: as above.
         unsafe { object::set(copied, sequence::ELEMENTS + at, value) };
@@ -294,9 +323,10 @@ fn copy_list(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word>
     let _original = cx.keep(word);
     let first = new_object(cx, ty, &[0; list::FIELDS])?;
     let _copied = cx.keep(first);
+    open(cx, word)?;
     let mut walk = Walk::new(TypeKind::List(element), word);
     let (mut at, mut left) = (first, length(TypeKind::List(element), word));
-    while let Some(value) = walk.next() {
+    while let Some(value) = walk.next(cx)? {
         attend(cx)?;
         let value = copy(cx, element, value)?;
         let _value = keep(cx, element, value);
@@ -314,6 +344,8 @@ fn copy_list(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word>
 
 fn copy_cell(cx: &mut Cx, ty: TypeId, element: TypeId, word: Word) -> Step<Word> {
     attend(cx)?;
+    let _original = cx.keep(word);
+    open(cx, word)?;
     // SAFETY: the word is a cell by its static type.
     let (full, value) = unsafe { (object::get(word, cell::FULL), object::get(word, cell::VALUE)) };
     let value = if full == 0 { 0 } else { copy(cx, element, value)? };

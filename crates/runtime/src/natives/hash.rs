@@ -96,6 +96,7 @@ pub fn of_fields(cx: &mut Cx, word: Word) -> Step<i64> {
 fn feed_fields(cx: &mut Cx, word: Word, to: &mut impl Hasher) -> Step<()> {
     attend(cx)?;
     let _kept = cx.keep(word);
+    generic::open(cx, word)?;
     to.write(tagged::tag(word).as_bytes());
     for at in 0..tagged::field_count(cx, word) {
         let (ty, value) = tagged::field(cx, word, at);
@@ -118,7 +119,7 @@ fn feed(cx: &mut Cx, ty: TypeId, word: Word, to: &mut impl Hasher) -> Step<()> {
             let _container = cx.keep(word);
             let mut walk = Walk::new(kind, word);
             let mut count = 0;
-            while let Some(value) = walk.next() {
+            while let Some(value) = walk.next(cx)? {
                 attend(cx)?;
                 feed(cx, element, value, to)?;
                 count += 1;

@@ -1,6 +1,6 @@
 //! Methods of `list[T]`: immutable chains that know their length.
 
-use super::{heap, natives, step};
+use super::{heap, natives, open, step};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
 use crate::image::Table;
@@ -25,7 +25,7 @@ fn get(this: Word, field: usize) -> Word {
 
 fn table(this: Word) -> &'static Table {
     // SAFETY: as in `get`.
-    unsafe { Table::of(this) }
+    unsafe { Table::of(this) }.ordinary()
 }
 
 extern "C" fn first(cx: &mut Cx, this: Word) -> Ret {
@@ -62,6 +62,7 @@ extern "C" fn nth(cx: &mut Cx, this: Word, n: Word) -> Ret {
     let mut at = this;
     for _ in 1..n {
         at = get(at, NEXT);
+        open!(cx, at);
     }
     Ret::of(get(at, FIRST))
 }
@@ -78,6 +79,7 @@ extern "C" fn reverse(cx: &mut Cx, this: Word) -> Ret {
         to = heap!(cx, cx.new_object(table(this), &[get(at, FIRST), to, get(to, LENGTH) + 1]));
         kept.set(to);
         at = get(at, NEXT);
+        open!(cx, at);
     }
     Ret::of(to)
 }
@@ -87,6 +89,7 @@ extern "C" fn each_element(cx: &mut Cx, this: Word, closure: Word) -> Ret {
     while get(at, LENGTH) > 0 {
         step!(cx, closure, get(at, FIRST));
         at = get(at, NEXT);
+        open!(cx, at);
     }
     Ret::NOTHING
 }

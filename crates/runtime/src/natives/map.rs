@@ -382,6 +382,8 @@ fn first_after(this: Word, used: usize, stamp: Word) -> usize {
 /// The outcome of a user's method that did not return.
 pub fn similar(cx: &mut Cx, value_type: TypeId, a: Word, b: Word) -> Step<bool> {
     let _maps = cx.keep_all(&[a, b]);
+    generic::open(cx, a)?;
+    generic::open(cx, b)?;
     let (key_type, _) = types_of(cx, a);
     if get(a, LENGTH) != get(b, LENGTH) {
         return Ok(false);
@@ -404,6 +406,7 @@ pub fn similar(cx: &mut Cx, value_type: TypeId, a: Word, b: Word) -> Step<bool> 
 /// The outcome of a user's method that did not return, or that memory is used up.
 pub fn copy(cx: &mut Cx, ty: TypeId, key_type: TypeId, value_type: TypeId, this: Word) -> Step<Word> {
     let _this = cx.keep(this);
+    generic::open(cx, this)?;
     let table = cx.image().table_of(ty);
     let copied = cx.new_object(table, &[0; FIELDS]).map_err(|full| cx.out_of_memory(full))?;
     let _copied = cx.keep(copied);

@@ -95,6 +95,18 @@ macro_rules! heap {
 }
 pub(crate) use heap;
 
+/// Makes sure that an object, which something keeps alive, may be looked into; ends the native if it cannot be fetched.
+macro_rules! open {
+    ($cx:ident, $object:expr) => {
+        // SAFETY: the headings of natives and the types of fields say that the word is a reference.
+        let opened = unsafe { $cx.opened($object) };
+        if !opened.returned() {
+            return opened;
+        }
+    };
+}
+pub(crate) use open;
+
 /// One step of a loop: hands values to the body, and leaves the iterator unless the body wants the next step.
 macro_rules! step {
     ($cx:ident, $closure:ident, $($value:expr),+) => {{

@@ -2,7 +2,7 @@
 
 use bifrost_ir::{Types, boxed};
 
-use super::{heap, natives, sequence};
+use super::{heap, natives, open, sequence};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
 use crate::image::{RoutineDesc, Table};
@@ -42,6 +42,7 @@ extern "C" fn array_new(cx: &mut Cx, desc: Word) -> Ret {
 
 extern "C" fn array_create(cx: &mut Cx, desc: Word, low: Word, elements: Word) -> Ret {
     let table = table(desc);
+    open!(cx, elements);
     // SAFETY: the argument is a sequence by the heading.
     let elements = unsafe { sequence::elements(elements) };
     Ret::of(heap!(cx, cx.new_array(table, low as i64, elements)))
@@ -106,6 +107,7 @@ extern "C" fn list_of(cx: &mut Cx, desc: Word, elements: Word) -> Ret {
     let table = table(desc);
     let mut at = heap!(cx, cx.new_object(table, &[0; list::FIELDS]));
     let kept = cx.keep(at);
+    open!(cx, elements);
     // SAFETY: the argument is a sequence by the heading.
     let elements = unsafe { sequence::elements(elements) };
     for (length, v) in (1..).zip(elements.iter().rev()) {
@@ -121,12 +123,14 @@ extern "C" fn cell_new(cx: &mut Cx, desc: Word) -> Ret {
 }
 
 /// Boxed basic values are compared by the values, as `equal` does.
-extern "C" fn same_object(_cx: &mut Cx, _desc: Word, a: Word, b: Word) -> Ret {
+extern "C" fn same_object(cx: &mut Cx, _desc: Word, a: Word, b: Word) -> Ret {
     // SAFETY: the arguments are objects by the heading.
     let (info, other) = unsafe { (Table::of(a).info(), Table::of(b).info()) };
     let Some(held) = info.boxed.filter(|_| info.ty == other.ty) else {
         return Ret::bool(a == b);
     };
+    open!(cx, a);
+    open!(cx, b);
     let at = boxed::VALUE as usize;
     // SAFETY: both are objects of a class of boxed values, which has this field.
     let (a, b) = unsafe { (object::get(a, at), object::get(b, at)) };

@@ -1,6 +1,6 @@
 //! Methods of `sequence[T]`, which counts from 1 and never changes.
 
-use super::{heap, natives, step};
+use super::{heap, natives, open, step};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
 use crate::image::Table;
@@ -38,7 +38,7 @@ fn all<'a>(this: Word) -> &'a [Word] {
 
 fn table(this: Word) -> &'static Table {
     // SAFETY: as in `all`.
-    unsafe { Table::of(this) }
+    unsafe { Table::of(this) }.ordinary()
 }
 
 fn index(this: Word, i: Word) -> Option<usize> {
@@ -84,6 +84,7 @@ extern "C" fn append(cx: &mut Cx, this: Word, v: Word) -> Ret {
 }
 
 extern "C" fn concat(cx: &mut Cx, this: Word, x: Word) -> Ret {
+    open!(cx, x);
     Ret::of(heap!(cx, cx.new_sequence(table(this), &[all(this), all(x)])))
 }
 

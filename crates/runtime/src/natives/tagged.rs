@@ -57,6 +57,8 @@ pub fn field(cx: &Cx, object: Word, at: usize) -> (TypeId, Word) {
 pub fn same(cx: &mut Cx, a: Word, b: Word, how: Same) -> Step<bool> {
     attend(cx)?;
     let _kept = (cx.keep(a), cx.keep(b));
+    generic::open(cx, a)?;
+    generic::open(cx, b)?;
     if class(a) != class(b) {
         return Ok(false);
     }
@@ -76,9 +78,10 @@ pub fn same(cx: &mut Cx, a: Word, b: Word, how: Same) -> Step<bool> {
 pub fn copy(cx: &mut Cx, object: Word) -> Step<Word> {
     attend(cx)?;
     let _original = cx.keep(object);
+    generic::open(cx, object)?;
     let count = field_count(cx, object);
     let values: Vec<Word> = (0..count).map(|at| field(cx, object, at).1).collect();
-    let table = table(object);
+    let table = table(object).ordinary();
     let immutable = cx.image().program().types.def(table.info().ty).immutable;
     if immutable && count == 0 {
         return Ok(object);

@@ -51,7 +51,7 @@ fn write(cx: &mut Cx, ty: TypeId, word: Word, inside: bool, out: &mut String) ->
             let _container = cx.keep(word);
             let mut walk = Walk::new(kind, word);
             let mut mark = "[";
-            while let Some(value) = walk.next() {
+            while let Some(value) = walk.next(cx)? {
                 attend(cx)?;
                 out.push_str(mark);
                 write(cx, element, value, true, out)?;
@@ -61,6 +61,8 @@ fn write(cx: &mut Cx, ty: TypeId, word: Word, inside: bool, out: &mut String) ->
         }
         TypeKind::Cell(element) => {
             attend(cx)?;
+            let _container = cx.keep(word);
+            generic::open(cx, word)?;
             out.push_str("cell(");
             // SAFETY: the word is a cell by its static type.
             let (full, value) = unsafe { (object::get(word, cell::FULL), object::get(word, cell::VALUE)) };
@@ -71,6 +73,7 @@ fn write(cx: &mut Cx, ty: TypeId, word: Word, inside: bool, out: &mut String) ->
         }
         TypeKind::Map(key, value) => {
             let _container = cx.keep(word);
+            generic::open(cx, word)?;
             let mut entries = map::Entries::default();
             let mut mark = "{";
             while let Some((k, v)) = entries.next(word) {
@@ -114,6 +117,7 @@ pub fn of_fields(cx: &mut Cx, word: Word) -> Step<String> {
 fn write_fields(cx: &mut Cx, word: Word, out: &mut String) -> Step<()> {
     attend(cx)?;
     let _kept = cx.keep(word);
+    generic::open(cx, word)?;
     let count = tagged::field_count(cx, word);
     if count == 0 {
         out.push_str(&format!("{{{}: nil}}", tagged::tag(word)));
