@@ -77,7 +77,11 @@ impl Any {
                 return None;
             }
             // SAFETY: the object is one of a class of boxed values, of the type that the Rust type fits.
-            return unsafe { crate::value::open(cx, word).ok()?; T::take(cx, &frame, object::get(word, boxed::VALUE as usize), held) }.ok();
+            return unsafe {
+                crate::value::open(cx, word).ok()?;
+                T::take(cx, &frame, object::get(word, boxed::VALUE as usize), held)
+            }
+            .ok();
         }
         let mut types = program.types.iter().map(|(ty, _)| ty).filter(|ty| info.has_type(*ty));
         let ty = types.find(|ty| native::fits(program, &wanted, *ty, false))?;

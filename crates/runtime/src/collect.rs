@@ -174,7 +174,9 @@ impl Cx {
         }
         let start = (self.collecting.now_ns)();
         self.collecting.hidden = Window::empty();
-        let Cx { heap, window, roots, image, root_object, exit_frame, activation, frames, transaction, .. } = self;
+        let Cx {
+            heap, window, roots, image, root_object, exit_frame, activation, frames, transaction, ..
+        } = self;
         heap.collect(window, |marker| {
             // SAFETY: all that is handed over are references or 0: of the context itself, and what the stack has by the rules
             // of `abi` and `roots`.

@@ -11,6 +11,7 @@ use crate::abi::{Activation, ExitFrame, Ret, VALUES_MAX, Word};
 use crate::collect::Collecting;
 use crate::image::Image;
 use crate::mode::Transaction;
+use crate::natives;
 use crate::object;
 use crate::roots::{Frame, Roots};
 
@@ -483,6 +484,19 @@ impl Cx {
     /// The directory of well-known objects.
     pub fn root_object(&self) -> Word {
         self.root_object
+    }
+
+    /// A well-known object.
+    ///
+    /// # Errors
+    /// The outcome to end with: the directory could not be fetched.
+    pub fn lookup(&mut self, name: &str) -> Result<Option<Word>, Ret> {
+        let directory = self.root_object;
+        // SAFETY: the directory is a root.
+        match unsafe { self.opened(directory) } {
+            opened if opened.returned() => Ok(natives::directory::find(directory, name)),
+            ended => Err(ended),
+        }
     }
 
     /// Enters another directory of well-known objects.

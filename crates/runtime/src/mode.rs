@@ -137,7 +137,10 @@ pub(crate) struct Transaction {
 impl std::fmt::Debug for Transaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (reads, changed) = (self.reads.len(), self.undo.len());
-        f.debug_struct("Transaction").field("reads", &reads).field("changed", &changed).finish_non_exhaustive()
+        f.debug_struct("Transaction")
+            .field("reads", &reads)
+            .field("changed", &changed)
+            .finish_non_exhaustive()
     }
 }
 

@@ -58,7 +58,7 @@ fn programs_read_back_from_the_text_form() {
             assert_eq!(back, *func, "{name}: {text}");
         }
         let natives = Registry::standard().natives().clone();
-        let engine = Engine::with_natives(again, Mode::Interpreted, natives);
+        let engine = Engine::with_natives(again, Mode::Interpreted, natives, false);
         let engine = engine.unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(output(&engine, Collect::Ordinary), expected(&path), "{name}");
     }

@@ -369,6 +369,7 @@ impl Session {
             Kill::Fuel => (ErrorNumber::OutOfFuel, Some(Limit::Fuel)),
             Kill::Time => (ErrorNumber::TimeLimit, Some(Limit::BatchTimeMs)),
             Kill::Stop => (ErrorNumber::Cancelled, None),
+            Kill::Conflict => (ErrorNumber::Conflict, None),
         };
         let text = match limit {
             Some(l) => format!("{}: {} is the limit ({})", number.text(), self.limits.get(l), l.name()),
@@ -473,8 +474,13 @@ impl Session {
 
     fn lookup(&mut self, cx: &mut Cx, name: &str, expected: Option<TypeNumber>) {
         let found = match cx.lookup(name) {
-            Some(object) => self.check_found(object, name, expected),
-            None => Err((ErrorNumber::NoSuchName, format!("there is no well-known object `{name}`"))),
+            Ok(Some(object)) => self.check_found(object, name, expected),
+            Err(ended) if ended.outcome == bifrost_runtime::Outcome::Killed as u64 => {
+                let failed = self.killed(cx, self.next(), SmallVec::new());
+                return self.make_one(cx, Future::Failed(failed));
+            }
+            Err(_) => Err((ErrorNumber::StoreFailed, "the directory could not be fetched".to_owned())),
+            Ok(None) => Err((ErrorNumber::NoSuchName, format!("there is no well-known object `{name}`"))),
         };
         let future = match found {
             Ok(future) => future,

@@ -101,6 +101,8 @@ errors! {
     TimeLimit = 22, Batch, "the batch ran too long";
     HeapLimit = 23, Batch, "the session's objects need too much memory";
     Cancelled = 25, Batch, "the run was cancelled";
+    Conflict = 26, Batch, "others have changed what the transaction has read; it is aborted";
+    StoreFailed = 27, Batch, "the repository has failed or cannot be reached";
     BadWord = 32, Session, "the bytes are no command";
     BadText = 33, Session, "a string is no well-formed UTF-8";
     FrameTooLong = 34, Session, "a command is longer than the server accepts";

@@ -9,7 +9,7 @@ mod bytes;
 mod cell;
 mod clone;
 mod common;
-mod directory;
+pub(crate) mod directory;
 mod generic;
 mod hash;
 mod list;
