@@ -120,7 +120,7 @@ impl Engine {
     ///
     /// Cost: links tables that live as long as the process.
     pub fn new(program: Program, mode: Mode) -> Result<Arc<Engine>, LoadError> {
-        Engine::with_natives(program, mode, Natives::default(), false)
+        Engine::with_natives(program, mode, Natives::default(), true)
     }
 
     /// Verifies and links a program that may use these natives; `kept` says that its objects may be kept in a repository

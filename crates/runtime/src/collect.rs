@@ -194,7 +194,7 @@ impl Cx {
                 if let Some(engine) = image.engine() {
                     trace_code(&**engine, *exit_frame, *activation, marker);
                 }
-                if let Some(keeper) = &mut transaction.keeper {
+                if let Some(keeper) = &transaction.keeper {
                     keeper.collected(&|object| marker.lives(object));
                 }
             }

@@ -837,6 +837,7 @@ fn shape(program: &Program, kind: TypeKind) -> Shape {
             Shape::tail_from(object::sequence::ELEMENTS as u32)
         }
         TypeKind::Vector(element) if reference(&element) => Shape::tail_from(object::vector::ELEMENTS as u32),
+        TypeKind::Directory => Shape::of([object::directory::STORAGE as u32]),
         TypeKind::Map(..) => {
             use object::map::{ENTRIES, INDEX, META};
             Shape::of([INDEX, META, ENTRIES].map(|field| field as u32))

@@ -15,6 +15,7 @@
 //! them where they are, and nothing has to be told.
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+use std::sync::Arc;
 
 use bifrost_heap::HeapFull;
 
@@ -111,23 +112,23 @@ pub enum NotFetched {
 }
 
 /// Whoever keeps the objects of a context that are in other modes than the ordinary one.
-pub trait Keeper: Send {
+pub trait Keeper: Send + Sync {
     /// Fills the fields of an absent object, and puts it into the mode unread. It may make objects in the context, but runs
     /// no code of the program.
     ///
     /// # Errors
     /// [`NotFetched`]; the object is as before.
-    fn fetch(&mut self, cx: &mut Cx, object: Word) -> Result<(), NotFetched>;
+    fn fetch(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched>;
 
     /// A collection is about to free all objects of which `lives` says that they do not: forgets those that it has no roots
     /// for.
-    fn collected(&mut self, lives: &dyn Fn(Word) -> bool);
+    fn collected(&self, lives: &dyn Fn(Word) -> bool);
 }
 
 /// What a transaction has done to objects in the modes unread and clean.
 #[derive(Default)]
 pub(crate) struct Transaction {
-    pub keeper: Option<Box<dyn Keeper>>,
+    pub keeper: Option<Arc<dyn Keeper>>,
     /// The objects that were unread and are not any more.
     pub reads: Vec<Word>,
     /// The objects that were clean and have been changed, with what they were.
@@ -175,12 +176,10 @@ impl Cx {
                 unsafe { self.set_mode(object, Mode::Clean) };
                 continue;
             }
-            let Some(mut keeper) = self.transaction.keeper.take() else {
+            let Some(keeper) = self.transaction.keeper.clone() else {
                 return self.failure("internal error: an object is absent, and nobody keeps it");
             };
-            let fetched = keeper.fetch(self, object);
-            self.transaction.keeper = Some(keeper);
-            match fetched {
+            match keeper.fetch(self, object) {
                 Ok(()) => {}
                 Err(NotFetched::Stale) => return self.kill(Kill::Conflict),
                 Err(NotFetched::Full(full)) => return self.out_of_memory(full),
@@ -263,8 +262,22 @@ impl Cx {
         }
     }
 
+    /// Empties an object, whose fields can be fetched again, and puts it into the mode absent.
+    ///
+    /// # Safety
+    /// As for [`Cx::set_mode`]; no code runs that has looked into it.
+    pub unsafe fn make_absent(&mut self, object: Word) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            for field in 0..object::fields(object) {
+                object::set(object, field, 0);
+            }
+            self.set_mode(object, Mode::Absent);
+        }
+    }
+
     /// Enters who keeps the objects.
-    pub fn set_keeper(&mut self, keeper: Box<dyn Keeper>) {
+    pub fn set_keeper(&mut self, keeper: Arc<dyn Keeper>) {
         self.transaction.keeper = Some(keeper);
     }
 

@@ -5,7 +5,7 @@
 //! the static type that the verifier or the session's check has established.
 
 use bifrost_heap::{HeapFull, OBJECT_WORDS};
-use bifrost_ir::TypeKind;
+use bifrost_ir::{Program, TypeId, TypeKind};
 
 use crate::abi::Word;
 use crate::cx::Cx;
@@ -118,6 +118,19 @@ pub fn inner(kind: TypeKind) -> &'static [usize] {
         TypeKind::Map(..) => &[map::INDEX, map::META, map::ENTRIES],
         TypeKind::Directory => &[directory::STORAGE],
         _ => &[],
+    }
+}
+
+/// How many fields objects of a type have; 0 if they differ in that.
+pub fn field_count(program: &Program, ty: TypeId) -> usize {
+    match program.types.kind(ty) {
+        TypeKind::Class(class) => program.classes[class].fields.len(),
+        TypeKind::Array(_) => array::FIELDS,
+        TypeKind::List(_) => list::FIELDS,
+        TypeKind::Cell(_) => cell::FIELDS,
+        TypeKind::Map(..) => map::FIELDS,
+        TypeKind::Directory => directory::FIELDS,
+        _ => 0,
     }
 }
 

@@ -149,7 +149,7 @@ pub fn load_sources_with(
     let options = Options { natives: headings(registry), ..options.clone() };
     let compiled = compile(&sources, &options);
     match compiled.program {
-        Some(program) => Ok(Engine::with_natives(program, mode, registry.natives().clone(), false)?),
+        Some(program) => Ok(Engine::with_natives(program, mode, registry.natives().clone(), true)?),
         None => Err(ProgramError::Theta { sources: Box::new(sources), diagnostics: compiled.diagnostics }),
     }
 }

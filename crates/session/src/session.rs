@@ -674,6 +674,7 @@ impl Session {
     }
 
     fn reset_batch(&mut self, cx: &mut Cx) {
+        cx.end_transaction(false);
         let held = cx.root_set(&self.roots().batch);
         held.clear();
         held.shrink_to(1 << 16);

@@ -242,8 +242,62 @@ fn has_word_keys(this: Word) -> bool {
     unsafe { Table::of(this) }.info().word_keys
 }
 
+/// Makes room for so many entries in a map that has none, and says that they are there: the keys and values are to be put into
+/// `ENTRIES`, and the index is made when the map is first searched.
+///
+/// # Errors
+/// [`HeapFull`]
+pub fn prepare(cx: &mut Cx, this: Word, count: usize) -> Result<(), HeapFull> {
+    if count > ENTRIES_MAX {
+        return Err(HeapFull { limit: cx.limits().heap_bytes });
+    }
+    let (key_type, value_type) = types_of(cx, this);
+    if count > 0 {
+        let meta = cx.alloc(cx.image().data_table(), META_WORDS * count)?.as_ptr() as Word;
+        for entry in 0..count {
+            // SAFETY: the object was just made with room for that many.
+            unsafe { object::set(meta, META_WORDS * entry + 1, (entry as Word + 1) << 1 | 1) };
+        }
+        let _meta = cx.keep(meta);
+        let pairs = cx.image().pairs_table(key_type, value_type);
+        let entries = cx.alloc(pairs, ENTRY_WORDS * count)?.as_ptr() as Word;
+        set(this, META, meta);
+        set(this, ENTRIES, entries);
+    }
+    for field in [LENGTH, USED, NEXT_STAMP] {
+        set(this, field, count as Word);
+    }
+    Ok(())
+}
+
+/// Makes the index of a map that has entries and none.
+#[cold]
+fn make_index(cx: &mut Cx, this: Word) -> Step<()> {
+    let (key_type, _) = types_of(cx, this);
+    let (epoch, used) = (get(this, EPOCH), get(this, USED));
+    for entry in 0..used as usize {
+        attend(cx)?;
+        let key = key_at(this, entry);
+        let hash = if has_word_keys(this) { hash::keyed_word(key) } else { hash::keyed(cx, key_type, key)? };
+        if get(this, EPOCH) != epoch || get(this, USED) != used || get(this, INDEX) != 0 {
+            return Err(cx.failure("a map was changed by the `hash` of its keys"));
+        }
+        set_inner(this, META, META_WORDS * entry, hash);
+    }
+    let index = cx.alloc(cx.image().data_table(), index_words(room(this)));
+    let index = index.map_err(|full| cx.out_of_memory(full))?.as_ptr() as Word;
+    for entry in (0..used as usize).filter(|entry| is_there(this, *entry)) {
+        enter(index, inner(this, META, META_WORDS * entry), entry);
+    }
+    set(this, INDEX, index);
+    Ok(())
+}
+
 /// The hash of a key, and where it is.
 fn find(cx: &mut Cx, this: Word, key: Word) -> Step<(Word, Option<Place>)> {
+    if get(this, INDEX) == 0 && get(this, USED) > 0 {
+        make_index(cx, this)?;
+    }
     if has_word_keys(this) {
         let hash = hash::keyed_word(key);
         let place = search(get(this, INDEX), hash, |place| Ok(key_at(this, place.entry) == key))?;

@@ -22,6 +22,8 @@ mod tagged;
 mod unparse;
 mod vector;
 
+pub use map::{Entries as MapEntries, prepare as prepare_map};
+
 use std::collections::HashMap;
 
 use crate::abi::{Code, Ret, Word};

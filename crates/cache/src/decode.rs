@@ -1,0 +1,199 @@
+//! Records as objects.
+
+use bifrost_heap::HeapFull;
+use bifrost_repository::record::{FieldKind, Kind, Reader, RecordError, Reference, Value};
+use bifrost_repository::{ClassNumber, Oref};
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::object::{self, array, cell, directory, list, map, sequence};
+use bifrost_runtime::{Cx, Mode, Table, natives};
+use parking_lot::Mutex;
+
+use crate::cache::Residents;
+use crate::schema::{Classes, Known, Schema};
+
+/// Why a record cannot be an object.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unreadable {
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Full(#[from] HeapFull),
+    #[error("{0}")]
+    Other(String),
+}
+
+/// Fills objects from records; makes places for those that they refer to.
+pub(crate) struct Decoder<'d> {
+    pub schema: &'d Schema,
+    pub residents: &'d Mutex<Residents>,
+    pub classes: Classes,
+}
+
+impl Decoder<'_> {
+    /// Fills the fields of an absent object.
+    ///
+    /// # Safety
+    /// `object` is an absent object of the context, which something keeps.
+    pub unsafe fn fill(&mut self, cx: &mut Cx, object: Word, bytes: &[u8]) -> Result<(), Unreadable> {
+        let (mut from, number) = Reader::new(bytes)?;
+        let class = self.class(number)?;
+        // SAFETY: promised by the caller.
+        let table = unsafe { Table::of(object) }.ordinary();
+        if !std::ptr::eq(table, class.table) {
+            let (said, is) = (&table.info().name, &class.table.info().name);
+            return Err(Unreadable::Other(format!("what refers to a `{is}` says that it is a `{said}`")));
+        }
+        // SAFETY: promised by the caller; what is written are words of the fields' types, and the places are those of the
+        // class. Objects under way are 0 where nothing is written yet, which the collector skips.
+        unsafe {
+            self.content(cx, object, &class.kind, &mut from)?;
+        }
+        from.end()?;
+        Ok(())
+    }
+
+    unsafe fn content(
+        &mut self,
+        cx: &mut Cx,
+        object: Word,
+        kind: &Kind,
+        from: &mut Reader<'_>,
+    ) -> Result<(), Unreadable> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            match kind {
+                Kind::Object(fields) => {
+                    for (at, field) in fields.iter().enumerate() {
+                        let word = self.value(cx, field.kind, from)?;
+                        object::set(object, at, word);
+                    }
+                }
+                Kind::Array(element) => {
+                    let low = from.int()?;
+                    let count = from.elements()?;
+                    object::set(object, array::LOW, low as Word);
+                    object::set(object, array::HEAD, 0);
+                    if count > 0 {
+                        let ty = Table::of(object).info().element.unwrap_or(bifrost_ir::Types::ANY);
+                        let storage = cx.image().storage_table(ty);
+                        let storage = cx.alloc(storage, count)?.as_ptr() as Word;
+                        object::set(object, array::STORAGE, storage);
+                        for at in 0..count {
+                            let word = self.value(cx, *element, from)?;
+                            object::set(storage, at, word);
+                        }
+                    }
+                    object::set(object, array::LENGTH, count as Word);
+                }
+                Kind::Vector(element) | Kind::Sequence(element) => {
+                    let count = from.elements()?;
+                    if object::fields(object) != sequence::ELEMENTS + count {
+                        return Err(Unreadable::Other("what refers to it says another length".to_owned()));
+                    }
+                    object::set(object, sequence::LENGTH, count as Word);
+                    for at in 0..count {
+                        let word = self.value(cx, *element, from)?;
+                        object::set(object, sequence::ELEMENTS + at, word);
+                    }
+                }
+                Kind::List(element) => {
+                    let first = self.value(cx, *element, from)?;
+                    object::set(object, list::FIRST, first);
+                    let next = self.value(cx, FieldKind::Ref, from)?;
+                    object::set(object, list::NEXT, next);
+                    let length = from.int()? as Word;
+                    object::set(object, list::LENGTH, if next == 0 { 0 } else { length });
+                }
+                Kind::Cell(element) => {
+                    let full = from.bool()?;
+                    let value = self.value(cx, *element, from)?;
+                    object::set(object, cell::VALUE, value);
+                    object::set(object, cell::FULL, Word::from(full));
+                }
+                Kind::Map(key, value) => {
+                    let count = from.elements()?;
+                    natives::prepare_map(cx, object, count)?;
+                    for at in 0..count {
+                        let k = self.value(cx, *key, from)?;
+                        object::set(object::get(object, map::ENTRIES), 2 * at, k);
+                        let v = self.value(cx, *value, from)?;
+                        object::set(object::get(object, map::ENTRIES), 2 * at + 1, v);
+                    }
+                }
+                Kind::Directory => {
+                    let count = from.elements()?;
+                    if count > 0 {
+                        let storage = cx.image().storage_table(bifrost_ir::Types::ANY);
+                        let storage = cx.alloc(storage, 2 * count)?.as_ptr() as Word;
+                        object::set(object, directory::STORAGE, storage);
+                        for at in 0..count {
+                            let name = cx.new_string(from.str()?)?;
+                            object::set(storage, 2 * at, name);
+                            let word = self.value(cx, FieldKind::Ref, from)?;
+                            object::set(storage, 2 * at + 1, word);
+                        }
+                    }
+                    object::set(object, directory::LENGTH, count as Word);
+                }
+                Kind::Native { .. } => {
+                    return Err(Unreadable::Other("it is native".to_owned()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    unsafe fn value(&mut self, cx: &mut Cx, kind: FieldKind, from: &mut Reader<'_>) -> Result<Word, Unreadable> {
+        let value = from.value(kind, &*self.classes)?;
+        Ok(match value {
+            Value::Nil => 0,
+            Value::Bool(b) => Word::from(b),
+            Value::Int(i) => i as Word,
+            Value::Real(r) => r.to_bits(),
+            Value::Char(c) => Word::from(u32::from(c)),
+            Value::Str(text) | Value::Ref(Reference::Str(text)) => cx.new_string(text)?,
+            Value::Bytes(bytes) | Value::Ref(Reference::Bytes(bytes)) => cx.new_bytes(&[bytes])?,
+            Value::Ref(Reference::Nothing) => 0,
+            Value::Ref(Reference::Object { oref, class, length }) => {
+                // SAFETY: promised by the caller of `fill`.
+                unsafe { self.place(cx, oref, class, length)? }
+            }
+        })
+    }
+
+    /// The object that stands for an oref: an absent one is made if there is none.
+    ///
+    /// # Safety
+    /// No code runs.
+    pub unsafe fn place(
+        &mut self,
+        cx: &mut Cx,
+        oref: Oref,
+        class: ClassNumber,
+        length: Option<u64>,
+    ) -> Result<Word, Unreadable> {
+        if let Some(object) = self.residents.lock().find(oref) {
+            return Ok(object);
+        }
+        let class = self.class(class)?;
+        if let Some(lasting) = class.lasting {
+            self.residents.lock().set_lasting(lasting, oref);
+            return Ok(lasting);
+        }
+        let fields = match length {
+            Some(length) => usize::try_from(length).unwrap_or(usize::MAX).saturating_add(sequence::ELEMENTS),
+            None => class.fields,
+        };
+        let object = cx.alloc(class.table, fields)?.as_ptr() as Word;
+        // SAFETY: the object was just made; a collection in between would have had no use for it.
+        unsafe {
+            cx.set_mode(object, Mode::Absent);
+            self.residents.lock().enter(oref, object).map_err(|e| Unreadable::Other(e.to_string()))?;
+        }
+        Ok(object)
+    }
+
+    fn class(&mut self, number: ClassNumber) -> Result<std::sync::Arc<Known>, Unreadable> {
+        self.schema.of_number(number).map_err(Unreadable::Other)
+    }
+}

@@ -1,0 +1,26 @@
+//! The objects of a session that are also in the repository: faulting, modes, transactions.
+//!
+//! Read [`Cache`]. A session's context ([`Cx`](bifrost_runtime::Cx)) has objects that stand for persistent ones; each has a
+//! number in its header, which is its place in the cache's table and leads to its oref. One that is not here is *absent*: its
+//! table has it fetched at the first touch ([`bifrost_runtime::mode`]). What a transaction reads and writes, the tables note;
+//! at its end the cache sends the new states, and those of new objects that persistent ones refer to now, to the repository.
+//!
+//! The rule of the cache (threats.md): `valid_to` is the last commit all of whose changes have been applied here; a state
+//! as of a later one is used only after the changes up to there have been. So all that a transaction sees is from one moment. No
+//! store is kept waiting while a session thinks: its snapshot is what it has.
+//!
+//! [`schema`] says which class of the program is which class of the repository, `encode` and `decode` turn objects into
+//! records and back.
+//!
+//! Sources: Bogle and Liskov 1994, 2 (objects become persistent by being reachable from a root, optimistic transactions); design.md,
+//! Transactions.
+//!
+//! What is deliberately absent: clients, files, the clock.
+
+mod cache;
+mod decode;
+mod encode;
+pub mod schema;
+
+pub use cache::{Cache, NotCommitted};
+pub use schema::{Schema, SchemaError};

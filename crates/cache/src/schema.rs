@@ -1,0 +1,237 @@
+//! Which class of a program is which class of a repository.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bifrost_ir::{Program, TypeId, TypeKind};
+use bifrost_repository::record::{ClassDescriptor, Field, FieldKind, Kind};
+use bifrost_repository::{ClassNumber, Error, Repository};
+use bifrost_runtime::{Image, Table};
+use parking_lot::RwLock;
+
+/// Why the objects of a repository are not those of a program.
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaError {
+    /// A class has changed.
+    #[error(
+        "the class `{name}` is not what it was when its objects were stored: {change}; put it back, give it another name, or \
+         load the objects into a new store"
+    )]
+    Changed {
+        /// The class.
+        name: String,
+        /// What has changed.
+        change: String,
+    },
+    /// The repository failed.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// Why an object cannot be stored.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an object of `{class}` cannot be stored: {why}")]
+pub struct Volatile {
+    /// Its class.
+    pub class: String,
+    /// What about it.
+    pub why: String,
+}
+
+/// A class of the repository as the program has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub number: ClassNumber,
+    pub ty: TypeId,
+    pub table: &'static Table,
+    /// How many fields objects of it have; those whose references have a length have one more than that, and this is 0.
+    pub fields: usize,
+    /// The one object of it, if there is only one.
+    pub lasting: Option<u64>,
+    pub kind: Arc<Kind>,
+}
+
+/// The classes of a program and of a repository, for all sessions of a server.
+pub struct Schema {
+    image: Arc<Image>,
+    repository: Arc<dyn Repository>,
+    by_name: HashMap<String, TypeId>,
+    state: RwLock<State>,
+}
+
+/// The classes of a repository, by number from 1 on.
+pub(crate) type Classes = Arc<[Arc<ClassDescriptor>]>;
+
+#[derive(Default)]
+struct State {
+    by_type: HashMap<TypeId, Result<Arc<Known>, Volatile>>,
+    by_number: Vec<Option<Arc<Known>>>,
+    classes: Classes,
+}
+
+impl std::fmt::Debug for Schema {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Schema").field("classes", &self.state.read().classes.len()).finish_non_exhaustive()
+    }
+}
+
+impl Schema {
+    /// Compares a program with what a repository has.
+    ///
+    /// # Errors
+    /// [`SchemaError`]: objects of a class that has changed are stored.
+    pub fn new(image: Arc<Image>, repository: Arc<dyn Repository>) -> Result<Arc<Schema>, SchemaError> {
+        let program = image.program();
+        let types = program.types.iter().filter(|(ty, _)| image.has_modes(*ty) && image.find_table(*ty).is_some());
+        let by_name = types.map(|(ty, def)| (def.name.clone(), ty)).collect();
+        let schema = Schema { image, repository, by_name, state: RwLock::default() };
+        let classes = schema.repository.classes();
+        for stored in &classes {
+            if let Some(ty) = schema.by_name.get(&stored.name) {
+                schema.compare(*ty, stored)?;
+            }
+        }
+        schema.state.write().classes = classes.into();
+        Ok(Arc::new(schema))
+    }
+
+    /// The repository.
+    pub fn repository(&self) -> &Arc<dyn Repository> {
+        &self.repository
+    }
+
+    /// The linked program.
+    pub fn image(&self) -> &Arc<Image> {
+        &self.image
+    }
+
+    fn compare(&self, ty: TypeId, stored: &ClassDescriptor) -> Result<(), SchemaError> {
+        let changed = |change: String| SchemaError::Changed { name: stored.name.clone(), change };
+        let now = describe(self.image.program(), ty).map_err(|volatile| changed(volatile.why))?;
+        match (&now.kind, &stored.kind) {
+            (now, then) if now == then => Ok(()),
+            (Kind::Object(now), Kind::Object(then)) => Err(changed(difference(then, now))),
+            _ => Err(changed("its elements are of another kind".to_owned())),
+        }
+    }
+
+    /// The class of objects of a type that has objects.
+    pub(crate) fn of_type(&self, ty: TypeId) -> Result<Result<Arc<Known>, Volatile>, Error> {
+        if let Some(known) = self.state.read().by_type.get(&ty) {
+            return Ok(known.clone());
+        }
+        let known = match describe(self.image.program(), ty) {
+            Ok(class) => {
+                let number = self.repository.define_class(&class)?;
+                Ok(self.enter(ty, number, class.kind))
+            }
+            Err(volatile) => Err(volatile),
+        };
+        self.state.write().by_type.insert(ty, known.clone());
+        Ok(known)
+    }
+
+    /// The class of a number, if the program has it.
+    pub(crate) fn of_number(&self, number: ClassNumber) -> Result<Arc<Known>, String> {
+        let place = number.0 as usize;
+        if let Some(Some(known)) = self.state.read().by_number.get(place) {
+            return Ok(known.clone());
+        }
+        let class = self.class(number).ok_or_else(|| format!("the store has no class {number}"))?;
+        let ty = self.by_name.get(&class.name).copied();
+        let ty = ty.ok_or_else(|| format!("the store has objects of `{}`, a class that the program lacks", class.name))?;
+        self.compare(ty, &class).map_err(|e| e.to_string())?;
+        Ok(self.enter(ty, number, class.kind.clone()))
+    }
+
+    fn enter(&self, ty: TypeId, number: ClassNumber, kind: Kind) -> Arc<Known> {
+        let table = self.image.table_of(ty);
+        let lasting = table.info().class.and_then(|class| self.image.lasting(class));
+        let fields = bifrost_runtime::object::field_count(self.image.program(), ty);
+        let known = Arc::new(Known { number, ty, table, fields, lasting, kind: Arc::new(kind) });
+        let mut state = self.state.write();
+        let place = number.0 as usize;
+        if state.by_number.len() <= place {
+            state.by_number.resize(place + 1, None);
+        }
+        state.by_number[place] = Some(known.clone());
+        known
+    }
+
+    /// What the repository knows of a class.
+    fn class(&self, number: ClassNumber) -> Option<Arc<ClassDescriptor>> {
+        let place = (number.0 as usize).checked_sub(1)?;
+        if let Some(class) = self.state.read().classes.get(place) {
+            return Some(class.clone());
+        }
+        // Defined by another session since.
+        self.refresh().get(place).cloned()
+    }
+
+    /// The classes of the repository, for the reader of records.
+    pub(crate) fn snapshot(&self) -> Classes {
+        self.state.read().classes.clone()
+    }
+
+    /// Asks the repository again which classes there are.
+    pub(crate) fn refresh(&self) -> Classes {
+        let classes: Classes = self.repository.classes().into();
+        self.state.write().classes = classes.clone();
+        classes
+    }
+}
+
+/// What a repository is told of a class of a program.
+fn describe(program: &Program, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
+    let def = program.types.def(ty);
+    let volatile = |why: String| Volatile { class: def.name.clone(), why };
+    let value = |ty: TypeId| match program.types.kind(ty) {
+        TypeKind::Null => FieldKind::Nil,
+        TypeKind::Bool => FieldKind::Bool,
+        TypeKind::Int => FieldKind::Int,
+        TypeKind::Real => FieldKind::Real,
+        TypeKind::Char => FieldKind::Char,
+        TypeKind::String => FieldKind::Str,
+        TypeKind::Bytes => FieldKind::Bytes,
+        _ => FieldKind::Ref,
+    };
+    let kind = match def.kind {
+        TypeKind::Class(class) if program.native_class(class).is_some() => {
+            return Err(volatile("it is native".to_owned()));
+        }
+        TypeKind::Class(class) => {
+            let fields = &program.classes[class].fields;
+            let routine = fields.iter().find(|field| program.types.kind(field.ty).is_routine());
+            if let Some(field) = routine {
+                return Err(volatile(format!("its instance variable `{}` holds a routine", field.name)));
+            }
+            Kind::Object(
+                fields.iter().map(|f| Field { name: f.name.clone(), kind: value(f.ty) }).collect(),
+            )
+        }
+        TypeKind::Array(element) => Kind::Array(value(element)),
+        TypeKind::Vector(element) => Kind::Vector(value(element)),
+        TypeKind::Sequence(element) => Kind::Sequence(value(element)),
+        TypeKind::List(element) => Kind::List(value(element)),
+        TypeKind::Cell(element) => Kind::Cell(value(element)),
+        TypeKind::Map(key, element) => Kind::Map(value(key), value(element)),
+        TypeKind::Directory => return Ok(ClassDescriptor::directory()),
+        _ => return Err(volatile("it is a routine".to_owned())),
+    };
+    let supertypes = def.supertypes.iter().map(|sup| program.types.name(sup.ty).to_owned()).collect();
+    Ok(ClassDescriptor { name: def.name.clone(), version: 1, kind, supertypes, specification: String::new() })
+}
+
+/// How the instance variables of a class have changed.
+fn difference(then: &[Field], now: &[Field]) -> String {
+    let names = |fields: &[Field], others: &[Field]| {
+        let only = fields.iter().filter(|f| !others.contains(f)).map(|f| format!("`{}`", f.name));
+        only.collect::<Vec<_>>().join(", ")
+    };
+    match (names(then, now), names(now, then)) {
+        (gone, new) if gone.is_empty() && new.is_empty() => "its instance variables have another order".to_owned(),
+        (gone, new) if gone.is_empty() => format!("{new} came"),
+        (gone, new) if new.is_empty() => format!("{gone} went"),
+        (gone, new) => format!("{gone} went and {new} came"),
+    }
+}
