@@ -42,7 +42,6 @@ pub struct Volatile {
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub number: ClassNumber,
-    pub ty: TypeId,
     pub table: &'static Table,
     /// How many fields objects of it have; those whose references have a length have one more than that, and this is 0.
     pub fields: usize,
@@ -148,7 +147,7 @@ impl Schema {
         let table = self.image.table_of(ty);
         let lasting = table.info().class.and_then(|class| self.image.lasting(class));
         let fields = bifrost_runtime::object::field_count(self.image.program(), ty);
-        let known = Arc::new(Known { number, ty, table, fields, lasting, kind: Arc::new(kind) });
+        let known = Arc::new(Known { number, table, fields, lasting, kind: Arc::new(kind) });
         let mut state = self.state.write();
         let place = number.0 as usize;
         if state.by_number.len() <= place {
