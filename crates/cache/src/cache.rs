@@ -347,11 +347,8 @@ impl Shared {
             let Some(Some(stored)) = fetched.states.into_iter().next() else {
                 return Err(failed("it is not in the repository".to_owned()));
             };
-            let mut decoder = Decoder {
-                schema: &self.schema,
-                residents: &self.residents,
-                classes: self.schema.snapshot(),
-            };
+            let mut decoder =
+                Decoder { schema: &self.schema, residents: &self.residents, classes: self.schema.snapshot() };
             // SAFETY: the object is absent, and the caller of `Cx::open` keeps it.
             return unsafe {
                 let mut filled = decoder.fill(cx, object, &stored.bytes);

@@ -101,13 +101,15 @@ impl Decoder<'_> {
                     object::set(object, list::FIRST, first);
                     let next = self.value(cx, FieldKind::Ref, from)?;
                     object::set(object, list::NEXT, next);
-                    let length = from.int()? as Word;
+                    let length = from.count()?;
                     object::set(object, list::LENGTH, if next == 0 { 0 } else { length });
                 }
                 Kind::Cell(element) => {
                     let full = from.bool()?;
-                    let value = self.value(cx, *element, from)?;
-                    object::set(object, cell::VALUE, value);
+                    if full {
+                        let value = self.value(cx, *element, from)?;
+                        object::set(object, cell::VALUE, value);
+                    }
                     object::set(object, cell::FULL, Word::from(full));
                 }
                 Kind::Map(key, value) => {
@@ -143,7 +145,12 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    unsafe fn value(&mut self, cx: &mut Cx, kind: FieldKind, from: &mut Reader<'_>) -> Result<Word, Unreadable> {
+    unsafe fn value(
+        &mut self,
+        cx: &mut Cx,
+        kind: FieldKind,
+        from: &mut Reader<'_>,
+    ) -> Result<Word, Unreadable> {
         let value = from.value(kind, &*self.classes)?;
         Ok(match value {
             Value::Nil => 0,

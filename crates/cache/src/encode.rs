@@ -58,12 +58,14 @@ impl Encoder<'_> {
                     let empty = get(list::LENGTH) == 0;
                     self.value_or_nothing(*element, get(list::FIRST), empty, &mut to)?;
                     self.value(FieldKind::Ref, get(list::NEXT), &mut to)?;
-                    to.int(get(list::LENGTH) as i64);
+                    to.count(get(list::LENGTH));
                 }
                 Kind::Cell(element) => {
                     let full = get(cell::FULL) != 0;
                     to.bool(full);
-                    self.value_or_nothing(*element, get(cell::VALUE), !full, &mut to)?;
+                    if full {
+                        self.value(*element, get(cell::VALUE), &mut to)?;
+                    }
                 }
                 Kind::Map(key, value) => {
                     to.count(get(object::map::LENGTH));
@@ -117,7 +119,9 @@ impl Encoder<'_> {
                 FieldKind::Bool => to.bool(word != 0),
                 FieldKind::Int => to.int(word as i64),
                 FieldKind::Real => to.value(Value::Real(f64::from_bits(word))),
-                FieldKind::Char => to.char(char::from_u32(word as u32).unwrap_or(char::REPLACEMENT_CHARACTER)),
+                FieldKind::Char => {
+                    to.char(char::from_u32(word as u32).unwrap_or(char::REPLACEMENT_CHARACTER))
+                }
                 FieldKind::Str => to.str(object::text(word)),
                 FieldKind::Bytes => to.bytes(object::byte_slice(word)),
                 FieldKind::Ref => {

@@ -81,7 +81,8 @@ impl Schema {
     /// [`SchemaError`]: objects of a class that has changed are stored.
     pub fn new(image: Arc<Image>, repository: Arc<dyn Repository>) -> Result<Arc<Schema>, SchemaError> {
         let program = image.program();
-        let types = program.types.iter().filter(|(ty, _)| image.has_modes(*ty) && image.find_table(*ty).is_some());
+        let types =
+            program.types.iter().filter(|(ty, _)| image.has_modes(*ty) && image.find_table(*ty).is_some());
         let by_name = types.map(|(ty, def)| (def.name.clone(), ty)).collect();
         let schema = Schema { image, repository, by_name, state: RwLock::default() };
         let classes = schema.repository.classes();
@@ -138,7 +139,9 @@ impl Schema {
         }
         let class = self.class(number).ok_or_else(|| format!("the store has no class {number}"))?;
         let ty = self.by_name.get(&class.name).copied();
-        let ty = ty.ok_or_else(|| format!("the store has objects of `{}`, a class that the program lacks", class.name))?;
+        let ty = ty.ok_or_else(|| {
+            format!("the store has objects of `{}`, a class that the program lacks", class.name)
+        })?;
         self.compare(ty, &class).map_err(|e| e.to_string())?;
         Ok(self.enter(ty, number, class.kind.clone()))
     }
@@ -204,9 +207,7 @@ fn describe(program: &Program, ty: TypeId) -> Result<ClassDescriptor, Volatile> 
             if let Some(field) = routine {
                 return Err(volatile(format!("its instance variable `{}` holds a routine", field.name)));
             }
-            Kind::Object(
-                fields.iter().map(|f| Field { name: f.name.clone(), kind: value(f.ty) }).collect(),
-            )
+            Kind::Object(fields.iter().map(|f| Field { name: f.name.clone(), kind: value(f.ty) }).collect())
         }
         TypeKind::Array(element) => Kind::Array(value(element)),
         TypeKind::Vector(element) => Kind::Vector(value(element)),
@@ -228,7 +229,9 @@ fn difference(then: &[Field], now: &[Field]) -> String {
         only.collect::<Vec<_>>().join(", ")
     };
     match (names(then, now), names(now, then)) {
-        (gone, new) if gone.is_empty() && new.is_empty() => "its instance variables have another order".to_owned(),
+        (gone, new) if gone.is_empty() && new.is_empty() => {
+            "its instance variables have another order".to_owned()
+        }
         (gone, new) if gone.is_empty() => format!("{new} came"),
         (gone, new) if new.is_empty() => format!("{gone} went"),
         (gone, new) => format!("{gone} went and {new} came"),

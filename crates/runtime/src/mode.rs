@@ -314,9 +314,13 @@ impl Cx {
             for object in &reads {
                 self.set_mode(*object, Mode::Unread);
             }
+            // What was there before refers to new objects only if it was changed.
             let mut open: Vec<Word> = self.roots.words();
-            open.extend(copies.iter().map(|(object, _)| *object));
-            open.push(self.root_object);
+            for (object, _) in &copies {
+                let persistent = bifrost_heap::number(*object) != 0;
+                self.set_mode(*object, if persistent { Mode::Unread } else { Mode::Clean });
+                extend_by_references(*object, &mut open);
+            }
             while let Some(object) = open.pop() {
                 self.clean(object, &mut open);
             }
@@ -345,8 +349,19 @@ impl Cx {
                 let persistent = bifrost_heap::number(object) != 0;
                 self.set_mode(object, if persistent { Mode::Unread } else { Mode::Clean });
             }
-            let fields = object::fields(object);
-            open.extend(table.shape().references(fields).map(|field| object::get(object, field)));
+            extend_by_references(object, open);
         }
+    }
+}
+
+/// Adds what an object refers to.
+///
+/// # Safety
+/// `object` is a reference.
+unsafe fn extend_by_references(object: Word, open: &mut Vec<Word>) {
+    // SAFETY: promised by the caller; the fields that a shape names are references or 0.
+    unsafe {
+        let references = Table::of(object).shape().references(object::fields(object));
+        open.extend(references.map(|field| object::get(object, field)));
     }
 }
