@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bifrost_cache::{Cache, NotCommitted, Schema};
-use bifrost_engine::{Engine, Mode};
+use bifrost_engine::{Engine, Mode, Run};
 use bifrost_repository::Repository;
 use bifrost_repository::memory::Memory;
 use bifrost_runtime::cx::{Limits, Output};
@@ -17,7 +17,7 @@ fn load(text: &str, mode: Mode) -> Arc<Engine> {
     let compilation = compile(&sources, &Options::default());
     let rendered = render_all(&sources, &compilation.diagnostics, Colour::Plain);
     let program = compilation.program.unwrap_or_else(|| panic!("{rendered}"));
-    Engine::with_natives(program, mode, Default::default(), true).unwrap_or_else(|e| panic!("{e}"))
+    Engine::new(program, Run::kept(mode)).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// A session in Rust: routines of the program are its calls.

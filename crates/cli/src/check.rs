@@ -76,7 +76,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         print(&ir(&program, args.only.as_deref())?)?;
     }
     // Natives are looked up, and the compiler's work is verified, as a server would do it.
-    let engine = Engine::with_natives(program, Mode::Interpreted, registry.natives().clone(), false)?;
+    let engine = Engine::with_natives(program, Mode::Interpreted, registry.natives().clone())?;
     match args.emit {
         Some(Emit::Clif) => print(&code(&engine, args.only.as_deref(), bifrost_engine::Emit::Clif)?)?,
         Some(Emit::Asm) => print(&code(&engine, args.only.as_deref(), bifrost_engine::Emit::Assembly)?)?,

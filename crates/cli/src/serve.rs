@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use bifrost_engine::Mode;
+use bifrost_engine::{Mode, Run};
 use bifrost_native::Registry;
 use bifrost_server::{Config, Server, program};
 use bifrost_transport::Address;
@@ -50,6 +50,9 @@ pub struct Args {
     /// A file with what TCP clients must show, on its first line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// Where objects are kept: a folder, or `memory:`; without it they are gone when the server ends
+    #[arg(long, value_name = "DIR")]
+    store: Option<String>,
     /// Let everybody in over TCP on loopback addresses
     #[arg(long)]
     anonymous_loopback: bool,
@@ -103,7 +106,8 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     }
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
     let registry = crate::run::with_files(registry, &config.allow_files)?;
-    let engine = program::load_with(&args.files, args.root.as_deref(), mode, &registry)?;
+    let run = Run { mode, kept: !config.store.is_empty() };
+    let engine = program::load_with(&args.files, args.root.as_deref(), run, &registry)?;
     let mut server = Server::start(engine, &config)?;
     let signals = catch_signals()?;
     announce(&server, &config);
@@ -176,6 +180,9 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     let given = token(args.token.as_deref(), args.token_file.as_deref())?;
     if let Some(token) = given.or_else(|| std::env::var("BIFROST_TOKEN").ok()) {
         settings.insert("token".into(), token.into());
+    }
+    if let Some(store) = &args.store {
+        settings.insert("store".into(), store.clone().into());
     }
     if args.anonymous_loopback {
         settings.insert("anonymous_loopback".into(), true.into());

@@ -65,6 +65,29 @@ fn list(errors: &[ProgramError]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
+/// How a program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// What its methods run as.
+    pub mode: Mode,
+    /// Whether its objects may be kept in a repository: then code looks at their modes ([`bifrost_runtime::mode`]).
+    pub kept: bool,
+}
+
+impl Run {
+    /// With objects that may be kept in a repository.
+    pub fn kept(mode: Mode) -> Run {
+        Run { mode, kept: true }
+    }
+}
+
+impl From<Mode> for Run {
+    /// With objects that are nowhere else.
+    fn from(mode: Mode) -> Run {
+        Run { mode, kept: false }
+    }
+}
+
 /// A control structure or procedure that was checked and prepared.
 #[derive(Debug)]
 pub struct Batch {
@@ -119,12 +142,11 @@ impl Engine {
     /// [`LoadError`]
     ///
     /// Cost: links tables that live as long as the process.
-    pub fn new(program: Program, mode: Mode) -> Result<Arc<Engine>, LoadError> {
-        Engine::with_natives(program, mode, Natives::default(), true)
+    pub fn new(program: Program, run: impl Into<Run>) -> Result<Arc<Engine>, LoadError> {
+        Engine::with_natives(program, run, Natives::default())
     }
 
-    /// Verifies and links a program that may use these natives; `kept` says that its objects may be kept in a repository
-    /// ([`bifrost_runtime::mode`]).
+    /// Verifies and links a program that may use these natives.
     ///
     /// # Errors
     /// [`LoadError`]
@@ -132,10 +154,10 @@ impl Engine {
     /// Cost: as [`Engine::new`].
     pub fn with_natives(
         mut program: Program,
-        mode: Mode,
+        run: impl Into<Run>,
         natives: Natives,
-        kept: bool,
     ) -> Result<Arc<Engine>, LoadError> {
+        let Run { mode, kept } = run.into();
         tagged::complete(&mut program);
         program.add_cells();
         verify_program(&program).map_err(LoadError::Verify)?;

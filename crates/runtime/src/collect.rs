@@ -45,6 +45,28 @@ pub struct HeapStats {
     pub pauses_ns: u64,
 }
 
+impl HeapStats {
+    /// Of two heaps together; the last pause is the longer one.
+    #[must_use]
+    pub fn with(&self, other: &HeapStats) -> HeapStats {
+        let (a, b) = (&self.usage, &other.usage);
+        HeapStats {
+            usage: HeapUse {
+                limit_bytes: a.limit_bytes + b.limit_bytes,
+                used_bytes: a.used_bytes + b.used_bytes,
+                held_bytes: a.held_bytes + b.held_bytes,
+                live_bytes: a.live_bytes + b.live_bytes,
+                live_objects: a.live_objects + b.live_objects,
+                allocated_bytes: a.allocated_bytes + b.allocated_bytes,
+                collections: a.collections + b.collections,
+            },
+            pause_ns: self.pause_ns.max(other.pause_ns),
+            pause_ns_max: self.pause_ns_max.max(other.pause_ns_max),
+            pauses_ns: self.pauses_ns + other.pauses_ns,
+        }
+    }
+}
+
 impl Collecting {
     pub fn new(collect: Collect) -> Collecting {
         let countdown = if let Collect::Zeal(every) = collect { every } else { 0 };

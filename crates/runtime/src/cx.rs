@@ -499,6 +499,21 @@ impl Cx {
         }
     }
 
+    /// Whether there are well-known objects.
+    ///
+    /// # Errors
+    /// As for [`Cx::lookup`].
+    pub fn has_names(&mut self) -> Result<bool, Ret> {
+        let directory = self.root_object;
+        // SAFETY: the directory is a root, and has its length where it is open.
+        unsafe {
+            match self.opened(directory) {
+                opened if opened.returned() => Ok(object::get(directory, object::directory::LENGTH) > 0),
+                ended => Err(ended),
+            }
+        }
+    }
+
     /// Enters another directory of well-known objects.
     pub fn set_root_object(&mut self, directory: Word) {
         self.root_object = directory;

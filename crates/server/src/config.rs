@@ -22,6 +22,8 @@ pub struct Config {
     pub token: String,
     /// Whether TCP on a loopback address lets everybody in.
     pub anonymous_loopback: bool,
+    /// Where objects are kept: a folder, or `memory:`. Empty: nowhere, and all sessions share them.
+    pub store: String,
     /// Folders whose files programs reach by `std.files`.
     pub allow_files: Vec<PathBuf>,
     /// Most sessions at a time.
@@ -56,6 +58,7 @@ impl Default for Config {
             listen: Vec::new(),
             token: String::new(),
             anonymous_loopback: false,
+            store: String::new(),
             allow_files: Vec::new(),
             sessions_max: 1_000,
             heap_bytes_max: run.heap_bytes,

@@ -9,6 +9,7 @@ use bifrost_transport::{Deadline, ReadError, Stream, WriteError};
 use bifrost_wire::{ErrorNumber, Limit};
 
 use crate::server::Shared;
+use crate::space::Space;
 use crate::text::{TextForm, is_text};
 
 /// What a client must at least get through in a second, in bytes.
@@ -43,11 +44,11 @@ impl std::fmt::Display for End {
 }
 
 /// Serves a connection to its end.
-pub(crate) fn serve(shared: &Shared, stream: &mut Stream, mut session: Session, number: u64) {
+pub(crate) fn serve(shared: &Shared, space: &Space, stream: &mut Stream, mut session: Session, number: u64) {
     let peer = stream.describe_peer();
     tracing::info!(session = number, peer, "session.open");
     let mut form = Form::Unknown;
-    let ended = catch_unwind(AssertUnwindSafe(|| run(shared, stream, &mut session, &mut form)));
+    let ended = catch_unwind(AssertUnwindSafe(|| run(shared, space, stream, &mut session, &mut form)));
     let end = match ended {
         Ok(end) => end,
         Err(_) => {
@@ -103,10 +104,10 @@ impl Form {
     }
 
     /// Gives the session what has come; returns how many bytes were used.
-    fn handle(&mut self, shared: &Shared, session: &mut Session, bytes: &[u8]) -> usize {
+    fn handle(&mut self, space: &Space, session: &mut Session, bytes: &[u8]) -> usize {
         match self {
-            Form::Text(text) => text.handle(session, &mut shared.space.lock(), bytes),
-            _ => session.handle(&mut shared.space.lock(), bytes),
+            Form::Text(text) => text.handle(session, &mut space.lock(), bytes),
+            _ => session.handle(&mut space.lock(), bytes),
         }
     }
 
@@ -132,7 +133,7 @@ impl Form {
     }
 }
 
-fn run(shared: &Shared, stream: &mut Stream, session: &mut Session, form: &mut Form) -> End {
+fn run(shared: &Shared, space: &Space, stream: &mut Stream, session: &mut Session, form: &mut Form) -> End {
     let idle = Duration::from_millis(shared.limits.get(Limit::IdleMs));
     let mut input: Vec<u8> = Vec::with_capacity(READ_BYTES);
     let mut done = 0;
@@ -160,7 +161,7 @@ fn run(shared: &Shared, stream: &mut Stream, session: &mut Session, form: &mut F
         }
         form.settle(shared, input[0]);
         loop {
-            done += form.handle(shared, session, &input[done..]);
+            done += form.handle(space, session, &input[done..]);
             if let Some(end) = answer(stream, session, form, patience.unread) {
                 return end;
             }

@@ -11,11 +11,13 @@
 
 pub mod config;
 mod connection;
+mod objects;
 pub mod program;
 mod server;
 pub mod space;
 mod text;
 
 pub use config::{Config, ConfigError};
+pub use objects::StoreError;
 pub use server::{Server, StartError};
-pub use space::Space;
+pub use space::{Space, Watch};

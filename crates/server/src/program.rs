@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bifrost_engine::{Engine, LoadError, Mode};
+use bifrost_engine::{Engine, LoadError, Run};
 use bifrost_native::Registry;
 use bifrost_theta::{Colour, Diagnostic, NativeHeadings, Options, Sources, compile, imports, render_all};
 
@@ -110,8 +110,12 @@ fn headings(registry: &Registry) -> Option<Arc<NativeHeadings>> {
 ///
 /// # Errors
 /// [`ProgramError`]
-pub fn load(files: &[PathBuf], root: Option<&Path>, mode: Mode) -> Result<Arc<Engine>, ProgramError> {
-    load_with(files, root, mode, &Registry::standard())
+pub fn load(
+    files: &[PathBuf],
+    root: Option<&Path>,
+    run: impl Into<Run>,
+) -> Result<Arc<Engine>, ProgramError> {
+    load_with(files, root, run, &Registry::standard())
 }
 
 /// Compiles files to a program that is ready to run and may use these natives.
@@ -121,19 +125,23 @@ pub fn load(files: &[PathBuf], root: Option<&Path>, mode: Mode) -> Result<Arc<En
 pub fn load_with(
     files: &[PathBuf],
     root: Option<&Path>,
-    mode: Mode,
+    run: impl Into<Run>,
     registry: &Registry,
 ) -> Result<Arc<Engine>, ProgramError> {
     let (sources, options) = read(files, root, registry)?;
-    load_sources_with(sources, &options, mode, registry)
+    load_sources_with(sources, &options, run, registry)
 }
 
 /// Compiles texts to a program that is ready to run, with the standard natives, which reach no files.
 ///
 /// # Errors
 /// [`ProgramError::Theta`], [`ProgramError::Load`]
-pub fn load_sources(sources: Sources, options: &Options, mode: Mode) -> Result<Arc<Engine>, ProgramError> {
-    load_sources_with(sources, options, mode, &Registry::standard())
+pub fn load_sources(
+    sources: Sources,
+    options: &Options,
+    run: impl Into<Run>,
+) -> Result<Arc<Engine>, ProgramError> {
+    load_sources_with(sources, options, run, &Registry::standard())
 }
 
 /// Compiles texts to a program that is ready to run and may use these natives.
@@ -143,13 +151,13 @@ pub fn load_sources(sources: Sources, options: &Options, mode: Mode) -> Result<A
 pub fn load_sources_with(
     sources: Sources,
     options: &Options,
-    mode: Mode,
+    run: impl Into<Run>,
     registry: &Registry,
 ) -> Result<Arc<Engine>, ProgramError> {
     let options = Options { natives: headings(registry), ..options.clone() };
     let compiled = compile(&sources, &options);
     match compiled.program {
-        Some(program) => Ok(Engine::with_natives(program, mode, registry.natives().clone(), true)?),
+        Some(program) => Ok(Engine::with_natives(program, run, registry.natives().clone())?),
         None => Err(ProgramError::Theta { sources: Box::new(sources), diagnostics: compiled.diagnostics }),
     }
 }

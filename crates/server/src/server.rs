@@ -16,7 +16,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::config::{Config, ConfigError};
 use crate::connection;
-use crate::space::Space;
+use crate::objects::{Objects, StoreError};
+use crate::space::{Space, Watch};
 
 /// How long slow clients are waited for.
 #[derive(Clone, Copy, Debug)]
@@ -29,15 +30,15 @@ pub(crate) struct Patience {
 /// What all connections of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub space: Arc<Space>,
+    objects: Objects,
     pub limits: Limits,
     pub patience: Patience,
     pub tables: &'static Tables,
     sessions_max: usize,
     stopping: AtomicBool,
     numbers: AtomicU64,
-    /// What ends each open connection.
-    open: Mutex<HashMap<u64, StreamStopper>>,
+    /// What ends each open connection, and where its session runs.
+    open: Mutex<HashMap<u64, (StreamStopper, Arc<Space>)>>,
     closed: Condvar,
 }
 
@@ -50,6 +51,9 @@ pub enum StartError {
     /// An address.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// Where the objects are kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The routine that makes the objects.
     #[error("`setup` ended with an exception: {0}")]
     Setup(Raised),
@@ -74,25 +78,16 @@ const STOP_WITHIN: Duration = Duration::from_secs(5);
 const FAREWELL_WITHIN: Duration = Duration::from_secs(2);
 
 impl Server {
-    /// Makes the program's objects (routine `setup`, if there is one), listens, and serves.
+    /// Makes the program's objects (routine `setup`, if there is one) unless the store has some, listens, and serves.
     ///
     /// # Errors
     /// [`StartError`]; nothing keeps running.
     pub fn start(engine: Arc<Engine>, config: &Config) -> Result<Server, StartError> {
         let addresses = config.addresses()?;
         let limits = config.session_limits()?;
-        let space = Space::new(engine.clone(), config.run_limits())?;
-        space.watch(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
-        if let Some(setup) = engine.find_entry("setup", 0) {
-            space
-                .on_stack(|| {
-                    // SAFETY: the context runs this engine's image, and `setup` takes nothing.
-                    unsafe { engine.call(&mut space.lock(), setup, &[]) }
-                })?
-                .map_err(StartError::Setup)?;
-        }
+        let watch = Watch::start(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
         let shared = Arc::new(Shared {
-            space,
+            objects: Objects::open(engine.clone(), &config.store, config.run_limits(), watch)?,
             limits,
             patience: Patience {
                 hello: Duration::from_millis(config.hello_ms_max),
@@ -147,19 +142,23 @@ impl Server {
         self.token.as_deref()
     }
 
-    /// The objects.
-    pub fn space(&self) -> &Arc<Space> {
-        &self.shared.space
-    }
-
     /// The interface that clients see.
     pub fn tables(&self) -> &'static Tables {
         self.shared.tables
     }
 
-    /// What the heap has and what its collections took. Waits for the batch that runs.
+    /// What the heaps have and what their collections took: of all sessions together, or of the one that they share. Waits for
+    /// the batches that run.
     pub fn heap_stats(&self) -> HeapStats {
-        self.shared.space.lock().heap_stats()
+        if let Some(space) = self.shared.objects.shared() {
+            return space.lock().heap_stats();
+        }
+        let spaces: Vec<Arc<Space>> =
+            self.shared.open.lock().values().map(|(_, space)| space.clone()).collect();
+        spaces
+            .iter()
+            .map(|space| space.lock().heap_stats())
+            .fold(HeapStats::default(), |all, one| all.with(&one))
     }
 
     /// How many sessions are open.
@@ -181,14 +180,14 @@ impl Server {
         let start = Instant::now();
         let mut open = self.shared.open.lock();
         while !open.is_empty() && start.elapsed() < STOP_WITHIN {
-            for stopper in open.values() {
+            for (stopper, space) in open.values() {
                 stopper.stop_reading();
                 // A client that does not take the last word is not waited for.
                 if start.elapsed() > FAREWELL_WITHIN {
                     stopper.stop();
                 }
+                space.interrupt(Kill::Stop);
             }
-            self.shared.space.interrupt(Kill::Stop);
             self.shared.closed.wait_for(&mut open, Duration::from_millis(50));
         }
         open.len()
@@ -225,15 +224,7 @@ fn accept(shared: &Arc<Shared>, listener: &Listener, token: Option<String>) {
 
 fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<String>) {
     let number = shared.numbers.fetch_add(1, Ordering::Relaxed) + 1;
-    let refused = {
-        let mut open = shared.open.lock();
-        let full = open.len() >= shared.sessions_max;
-        if !full {
-            open.insert(number, stream.stopper());
-        }
-        full
-    };
-    if refused {
+    if shared.open.lock().len() >= shared.sessions_max {
         tracing::warn!(sessions_max = shared.sessions_max, "session.refused");
         let mut out = Vec::new();
         let text = format!("{} sessions are open, and that is the limit", shared.sessions_max);
@@ -243,15 +234,28 @@ fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<String>) {
         stream.flush();
         return;
     }
+    let (space, cache) = match shared.objects.space() {
+        Ok(made) => made,
+        Err(error) => {
+            tracing::warn!(%error, "session.refused");
+            let mut out = Vec::new();
+            encode::error(&mut out, ErrorNumber::Internal, 0, "there is no room for the session's objects");
+            let _ = stream.write(&out, Duration::from_millis(100));
+            stream.flush();
+            return;
+        }
+    };
+    // Only this thread, of all that accept, may have let one more in meanwhile; the limit is not that exact.
+    shared.open.lock().insert(number, (stream.stopper(), space.clone()));
     let welcome =
         Welcome { server: concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned(), token, session: number };
-    let session = Session::new(shared.tables, shared.limits, welcome);
+    let session = Session::with_cache(shared.tables, shared.limits, welcome, cache);
     let shared_there = shared.clone();
     let thread = std::thread::Builder::new()
         .name(format!("session-{number}"))
-        .stack_size(shared.space.stack_bytes())
+        .stack_size(shared.objects.stack_bytes())
         .spawn(move || {
-            connection::serve(&shared_there, &mut stream, session, number);
+            connection::serve(&shared_there, &space, &mut stream, session, number);
             drop(stream);
             shared_there.open.lock().remove(&number);
             shared_there.closed.notify_all();

@@ -4,7 +4,7 @@
 //! calls of two sessions never interleave within what arrived together, and objects need no locks of their
 //! own.
 //!
-//! A watch ends what runs too long. It looks often while something runs, and seldom when nothing does.
+//! With a repository each session has a space of its own, whose objects are those of its cache.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
@@ -117,6 +117,11 @@ impl Space {
         self.stack_bytes + STACK_EXTRA
     }
 
+    /// What [`Space::stack_bytes`] would be with these limits.
+    pub fn stack_bytes_for(engine: &Engine, limits: Limits) -> usize {
+        engine.mode().stack_bytes(limits.stack_bytes) + STACK_EXTRA
+    }
+
     /// The program.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
@@ -139,32 +144,66 @@ impl Space {
         self.poll.kill(self.poll.epoch(), why);
     }
 
-    /// Starts the watch: what runs longer than `limit` is ended. It goes when the space does.
+    /// What may interrupt the context.
+    pub fn poll(&self) -> &Arc<Poll> {
+        &self.poll
+    }
+}
+
+/// Ends what runs too long, in any number of spaces. It looks often while something runs, and seldom when nothing does.
+#[derive(Debug)]
+pub struct Watch {
+    polls: Arc<Mutex<Vec<Watched>>>,
+}
+
+/// A context, and since when the run has lasted that was last seen.
+#[derive(Debug)]
+struct Watched {
+    poll: Arc<Poll>,
+    epoch: u64,
+    since: Instant,
+}
+
+impl Watch {
+    /// Starts the watch: what runs longer than `limit` is ended. It goes when this is dropped.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn watch(self: &Arc<Space>, limit: Duration) -> std::io::Result<()> {
-        let poll = self.poll.clone();
-        let name = "bifrost-watch".to_owned();
-        std::thread::Builder::new().name(name).spawn(move || {
-            let mut seen = (poll.epoch(), Instant::now());
-            while !poll.retired() {
-                let epoch = poll.epoch();
-                if epoch != seen.0 {
-                    seen = (epoch, Instant::now());
-                } else if epoch % 2 == 1 && seen.1.elapsed() > limit {
-                    poll.kill(epoch, Kill::Time);
-                }
-                let busy = epoch % 2 == 1 || seen.1.elapsed() < LOOK_IDLE;
-                std::thread::sleep(if busy {
-                    LOOK_BUSY.min(limit / 2 + Duration::from_millis(1))
-                } else {
-                    LOOK_IDLE
-                });
+    pub fn start(limit: Duration) -> std::io::Result<Watch> {
+        let watch = Watch { polls: Arc::default() };
+        let polls = Arc::downgrade(&watch.polls);
+        std::thread::Builder::new().name("bifrost-watch".to_owned()).spawn(move || {
+            while let Some(polls) = polls.upgrade() {
+                let busy = look(&mut polls.lock(), limit);
+                drop(polls);
+                let busy = busy.then(|| LOOK_BUSY.min(limit / 2 + Duration::from_millis(1)));
+                std::thread::sleep(busy.unwrap_or(LOOK_IDLE));
             }
         })?;
-        Ok(())
+        Ok(watch)
     }
+
+    /// Watches a space as long as it lives.
+    pub fn add(&self, space: &Space) {
+        let poll = space.poll.clone();
+        self.polls.lock().push(Watched { epoch: poll.epoch(), poll, since: Instant::now() });
+    }
+}
+
+/// Looks at all contexts once. Whether something runs, or did a moment ago.
+fn look(polls: &mut Vec<Watched>, limit: Duration) -> bool {
+    let mut busy = false;
+    polls.retain_mut(|watched| {
+        let epoch = watched.poll.epoch();
+        if epoch != watched.epoch {
+            (watched.epoch, watched.since) = (epoch, Instant::now());
+        } else if epoch % 2 == 1 && watched.since.elapsed() > limit {
+            watched.poll.kill(epoch, Kill::Time);
+        }
+        busy |= epoch % 2 == 1 || watched.since.elapsed() < LOOK_IDLE;
+        !watched.poll.retired()
+    });
+    busy
 }
 
 /// Milliseconds since 1970.

@@ -10,7 +10,7 @@ mod output;
 #[path = "../../session/tests/support/random.rs"]
 mod random;
 
-use bifrost_engine::Mode;
+use bifrost_engine::{Mode, Run};
 use bifrost_runtime::Collect;
 use bifrost_server::program;
 use bifrost_theta::{Options, Sources};
@@ -18,10 +18,10 @@ use output::output;
 use random::repeat;
 
 /// What a program prints and how it ends, for each way of collecting.
-fn run(text: &str, mode: Mode, ways: &[Collect]) -> Result<Vec<String>, String> {
+fn run(text: &str, run: Run, ways: &[Collect]) -> Result<Vec<String>, String> {
     let mut sources = Sources::new();
     sources.add("generated.theta", text);
-    let engine = program::load_sources(sources, &Options::default(), mode).map_err(|e| e.to_string())?;
+    let engine = program::load_sources(sources, &Options::default(), run).map_err(|e| e.to_string())?;
     Ok(ways.iter().map(|collect| output(&engine, *collect)).collect())
 }
 
@@ -39,7 +39,9 @@ fn check(seed: u64) {
     // Collections take most of the time, so not each program has them.
     let all = [Collect::Ordinary, Collect::Zeal(1 + (seed / 4 % 7) as u32)];
     let ways = if seed.is_multiple_of(4) { &all[..] } else { &all[..1] };
-    let said = [Mode::Compiled, Mode::Interpreted].map(|mode| run(&text, mode, ways));
+    // Every second program as one whose objects may be kept in a repository.
+    let kept = seed / 2 % 2 == 1;
+    let said = [Mode::Compiled, Mode::Interpreted].map(|mode| run(&text, Run { mode, kept }, ways));
     let wrong = match &said {
         [Ok(compiled), Ok(interpreted)] => {
             let mut all =

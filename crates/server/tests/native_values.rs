@@ -521,12 +521,8 @@ fn programs_are_compared_when_they_are_linked_too() {
         sources.add("main.theta", text);
         // Whoever compiles elsewhere may not know the natives.
         let program = bifrost_theta::compile(&sources, &bifrost_theta::Options::default()).program.unwrap();
-        let engine = bifrost_engine::Engine::with_natives(
-            program,
-            Mode::Compiled,
-            registry().natives().clone(),
-            false,
-        );
+        let engine =
+            bifrost_engine::Engine::with_natives(program, Mode::Compiled, registry().natives().clone());
         engine.map(drop).map_err(|e| e.to_string())
     };
     assert_eq!(linked(DECLARATIONS), Ok(()));

@@ -9,7 +9,7 @@ mod output;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use bifrost_engine::{Engine, Mode};
+use bifrost_engine::{Engine, Mode, Run};
 use bifrost_ir::text::{parse, parse_func, print_func, print_program};
 use bifrost_native::Registry;
 use bifrost_runtime::Collect;
@@ -58,7 +58,7 @@ fn programs_read_back_from_the_text_form() {
             assert_eq!(back, *func, "{name}: {text}");
         }
         let natives = Registry::standard().natives().clone();
-        let engine = Engine::with_natives(again, Mode::Interpreted, natives, false);
+        let engine = Engine::with_natives(again, Mode::Interpreted, natives);
         let engine = engine.unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(output(&engine, Collect::Ordinary), expected(&path), "{name}");
     }
@@ -84,8 +84,9 @@ fn run_all(folder: &str, root: Option<&str>) {
     let root = root.map(|root| Path::new(env!("CARGO_MANIFEST_DIR")).join(root));
     for path in programs(folder) {
         for mode in [Mode::Compiled, Mode::Interpreted] {
-            for collect in [Collect::Ordinary, zeal(&path)] {
-                let engine = load(&path, root.as_deref(), mode);
+            // Objects that may be kept in a repository, and are in none, are like others.
+            for (run, collect) in [(Run::from(mode), Collect::Ordinary), (Run::kept(mode), zeal(&path))] {
+                let engine = load(&path, root.as_deref(), run);
                 let found = output(&engine, collect);
                 assert_eq!(found, expected(&path), "{} {mode:?} {collect:?}", path.display());
             }
@@ -103,6 +104,6 @@ fn zeal(path: &Path) -> Collect {
         .map_or(Collect::Zeal(1), |word| word.parse().unwrap())
 }
 
-fn load(path: &Path, root: Option<&Path>, mode: Mode) -> Arc<Engine> {
-    program::load(&[path.to_path_buf()], root, mode).unwrap_or_else(|e| panic!("{e}"))
+fn load(path: &Path, root: Option<&Path>, run: impl Into<Run>) -> Arc<Engine> {
+    program::load(&[path.to_path_buf()], root, run).unwrap_or_else(|e| panic!("{e}"))
 }

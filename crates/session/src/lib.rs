@@ -23,6 +23,7 @@ mod limits;
 mod session;
 mod structure;
 mod tables;
+mod transactions;
 
 pub use limits::Limits;
 pub use session::{Counters, Session, Welcome};

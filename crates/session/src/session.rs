@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use bifrost_cache::Cache;
 use bifrost_ir::{TypeId, TypeKind, Types};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::cx::Kill;
@@ -22,6 +23,7 @@ use crate::handles::Handles;
 use crate::limits::Limits;
 use crate::structure::Scan;
 use crate::tables::Tables;
+use crate::transactions::Transactions;
 
 /// Errors of a client after which the session is closed (threats.md).
 const ERRORS_MAX: u32 = 1_000;
@@ -108,6 +110,7 @@ pub struct Session {
     pub(crate) handles: Handles,
     /// Made when the session first runs in its context.
     roots: Option<Roots>,
+    pub(crate) transactions: Transactions,
     pub(crate) batch: Batch,
     pub(crate) procedures: Vec<Option<Arc<Procedure>>>,
     /// A structure whose end has not come yet.
@@ -124,7 +127,18 @@ pub struct Session {
 impl Session {
     /// A session that waits for its client's `hello`.
     pub fn new(tables: &'static Tables, limits: Limits, welcome: Welcome) -> Session {
+        Session::with_cache(tables, limits, welcome, None)
+    }
+
+    /// The same, in a context of its own, whose persistent objects are those of a cache.
+    pub fn with_cache(
+        tables: &'static Tables,
+        limits: Limits,
+        welcome: Welcome,
+        cache: Option<Cache>,
+    ) -> Session {
         Session {
+            transactions: Transactions::new(cache),
             tables,
             limits,
             welcome,
@@ -152,6 +166,7 @@ impl Session {
         if self.roots.is_none() {
             self.roots = Some(Roots::new(cx));
         }
+        self.transactions.refresh(cx, self.batch.commands == 0);
         cx.begin();
         cx.charge_batch(self.batch.heap_bytes);
         cx.fuel = self.batch.fuel;
@@ -338,6 +353,7 @@ impl Session {
     #[cold]
     pub(crate) fn note(&mut self, failure: Failure) -> u32 {
         self.counters.failures += 1;
+        self.transactions.unseen = true;
         if let FailureKind::Refused { number, .. } = &failure.kind {
             match number.scope() {
                 Scope::Call => self.errors += 1,
@@ -371,6 +387,9 @@ impl Session {
             Kill::Stop => (ErrorNumber::Cancelled, None),
             Kill::Conflict => (ErrorNumber::Conflict, None),
         };
+        if number == ErrorNumber::Conflict {
+            self.transactions.abort(cx);
+        }
         let text = match limit {
             Some(l) => format!("{}: {} is the limit ({})", number.text(), self.limits.get(l), l.name()),
             None => number.text().to_owned(),
@@ -407,11 +426,17 @@ impl Session {
                 cx.fuel = self.batch.fuel;
             }
             Command::Describe => encode::interface(&mut self.output, self.tables.json()),
-            Command::History => self.send_history(cx),
+            Command::History => {
+                self.transactions.unseen = false;
+                self.send_history(cx);
+            }
             Command::ClearHistory => {
+                self.transactions.unseen = false;
                 self.history.clear();
                 cx.root_set(&self.roots().history).clear();
             }
+            Command::Commit => self.commit(cx),
+            Command::Abort => self.abort(cx),
             Command::Bye => {
                 self.ended = true;
                 encode::farewell(&mut self.output);
@@ -674,7 +699,6 @@ impl Session {
     }
 
     fn reset_batch(&mut self, cx: &mut Cx) {
-        cx.end_transaction(false);
         let held = cx.root_set(&self.roots().batch);
         held.clear();
         held.shrink_to(1 << 16);

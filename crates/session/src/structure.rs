@@ -401,11 +401,14 @@ impl Session {
             | Command::Describe
             | Command::History
             | Command::ClearHistory
+            | Command::Commit
+            | Command::Abort
             | Command::Flush { .. }
             | Command::Bye => {
                 let open = scan.open.last().map_or("a structure", |o| o.name());
                 scan.refuse(ErrorNumber::OpenStructure, format!("this cannot be said inside {open}"));
-                scan.numbers += u32::from(matches!(command, Command::Lookup { .. }));
+                let futures = matches!(command, Command::Lookup { .. } | Command::Commit | Command::Abort);
+                scan.numbers += u32::from(futures);
             }
         }
     }

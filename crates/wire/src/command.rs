@@ -69,6 +69,10 @@ pub enum Command<'a> {
     History,
     /// Clears the exception history.
     ClearHistory,
+    /// Commits the transaction: a future that is nil, or the reason why not. The next command begins the next one.
+    Commit,
+    /// Aborts the transaction: a future that is nil. The next command begins the next one.
+    Abort,
     /// Ends the session.
     Bye,
     /// Begins a loop's condition.
@@ -265,6 +269,8 @@ fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
             reader.check(number == 0 && flags <= 1, "a flag")?;
             Ok(if flags == 1 { Command::ClearHistory } else { Command::History })
         }
+        op::COMMIT => plain(Command::Commit),
+        op::ABORT => plain(Command::Abort),
         op::BYE => plain(Command::Bye),
         op::WHILE => plain(Command::While),
         op::DO => {

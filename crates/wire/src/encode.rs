@@ -240,6 +240,8 @@ pub fn command(out: &mut Vec<u8>, command: &Command<'_>) {
         Command::Describe => plain(out, op::DESCRIBE),
         Command::History => history(out, false),
         Command::ClearHistory => history(out, true),
+        Command::Commit => plain(out, op::COMMIT),
+        Command::Abort => plain(out, op::ABORT),
         Command::Bye => plain(out, op::BYE),
         Command::While => plain(out, op::WHILE),
         Command::Do { test } => loop_body(out, test),

@@ -103,6 +103,8 @@ errors! {
     Cancelled = 25, Batch, "the run was cancelled";
     Conflict = 26, Batch, "others have changed what the transaction has read; it is aborted";
     StoreFailed = 27, Batch, "the repository has failed or cannot be reached";
+    NotStorable = 28, Batch, "what would be stored cannot be; the transaction is aborted";
+    Unseen = 29, Batch, "exceptions were neither looked at nor cleared; the transaction is aborted";
     BadWord = 32, Session, "the bytes are no command";
     BadText = 33, Session, "a string is no well-formed UTF-8";
     FrameTooLong = 34, Session, "a command is longer than the server accepts";

@@ -72,6 +72,8 @@ pub fn command(command: &Command<'_>) -> Json {
         Command::Describe => json!("describe"),
         Command::History => json!("history"),
         Command::ClearHistory => json!("clear_history"),
+        Command::Commit => json!("commit"),
+        Command::Abort => json!("abort"),
         Command::Bye => json!("bye"),
         Command::While => json!("while"),
         Command::Do { test } => json!({"do": {"test": test.0}}),

@@ -65,9 +65,8 @@ ops! {
     PROCEDURE = 0x1f, Client, "procedure", "Begins the definition of a batched procedure.";
     RETURN = 0x20, Client, "return", "Ends a batched procedure's run, with its result.";
     END_PROCEDURE = 0x21, Client, "end_procedure", "Ends the definition of a batched procedure.";
-    BEGIN = 0x30, Client, "begin", "Reserved: begins a transaction.";
-    COMMIT = 0x31, Client, "commit", "Reserved: commits a transaction.";
-    ABORT = 0x32, Client, "abort", "Reserved: aborts a transaction.";
+    COMMIT = 0x31, Client, "commit", "Commits the transaction and begins the next one.";
+    ABORT = 0x32, Client, "abort", "Aborts the transaction and begins the next one.";
     HELLO = 0x89, Client, "hello", "Opens a session.";
     WELCOME = 0xc0, Server, "welcome", "Answers `hello`.";
     FLUSHED = 0xc1, Server, "flushed", "Answers `flush`: outcomes, exceptions, counters.";

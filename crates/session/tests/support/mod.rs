@@ -19,7 +19,10 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
-use bifrost_engine::{Engine, LoadError, Mode};
+use bifrost_cache::{Cache, Schema};
+use bifrost_engine::{Engine, LoadError, Mode, Run};
+use bifrost_repository::Repository;
+use bifrost_repository::memory::Memory;
 use bifrost_runtime::cx::Limits as CxLimits;
 use bifrost_runtime::{Collect, Cx};
 use bifrost_session::{Limits, Session, Tables, Welcome};
@@ -43,13 +46,13 @@ pub fn modes() -> Vec<Mode> {
 }
 
 /// A program ready to run; `None` if the mode is not linked into this build.
-pub fn load(text: &str, mode: Mode) -> Option<&'static Tables> {
+pub fn load(text: &str, run: impl Into<Run>) -> Option<&'static Tables> {
     let mut sources = Sources::new();
     sources.add("test.theta", text);
     let compilation = compile(&sources, &Options::default());
     let rendered = render_all(&sources, &compilation.diagnostics, Colour::Plain);
     let program = compilation.program.unwrap_or_else(|| panic!("{rendered}"));
-    match Engine::new(program, mode) {
+    match Engine::new(program, run) {
         Ok(engine) => Some(Tables::new(engine)),
         Err(LoadError::Compiler(why)) if why == "not linked" => None,
         Err(e) => panic!("{e}"),
@@ -69,6 +72,8 @@ pub struct World {
     pub tables: &'static Tables,
     pub cx: Box<Cx>,
     sessions: u64,
+    /// Where the objects are kept; then there is one client.
+    schema: Option<Arc<Schema>>,
 }
 
 /// When heaps are collected: as usual, and at every allocation; or as `BIFROST_GC` says.
@@ -100,7 +105,39 @@ impl World {
             // SAFETY: the context runs the engine's image; `setup` takes nothing.
             unsafe { engine.call(&mut cx, setup, &[]) }.expect("setup runs");
         }
-        World { tables, cx, sessions: 0 }
+        World { tables, cx, sessions: 0, schema: None }
+    }
+
+    /// The world of one client over a repository of its own, which has the objects of [`WORLD`].
+    pub fn kept(mode: Mode, collect: Collect) -> Option<World> {
+        static INTERPRETED: OnceLock<Option<&'static Tables>> = OnceLock::new();
+        static COMPILED: OnceLock<Option<&'static Tables>> = OnceLock::new();
+        let place = if mode == Mode::Interpreted { &INTERPRETED } else { &COMPILED };
+        let tables = (*place.get_or_init(|| load(WORLD, Run::kept(mode))))?;
+        let repository: Arc<dyn Repository> = Arc::new(Memory::new());
+        World::over(tables, repository.clone(), collect).set_up();
+        Some(World::over(tables, repository, collect))
+    }
+
+    /// Runs `setup`, and commits what it makes.
+    pub fn set_up(mut self) {
+        let engine = self.tables.engine();
+        let setup = engine.find_entry("setup", 0).expect("there is a `setup`");
+        let cache = Cache::open(&mut self.cx, self.schema.clone().expect("a repository"));
+        let cache = cache.expect("room for a directory");
+        // SAFETY: the context runs the engine's image; `setup` takes nothing.
+        unsafe { engine.call(&mut self.cx, setup, &[]) }.expect("setup runs");
+        cache.commit(&mut self.cx, None).expect("what can be stored");
+    }
+
+    /// The world of one client over a repository. `tables` are of a program whose objects may be kept.
+    pub fn over(tables: &'static Tables, repository: Arc<dyn Repository>, collect: Collect) -> World {
+        let image = tables.engine().image();
+        let limits = CxLimits { stack_bytes: STACK_BYTES, collect, ..CxLimits::default() };
+        let mut cx = Cx::new(image.clone(), limits, 1, || 0);
+        cx.set_output(bifrost_runtime::cx::Output::Buffer(String::new()));
+        let schema = Schema::new(image.clone(), repository).expect("classes as they were");
+        World { tables, cx, sessions: 0, schema: Some(schema) }
     }
 
     /// A client that has said `hello`.
@@ -119,8 +156,9 @@ impl World {
         self.sessions += 1;
         let welcome =
             Welcome { server: "test".to_owned(), token: token.map(str::to_owned), session: self.sessions };
+        let cache = self.schema.take().map(|s| Cache::open(&mut self.cx, s).expect("room for a directory"));
         Client {
-            session: Session::new(self.tables, limits, welcome),
+            session: Session::with_cache(self.tables, limits, welcome, cache),
             numbering: self.tables.numbering(),
             names: HashMap::new(),
             next: 1,
@@ -142,8 +180,8 @@ pub fn each_mode(test: impl Fn(&mut World)) {
     }
 }
 
-/// Plays a script in a fresh session of a fresh world of each mode, whole and byte by byte and collected in each way, and
-/// compares what is sent back.
+/// Plays a script in a fresh session of a fresh world of each mode, whole and byte by byte and collected in each way, and with objects
+/// that come from a repository, and compares what is sent back.
 #[track_caller]
 pub fn check(script: &str, expected: &str) {
     let usual = collections()[0];
@@ -156,6 +194,11 @@ pub fn check(script: &str, expected: &str) {
             client.split = *split;
             let found = client.play(&mut world, script);
             assert_text(&found, expected, &format!("{mode:?}, split {split:?}, {collect:?}"));
+        }
+        for collect in collections() {
+            let Some(mut world) = World::kept(mode, collect) else { continue };
+            let found = world.client().play(&mut world, script);
+            assert_text(&found, expected, &format!("{mode:?}, kept, {collect:?}"));
         }
     }
 }
@@ -358,6 +401,10 @@ impl Client {
             "cell" => {
                 let ty = self.ty(rest[0]);
                 encode::cell(&mut self.bytes, ty);
+                1
+            }
+            "commit" | "abort" => {
+                plain(self, if first == "commit" { op::COMMIT } else { op::ABORT });
                 1
             }
             "free" => {

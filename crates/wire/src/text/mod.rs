@@ -22,6 +22,7 @@ $p := new_point(1, 2)              call a routine or procedure
 ? $e.visits(), $n                  run the batch; print these, and keep all names
 flush                              run the batch; print all names
 $c := cell int                     a cell; $c.put(1), $c.get()
+commit                             commits the transaction; abort takes back what it did
 while $c.get().lt(9) do  ...  end
 if $c.full() then  ...  else  ...  end
 foreach $e in $db.users() do  ...  end

@@ -66,6 +66,8 @@ pub(super) enum ExprKind {
     Str(String),
     Lookup(String, Option<String>),
     Cell(String),
+    Commit,
+    Abort,
     Call(Option<Box<Expr>>, String, Vec<Expr>),
 }
 
@@ -424,6 +426,8 @@ impl Parser<'_> {
                     ExprKind::Lookup(object, ty)
                 }
                 "cell" => ExprKind::Cell(self.ty()?),
+                "commit" => ExprKind::Commit,
+                "abort" => ExprKind::Abort,
                 "constant" => return self.primary(),
                 word => match handle(word) {
                     Some(handle) => ExprKind::Handle(handle),

@@ -470,6 +470,14 @@ impl Translator {
                 let ty = self.numbering.interface().find_kind(Kind::Cell, Some(element));
                 return Ok(vec![self.future(ty.unwrap_or(TypeNumber::NONE), "cell")]);
             }
+            ExprKind::Commit => {
+                encode::plain(out, op::COMMIT);
+                return Ok(vec![self.future(self.kind(Kind::Null), "commit")]);
+            }
+            ExprKind::Abort => {
+                encode::plain(out, op::ABORT);
+                return Ok(vec![self.future(self.kind(Kind::Null), "abort")]);
+            }
             ExprKind::Call(receiver, name, args) => {
                 return self.call(expr.column, receiver.as_deref(), name, args, false, out);
             }

@@ -1,0 +1,114 @@
+//! Where the objects of sessions are: in one space that all share, or in a repository and a space for each.
+
+use std::sync::Arc;
+
+use bifrost_cache::{Cache, NotCommitted, Schema, SchemaError};
+use bifrost_engine::{Engine, Raised};
+use bifrost_repository::Repository;
+use bifrost_repository::memory::Memory;
+use bifrost_runtime::Limits;
+
+use crate::server::StartError;
+use crate::space::{Space, Watch};
+
+/// Why a server has no objects.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The repository cannot be opened, or failed.
+    #[error("the store cannot be used: {0}")]
+    Repository(#[from] bifrost_repository::Error),
+    /// What is stored are not objects of this program.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// What `setup` made cannot be stored.
+    #[error("what `setup` made is not stored: {0}")]
+    Setup(NotCommitted),
+    /// There is no room for the directory.
+    #[error("{0}")]
+    Directory(String),
+}
+
+/// The objects of a server.
+#[derive(Debug)]
+pub(crate) struct Objects {
+    engine: Arc<Engine>,
+    limits: Limits,
+    watch: Watch,
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    Shared(Arc<Space>),
+    Stored(Arc<Schema>),
+}
+
+impl Objects {
+    /// Opens the store that the settings name, if they name one, and has `setup` make the objects where there are none.
+    pub fn open(
+        engine: Arc<Engine>,
+        store: &str,
+        limits: Limits,
+        watch: Watch,
+    ) -> Result<Objects, StartError> {
+        let repository: Arc<dyn Repository> = match store {
+            "" => {
+                let space = Space::new(engine.clone(), limits)?;
+                setup(&space).map_err(StartError::Setup)?;
+                watch.add(&space);
+                return Ok(Objects { engine, limits, watch, place: Place::Shared(space) });
+            }
+            "memory:" => Arc::new(Memory::new()),
+            folder => return Err(StoreError::Directory(format!("`{folder}` is no kind of store")).into()),
+        };
+        let schema = Schema::new(engine.image().clone(), repository).map_err(StoreError::Schema)?;
+        let objects = Objects { engine, limits, watch, place: Place::Stored(schema) };
+        let (space, cache) = objects.space()?;
+        let cache = cache.expect("there is a store");
+        // A store that has objects has had its `setup`.
+        let named = space.lock().has_names();
+        if named.map_err(|_| StoreError::Directory("the directory cannot be fetched".to_owned()))? {
+            return Ok(objects);
+        }
+        setup(&space).map_err(StartError::Setup)?;
+        cache.commit(&mut space.lock(), None).map_err(StoreError::Setup)?;
+        Ok(objects)
+    }
+
+    /// The space of a session.
+    pub fn space(&self) -> Result<(Arc<Space>, Option<Cache>), StartError> {
+        match &self.place {
+            Place::Shared(space) => Ok((space.clone(), None)),
+            Place::Stored(schema) => {
+                let space = Space::new(self.engine.clone(), self.limits)?;
+                self.watch.add(&space);
+                let cache = Cache::open(&mut space.lock(), schema.clone()).map_err(StoreError::Directory)?;
+                Ok((space, Some(cache)))
+            }
+        }
+    }
+
+    /// The space that all sessions share, if they do.
+    pub fn shared(&self) -> Option<&Arc<Space>> {
+        match &self.place {
+            Place::Shared(space) => Some(space),
+            Place::Stored(_) => None,
+        }
+    }
+
+    /// The bytes of stack of a thread that runs a session.
+    pub fn stack_bytes(&self) -> usize {
+        Space::stack_bytes_for(&self.engine, self.limits)
+    }
+}
+
+/// Runs `setup`, if the program has it.
+fn setup(space: &Arc<Space>) -> Result<(), Raised> {
+    let engine = space.engine().clone();
+    let Some(setup) = engine.find_entry("setup", 0) else { return Ok(()) };
+    // SAFETY: the context runs this engine's image, and `setup` takes nothing.
+    let run = || unsafe { engine.call(&mut space.lock(), setup, &[]) };
+    let ended =
+        space.on_stack(run).map_err(|e| Raised { name: "failure".to_owned(), values: format!("({e})") })?;
+    ended.map(|_| ())
+}

@@ -1,0 +1,176 @@
+//! Transactions of sessions over one repository.
+
+mod support;
+
+use std::sync::Arc;
+
+use bifrost_engine::{Mode, Run};
+use bifrost_repository::Repository;
+use bifrost_repository::memory::Memory;
+use bifrost_runtime::Collect;
+use support::{Client, WORLD, World, assert_text, load};
+
+const STORABLE: &str = "
+counter = type   value () returns (int)   add (n: int) returns (int) signals (too_many)   hold (a: any) end counter
+module counters exports new_counter
+  C = class implements counter
+    value: int   held: any
+    add (n: int) returns (int) signals (too_many)
+      if value + n > 100 then signal too_many end
+      value := value + n
+      return (value)
+    end add
+    hold (a: any) held := a end hold
+  end C
+  new_counter () returns (counter) return (C{value := 0, held := 0}) end new_counter
+end counters
+setup ()
+  root().insert(\"a\", new_counter())
+  root().insert(\"b\", new_counter())
+end setup
+";
+
+/// Clients, each with its world, over one repository.
+struct Site {
+    clients: Vec<(World, Client)>,
+}
+
+impl Site {
+    fn each(text: &str, count: usize, test: impl Fn(&mut Site)) {
+        for mode in [Mode::Interpreted, Mode::Compiled] {
+            for collect in [Collect::Checked, Collect::Zeal(1)] {
+                let tables = load(text, Run::kept(mode)).expect("both ways are linked");
+                let repository: Arc<dyn Repository> = Arc::new(Memory::new());
+                World::over(tables, repository.clone(), collect).set_up();
+                let client = || {
+                    let mut world = World::over(tables, repository.clone(), collect);
+                    let client = world.client();
+                    (world, client)
+                };
+                test(&mut Site { clients: (0..count).map(|_| client()).collect() });
+                assert_eq!(repository.check(&mut |_| {}).unwrap().mistakes, vec![]);
+            }
+        }
+    }
+
+    #[track_caller]
+    fn play(&mut self, client: usize, script: &str, expected: &str) {
+        let (world, client) = &mut self.clients[client];
+        let found = client.play(world, script);
+        assert_text(&found, expected, script);
+    }
+}
+
+const LOST: &str = "-2: Conflict: others have changed what the transaction has read; it is aborted";
+
+#[test]
+fn what_is_committed_is_seen_by_others_and_nothing_else() {
+    Site::each(STORABLE, 2, |site| {
+        site.play(0, "a = lookup a\nx = counter.add a 5\nflush a x", "a = counter#1.0\nx = 5");
+        site.play(1, "a = lookup a\nx = counter.value a\nflush a x", "a = counter#1.0\nx = 0");
+        site.play(0, "c = commit\nflush c", "c = nil");
+        // The second has read what has changed since.
+        site.play(
+            1,
+            "x = counter.add a 1\nc = commit\nflush x c",
+            &format!("x = 1\nc = exception of -2\n{LOST}"),
+        );
+        site.play(1, "x = counter.add a 1\nc = commit\nflush x c", "x = 6\nc = nil");
+        site.play(0, "x = counter.value a\nflush x", "x = 6");
+    });
+}
+
+#[test]
+fn an_abort_takes_back_what_was_done() {
+    Site::each(STORABLE, 1, |site| {
+        site.play(
+            0,
+            "a = lookup a\nx = counter.add a 5\nz = abort\ny = counter.add a 7\nflush a x y z",
+            "
+            a = counter#1.0
+            x = 5
+            y = 7
+            z = nil",
+        );
+        site.play(0, "k = cell int\ncell[int].put k 3\nc = commit\ncell[int].put k 4\nz = abort\nx = cell[int].get k\nflush x", "x = 3");
+    });
+}
+
+#[test]
+fn nothing_behind_a_commit_that_fails_is_run() {
+    Site::each(STORABLE, 2, |site| {
+        site.play(0, "a = lookup a\nx = counter.value a\nflush a x", "a = counter#1.0\nx = 0");
+        site.play(1, "a = lookup a\nx = counter.add a 5\nc = commit\nflush c", "c = nil");
+        site.play(
+            0,
+            "x = counter.add a 1\nc = commit\ny = counter.add a 1\nflush x c y",
+            &format!("x = 1\nc = exception of -2\ny = absent\n{LOST}"),
+        );
+        site.play(0, "x = counter.value a\nflush x", "x = 5");
+    });
+}
+
+#[test]
+fn exceptions_not_looked_at_prevent_the_commit() {
+    Site::each(STORABLE, 1, |site| {
+        site.play(
+            0,
+            "a = lookup a\nx = counter.add a 5\ny = counter.add a 500\nc = commit\nflush a c",
+            "
+            a = counter#1.0
+            c = exception of -4
+            -3: too_many
+            -4: Unseen: exceptions were neither looked at nor cleared; the transaction is aborted",
+        );
+        site.play(0, "x = counter.value a\nflush x", "x = 0");
+        site.play(
+            0,
+            "x = counter.add a 5\ny = counter.add a 500\nflush x y",
+            "x = 5\ny = exception of -2\n-2: too_many",
+        );
+        site.play(0, "clear\nc = commit\nx = counter.value a\nflush c x", "c = nil\nx = 5");
+    });
+}
+
+#[test]
+fn a_structure_is_part_of_its_transaction() {
+    Site::each(STORABLE, 2, |site| {
+        site.play(
+            0,
+            "
+            a = lookup a
+            b = lookup b
+            while
+            v = counter.value a
+            t = int.lt v 50
+            do t
+            w = counter.add a 1
+            u = counter.add b 2
+            end_while
+            c = commit
+            flush a b c
+            ",
+            "a = counter#1.0\nb = counter#2.0\nc = nil",
+        );
+        site.play(
+            1,
+            "a = lookup a\nb = lookup b\nx = counter.value a\ny = counter.value b\nflush x y",
+            "x = 50\ny = 100",
+        );
+    });
+}
+
+#[test]
+fn what_others_name_becomes_persistent() {
+    Site::each(STORABLE, 2, |site| {
+        site.play(0, "a = lookup a\nn = new_counter()\nx = counter.add n 3\ncounter.hold a n\nm = new_counter()\ncounter.hold n m\ncounter.hold m a\nc = commit\nflush c n", "
+            c = nil
+            n = counter#1.0");
+        site.play(0, "x = counter.add n 3\nc = commit\nflush c x", "c = nil\nx = 6");
+    });
+}
+
+#[test]
+fn the_world_can_be_kept() {
+    Site::each(WORLD, 1, |site| site.play(0, "c = commit\nflush c", "c = nil"));
+}
