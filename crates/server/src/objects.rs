@@ -1,11 +1,12 @@
 //! Where the objects of sessions are: in one space that all share, or in a repository and a space for each.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bifrost_cache::{Cache, NotCommitted, Schema, SchemaError};
 use bifrost_engine::{Engine, Raised};
-use bifrost_repository::Repository;
 use bifrost_repository::memory::Memory;
+use bifrost_repository::{Repository, embedded};
 use bifrost_runtime::Limits;
 
 use crate::server::StartError;
@@ -59,7 +60,10 @@ impl Objects {
                 return Ok(Objects { engine, limits, watch, place: Place::Shared(space) });
             }
             "memory:" => Arc::new(Memory::new()),
-            folder => return Err(StoreError::Directory(format!("`{folder}` is no kind of store")).into()),
+            folder => {
+                let options = embedded::Options::default();
+                Arc::new(embedded::open(Path::new(folder), &options).map_err(StoreError::Repository)?)
+            }
         };
         let schema = Schema::new(engine.image().clone(), repository).map_err(StoreError::Schema)?;
         let objects = Objects { engine, limits, watch, place: Place::Stored(schema) };

@@ -128,7 +128,7 @@ fn exceptions_not_looked_at_prevent_the_commit() {
             "x = counter.add a 5\ny = counter.add a 500\nflush x y",
             "x = 5\ny = exception of -2\n-2: too_many",
         );
-        site.play(0, "clear\nc = commit\nx = counter.value a\nflush c x", "c = nil\nx = 5");
+        site.play(0, "clear_history\nc = commit\nx = counter.value a\nflush c x", "c = nil\nx = 5");
     });
 }
 

@@ -258,6 +258,46 @@ impl Session {
         cell
     }
 
+    /// Commits the transaction, when the batch is sent; what is recorded behind it belongs to the next one. The promise is kept when
+    /// all that the transaction did is durable. Otherwise it is aborted: everything is as it was when it began, and what the batch
+    /// has behind the commit is not run. Exceptions of the transaction prevent the commit unless the history was
+    /// [cleared](Session::clear_exceptions) since.
+    ///
+    /// Not inside a structure. A server that keeps no objects has nothing to commit.
+    #[track_caller]
+    pub fn commit(&self) -> Promise<()> {
+        self.end_transaction(op::COMMIT, Made::Commit, Location::caller())
+    }
+
+    /// Aborts the transaction, when the batch is sent: everything becomes what it was when it began. What is recorded
+    /// behind it belongs to the next one. Not inside a structure.
+    #[track_caller]
+    pub fn abort(&self) -> Promise<()> {
+        self.end_transaction(op::ABORT, Made::Abort, Location::caller())
+    }
+
+    fn end_transaction(&self, code: u8, made: Made, location: &'static Location<'static>) -> Promise<()> {
+        let mut state = self.core.state.borrow_mut();
+        let admitted = state.admit();
+        let allowed = admitted.and_then(|()| match state.depth() {
+            0 => Ok(()),
+            _ => Err(state.misused(Misuse::OpenStructure)),
+        });
+        let slot = match allowed {
+            Ok(()) => {
+                encode::plain(&mut state.batch, code);
+                state.recorded();
+                state.new_future(made, location)
+            }
+            Err(error) => {
+                state.refuse(error.clone());
+                state.failed(error)
+            }
+        };
+        drop(state);
+        Promise::from_stub(Stub { core: self.core.clone(), slot })
+    }
+
     /// Records a routine's call, by the number that `stubs` give it.
     #[track_caller]
     pub fn call_routine<R: Results>(

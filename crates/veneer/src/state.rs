@@ -130,6 +130,8 @@ pub(crate) enum Made {
     Constant,
     Cell,
     Variable,
+    Commit,
+    Abort,
 }
 
 /// An entry of VF.

@@ -244,6 +244,8 @@ impl State {
             }
             Some(Made::Lookup) => "lookup".into(),
             Some(Made::Constant) => "constant".into(),
+            Some(Made::Commit) => "commit".into(),
+            Some(Made::Abort) => "abort".into(),
             Some(Made::Cell) => "cell".into(),
             Some(Made::Variable) => "variable".into(),
             None => "?".into(),
