@@ -43,7 +43,7 @@ fn what_was_committed_is_there_after_the_server_was_killed() {
     let start = || Server::serve(&program, &["--store", &store]);
     let mut server = start();
     for round in 1..=5 {
-        let script = "$c := lookup counter\n? $c.add(3)\ncommit\n? $c.add(50)\nflush\n";
+        let script = "$c := lookup counter: Counter\n? $c.add(3)\ncommit\n? $c.add(50)\nflush\n";
         let expected =
             format!("@2 = {}\nok 2 calls\n@2 = {}\nok 1 calls\nok 0 calls\n", 3 * round, 3 * round + 50);
         assert_eq!(said(&server, script), expected);
@@ -51,7 +51,7 @@ fn what_was_committed_is_there_after_the_server_was_killed() {
         server.end("KILL");
         server = start();
         assert_eq!(
-            said(&server, "$c := lookup counter\n? $c.value()\n"),
+            said(&server, "$c := lookup counter: Counter\n? $c.value()\n"),
             format!("@2 = {}\nok 1 calls\n", 3 * round)
         );
     }
@@ -63,10 +63,10 @@ fn sessions_see_what_others_have_committed() {
     let folder = tempfile::tempdir().unwrap();
     let program = program(folder.path());
     let server = Server::serve(&program, &["--store", "memory:"]);
-    said(&server, "$c := lookup counter\n$c.add(7)\nflush\n");
-    assert_eq!(said(&server, "$c := lookup counter\n? $c.value()\n"), "@2 = 0\nok 1 calls\n");
-    said(&server, "$c := lookup counter\n$c.add(7)\ncommit\nflush\n");
-    assert_eq!(said(&server, "$c := lookup counter\n? $c.value()\n"), "@2 = 7\nok 1 calls\n");
+    said(&server, "$c := lookup counter: Counter\n$c.add(7)\nflush\n");
+    assert_eq!(said(&server, "$c := lookup counter: Counter\n? $c.value()\n"), "@2 = 0\nok 1 calls\n");
+    said(&server, "$c := lookup counter: Counter\n$c.add(7)\ncommit\nflush\n");
+    assert_eq!(said(&server, "$c := lookup counter: Counter\n? $c.value()\n"), "@2 = 7\nok 1 calls\n");
 }
 
 #[test]
