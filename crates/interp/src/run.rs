@@ -331,9 +331,11 @@ impl Run<'_> {
                 Node::Set { object, field, value } => {
                     let object = frame.get(*object);
                     // SAFETY: as above.
-                    let opened = match unsafe { Table::of(object) }.mode() {
-                        Mode::Ordinary => Ret::NOTHING,
-                        _ => unsafe { self.cx().open_to_change(object) },
+                    let opened = unsafe {
+                        match Table::of(object).mode() {
+                            Mode::Ordinary => Ret::NOTHING,
+                            _ => self.cx().open_to_change(object),
+                        }
                     };
                     if opened.returned() {
                         // SAFETY: as above, and the value has the field's type.
