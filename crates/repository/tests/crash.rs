@@ -66,6 +66,15 @@ fn random_lives() {
     );
 }
 
+#[test]
+fn lives_that_once_went_wrong() {
+    // The synchronisation of the folder failed when the store was made, and nobody did it again when it was opened.
+    let seed = 1_795_316_455_468_u64;
+    for seed in [seed.wrapping_mul(2), seed.wrapping_mul(2) + 1] {
+        live(seed, Sim::new(seed), open).unwrap_or_else(|wrong| panic!("{wrong}"));
+    }
+}
+
 /// The power goes at every single change of the disk in a life of 200 commits, once for each way to tear what was
 /// not synchronised.
 #[test]

@@ -69,7 +69,10 @@ pub fn open(folder: &Path, options: &Options) -> Result<Embedded, Error> {
 /// Opens the store on a disk, without a thread that installs. A new one has `key`, which must be random and secret.
 pub fn open_on(disk: &dyn Disk, key: Key, options: &Options) -> Result<Files, Error> {
     let io = |source| Error::Io { what: "opening the store", source };
-    if !Redb::exists(disk).map_err(io)? {
+    if Redb::exists(disk).map_err(io)? {
+        // Whoever made the store may have failed to synchronise the folder, and its files would be gone with the power.
+        disk.sync().map_err(io)?;
+    } else {
         Log::create(disk).map_err(io)?;
         Redb::create(disk, &key)?;
     }
