@@ -387,15 +387,16 @@ impl Session {
             Kill::Stop => (ErrorNumber::Cancelled, None),
             Kill::Conflict => (ErrorNumber::Conflict, None),
         };
-        if number == ErrorNumber::Conflict {
-            self.transactions.abort(cx);
-        }
         let text = match limit {
             Some(l) => format!("{}: {} is the limit ({})", number.text(), self.limits.get(l), l.name()),
             None => number.text().to_owned(),
         };
         self.batch.dead = true;
-        self.note(Failure { call, iterations, kind: FailureKind::refused(number, text) })
+        let failed = self.note(Failure { call, iterations, kind: FailureKind::refused(number, text) });
+        if number == ErrorNumber::Conflict {
+            self.transactions.abort(cx);
+        }
+        failed
     }
 
     /// A command outside structures.

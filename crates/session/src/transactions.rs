@@ -30,8 +30,9 @@ impl Transactions {
         }
     }
 
-    /// Everything becomes what it was when the transaction began.
+    /// Everything becomes what it was when the transaction began, and the next one begins without exceptions.
     pub fn abort(&mut self, cx: &mut Cx) {
+        self.unseen = false;
         if let Some(cache) = &self.cache {
             cache.abort(cx);
         }
@@ -79,7 +80,6 @@ impl Session {
     /// `abort`: the future is nil.
     pub(crate) fn abort(&mut self, cx: &mut Cx) {
         self.transactions.abort(cx);
-        self.transactions.unseen = false;
         self.make_one(cx, Future::Nothing);
     }
 }

@@ -111,6 +111,24 @@ fn nothing_behind_a_commit_that_fails_is_run() {
 }
 
 #[test]
+fn what_a_transaction_sees_is_from_one_moment() {
+    Site::each(STORABLE, 2, |site| {
+        site.play(0, "a = lookup a\nx = counter.value a\nflush a x", "a = counter#1.0\nx = 0");
+        let both =
+            "a = lookup a\nb = lookup b\nx = counter.add a 5\ny = counter.add b 5\nc = commit\nflush c";
+        site.play(1, both, "c = nil");
+        // The new `b` does not go with the old `a` that was read.
+        let found = format!("b = counter#2.0\nx = exception of -2\ny = absent\n{LOST}");
+        site.play(0, "b = lookup b\nx = counter.value b\ny = counter.value a\nflush b x y", &found);
+        site.play(
+            0,
+            "x = counter.add b 1\ny = counter.value a\nc = commit\nflush x y c",
+            "x = 6\ny = 5\nc = nil",
+        );
+    });
+}
+
+#[test]
 fn exceptions_not_looked_at_prevent_the_commit() {
     Site::each(STORABLE, 1, |site| {
         site.play(
