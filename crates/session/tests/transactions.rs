@@ -192,3 +192,40 @@ fn what_others_name_becomes_persistent() {
 fn the_world_can_be_kept() {
     Site::each(WORLD, 1, |site| site.play(0, "c = commit\nflush c", "c = nil"));
 }
+
+#[test]
+fn no_change_is_lost_between_sessions() {
+    const EACH: usize = 20;
+    for mode in [Mode::Interpreted, Mode::Compiled] {
+        let tables = load(STORABLE, Run::kept(mode)).expect("both ways are linked");
+        let repository: Arc<dyn Repository> = Arc::new(Memory::new());
+        World::over(tables, repository.clone(), Collect::Checked).set_up();
+        let move_some = &|from: &str, to: &str| {
+            let mut world = World::over(tables, repository.clone(), Collect::Zeal(50));
+            let mut client = world.client();
+            client.play(&mut world, &format!("f = lookup {from}\nt = lookup {to}\nflush f t"));
+            let (mut done, mut tries) = (0, 0);
+            while done < EACH {
+                let script =
+                    "x = counter.add f -1\ny = counter.add t 1\nz = int.add x y\nc = commit\nflush c";
+                tries += 1;
+                assert!(tries < 100_000, "somebody always gets on");
+                match client.play(&mut world, script).as_str() {
+                    "c = nil\n" => done += 1,
+                    found => assert!(found.contains("Conflict"), "{found}"),
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for (from, to) in [("a", "b"), ("b", "a"), ("a", "b"), ("a", "b")] {
+                scope.spawn(move || move_some(from, to));
+            }
+        });
+        let mut world = World::over(tables, repository, Collect::Checked);
+        let found = world.client().play(
+            &mut world,
+            "a = lookup a\nb = lookup b\nx = counter.value a\ny = counter.value b\nflush x y",
+        );
+        assert_text(&found, &format!("x = -{0}\ny = {0}", 2 * EACH), "none is lost");
+    }
+}
