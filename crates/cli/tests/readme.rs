@@ -168,6 +168,11 @@ fn the_chapter_on_tools_is_true() {
 }
 
 #[test]
+fn the_chapter_on_keeping_objects_is_true() {
+    play("docs/book/persistence.md");
+}
+
+#[test]
 fn the_tutorial_is_true() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/tutorial");
     let mut chapters: Vec<String> =
