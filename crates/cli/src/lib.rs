@@ -17,6 +17,7 @@ mod lsp;
 mod run;
 mod serve;
 mod shell;
+mod store;
 mod veneer;
 
 use std::process::ExitCode;
@@ -61,6 +62,7 @@ enum Command {
     Run(run::Args),
     Veneer(veneer::Args),
     Demo(demo::Args),
+    Store(store::Args),
     Bench(bench::Args),
 }
 
@@ -96,6 +98,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Run(args) => run::run(&args, registry),
         Command::Veneer(args) => veneer::run(&args, registry),
         Command::Demo(args) => demo::run(&args),
+        Command::Store(args) => store::run(&args),
         Command::Bench(args) => bench::run(args),
     };
     match outcome {

@@ -104,3 +104,30 @@ fn a_store_has_one_server() {
     assert!(stderr(&output).contains("another process has the store open"), "{}", stderr(&output));
     drop(first);
 }
+
+#[test]
+fn a_store_can_be_looked_into() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path());
+    let store = folder.path().join("store").display().to_string();
+    let tool = |arguments: &[&str]| {
+        let output = bifrost().arg("store").args(arguments).output().unwrap();
+        (output.status.code(), format!("{}{}", stdout(&output), stderr(&output)))
+    };
+    let (status, said) = tool(&["info", &store]);
+    assert_eq!(status, Some(1));
+    assert!(said.contains("there is no store in"), "{said}");
+    let server = Server::serve(&program, &["--store", &store]);
+    let script = "$c := lookup counter: Counter\n$c.add(7)\ncommit\nflush\n";
+    assert!(self::said(&server, script).contains("ok 1 calls"));
+    assert!(tool(&["info", &store]).1.contains("another process has the store open"));
+    server.end("TERM");
+    let (_, said) = tool(&["info", &store, "--json"]);
+    assert!(said.contains("\"objects\":2"), "{said}");
+    assert_eq!(tool(&["check", &store]).0, Some(0));
+    let (_, said) = tool(&["dump", &store]);
+    assert_eq!(said.lines().count(), 2);
+    assert!(said.contains('7'), "{said}");
+    let (status, said) = tool(&["gc", &store]);
+    assert_eq!((status, said.as_str()), (Some(0), "2 objects live, 0 were freed, 0 bytes\n"));
+}

@@ -21,7 +21,7 @@ use crate::{Error, Oref, Stored, Tid};
 /// The version of the base's and the log's form.
 const FORMAT: u64 = 1;
 /// The name of the file, and of one that is not whole yet.
-const NAME: &str = "base";
+pub(super) const NAME: &str = "base";
 const NEW_NAME: &str = "base.new";
 
 /// Oref to version (8 bytes, little-endian) and record.

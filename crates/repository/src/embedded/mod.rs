@@ -54,6 +54,11 @@ impl Default for Options {
 /// A store over files, without a thread of its own.
 pub type Files = Store<Redb, Log>;
 
+/// Whether there is a store in a folder.
+pub fn exists(folder: &Path) -> bool {
+    folder.join(base::NAME).is_file()
+}
+
 /// Opens the store in a folder; makes one if there is none.
 ///
 /// Costs, after a crash, reading and installing what the log has: at most twice
