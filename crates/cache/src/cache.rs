@@ -175,11 +175,8 @@ impl ReadSet for Reads<'_> {
 }
 
 impl Cache {
-    /// Gives a context the objects of a repository: its root directory becomes the repository's.
-    ///
-    /// # Errors
-    /// [`Unreadable`]: there is no memory for it.
-    pub fn open(cx: &mut Cx, schema: Arc<Schema>) -> Result<Cache, String> {
+    /// Gives a context that was just made the objects of a repository: its root directory becomes the repository's.
+    pub fn open(cx: &mut Cx, schema: Arc<Schema>) -> Cache {
         let residents = Arc::new(Mutex::new(Residents::default()));
         let registration = schema.repository().register(Arc::new(Held(residents.clone())));
         let valid_to = Mutex::new(schema.repository().head());
@@ -189,9 +186,9 @@ impl Cache {
         // SAFETY: the directory is an object of the context that was just made, and empty.
         unsafe {
             cx.set_mode(directory, Mode::Absent);
-            shared.residents.lock().enter(Oref::ROOT, directory).map_err(|e| e.to_string())?;
+            shared.residents.lock().enter(Oref::ROOT, directory).expect("the first object has a number");
         }
-        Ok(Cache { shared, _registration: registration })
+        Cache { shared, _registration: registration }
     }
 
     /// The schema.

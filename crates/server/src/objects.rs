@@ -24,9 +24,9 @@ pub enum StoreError {
     /// What `setup` made cannot be stored.
     #[error("what `setup` made is not stored: {0}")]
     Setup(NotCommitted),
-    /// There is no room for the directory.
-    #[error("{0}")]
-    Directory(String),
+    /// Nobody knows whether there are objects.
+    #[error("the store's directory cannot be fetched: look into the store with `bifrost store check`")]
+    Directory,
 }
 
 /// The objects of a server.
@@ -71,7 +71,7 @@ impl Objects {
         let cache = cache.expect("there is a store");
         // A store that has objects has had its `setup`.
         let named = space.lock().has_names();
-        if named.map_err(|_| StoreError::Directory("the directory cannot be fetched".to_owned()))? {
+        if named.map_err(|_| StoreError::Directory)? {
             return Ok(objects);
         }
         setup(&space).map_err(StartError::Setup)?;
@@ -86,7 +86,7 @@ impl Objects {
             Place::Stored(schema) => {
                 let space = Space::new(self.engine.clone(), self.limits)?;
                 self.watch.add(&space);
-                let cache = Cache::open(&mut space.lock(), schema.clone()).map_err(StoreError::Directory)?;
+                let cache = Cache::open(&mut space.lock(), schema.clone());
                 Ok((space, Some(cache)))
             }
         }

@@ -33,7 +33,7 @@ impl Session {
         let limits = Limits { stack_bytes: 512 << 10, collect, ..Limits::default() };
         let mut cx = Cx::new(engine.image().clone(), limits, 1, || 0);
         cx.set_output(Output::Buffer(String::new()));
-        let cache = Cache::open(&mut cx, schema).unwrap();
+        let cache = Cache::open(&mut cx, schema);
         Session { engine: engine.clone(), cx, cache }
     }
 

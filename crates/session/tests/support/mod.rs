@@ -124,7 +124,6 @@ impl World {
         let engine = self.tables.engine();
         let setup = engine.find_entry("setup", 0).expect("there is a `setup`");
         let cache = Cache::open(&mut self.cx, self.schema.clone().expect("a repository"));
-        let cache = cache.expect("room for a directory");
         // SAFETY: the context runs the engine's image; `setup` takes nothing.
         unsafe { engine.call(&mut self.cx, setup, &[]) }.expect("setup runs");
         cache.commit(&mut self.cx, None).expect("what can be stored");
@@ -156,7 +155,7 @@ impl World {
         self.sessions += 1;
         let welcome =
             Welcome { server: "test".to_owned(), token: token.map(str::to_owned), session: self.sessions };
-        let cache = self.schema.take().map(|s| Cache::open(&mut self.cx, s).expect("room for a directory"));
+        let cache = self.schema.take().map(|schema| Cache::open(&mut self.cx, schema));
         Client {
             session: Session::with_cache(self.tables, limits, welcome, cache),
             numbering: self.tables.numbering(),
