@@ -269,7 +269,7 @@ impl Cache {
         match committed {
             Ok(tid) => {
                 cx.end_transaction(false);
-                self.shared.advance_with(cx, &mut residents, &own);
+                self.shared.advance_with(cx, &mut residents, Some((tid, &own)));
                 Ok(tid)
             }
             Err(error) => {
@@ -285,13 +285,28 @@ impl Cache {
 
 impl Shared {
     fn advance(&self, cx: &mut Cx) -> bool {
-        self.advance_with(cx, &mut self.residents.lock(), &FxHashSet::default())
+        self.advance_with(cx, &mut self.residents.lock(), None)
     }
 
     /// Applies the changes that others have committed: what they wrote becomes absent. False if the transaction
-    /// has read some of it.
-    fn advance_with(&self, cx: &mut Cx, residents: &mut Residents, own: &FxHashSet<Oref>) -> bool {
+    /// has read some of it. `own` is a commit of this session among them: what it wrote is here already, unless others have
+    /// written it since.
+    fn advance_with(
+        &self,
+        cx: &mut Cx,
+        residents: &mut Residents,
+        own: Option<(Tid, &FxHashSet<Oref>)>,
+    ) -> bool {
         let mut valid_to = self.valid_to.lock();
+        let changes = self.schema.repository().changes(*valid_to);
+        // Asked after the changes, so that none of those is missing that came behind the commit.
+        let later = own.map(|(tid, _)| self.schema.repository().changes(tid));
+        let is_here = |oref: &Oref| match (own, &later) {
+            (Some((_, own)), Some(Changes::Written { orefs, .. })) => {
+                own.contains(oref) && orefs.binary_search(oref).is_err()
+            }
+            _ => false,
+        };
         let mut good = true;
         let mut stale = |cx: &mut Cx, object: Word| {
             // SAFETY: entries are objects of the context, and no code looks into those that are not open.
@@ -303,9 +318,9 @@ impl Shared {
                 }
             }
         };
-        match self.schema.repository().changes(*valid_to) {
+        match changes {
             Changes::Written { orefs, upto } => {
-                for oref in orefs.iter().filter(|oref| !own.contains(oref)) {
+                for oref in orefs.iter().filter(|oref| !is_here(oref)) {
                     if let Some(object) = residents.find(*oref) {
                         stale(cx, object);
                     }

@@ -196,7 +196,8 @@ fn the_world_can_be_kept() {
 #[test]
 fn no_change_is_lost_between_sessions() {
     const EACH: usize = 20;
-    for mode in [Mode::Interpreted, Mode::Compiled] {
+    // Often, since threads seldom meet at the moments that matter.
+    for mode in [Mode::Interpreted, Mode::Compiled].repeat(8) {
         let tables = load(STORABLE, Run::kept(mode)).expect("both ways are linked");
         let repository: Arc<dyn Repository> = Arc::new(Memory::new());
         World::over(tables, repository.clone(), Collect::Checked).set_up();
