@@ -165,9 +165,11 @@ impl Cx {
     /// end with.
     ///
     /// # Safety
-    /// `object` is a reference to an object that has something to keep it alive.
+    /// `object` is a reference.
     #[cold]
     pub unsafe fn open(&mut self, object: Word) -> Ret {
+        // Machine code may have no more use for a receiver that it has opened.
+        let _kept = self.keep(object);
         // SAFETY: promised by the caller.
         while let closed @ (Mode::Unread | Mode::Absent) = unsafe { Table::of(object) }.mode() {
             if closed == Mode::Unread {
@@ -195,6 +197,7 @@ impl Cx {
     /// As for [`Cx::open`].
     #[cold]
     pub unsafe fn open_to_change(&mut self, object: Word) -> Ret {
+        let _kept = self.keep(object);
         // SAFETY: promised by the caller.
         unsafe {
             let opened = self.open(object);
