@@ -59,7 +59,7 @@ fn random_lives() {
             scope.spawn(move || one(seed.wrapping_mul(2) + 1));
         });
     };
-    random::repeat("crash", || losses.load(Ordering::Relaxed) < LOSSES, two);
+    random::repeat_while("crash", || losses.load(Ordering::Relaxed) < LOSSES, two);
     println!(
         "{losses:?} powers lost, {failed:?} other faults, {acknowledged:?} commits acknowledged, none lost, in {:?}",
         start.elapsed()

@@ -18,7 +18,7 @@ fn small() -> store::Options {
 fn in_memory() {
     let mut count = 0;
     let counted = std::cell::Cell::new(0);
-    random::repeat(
+    random::repeat_while(
         "histories",
         || counted.get() < HISTORIES,
         |seed| {

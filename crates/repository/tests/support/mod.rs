@@ -6,6 +6,7 @@ pub mod careless;
 pub mod disk;
 pub mod history;
 pub mod life;
+#[path = "../../../session/tests/support/random.rs"]
 pub mod random;
 pub mod suite;
 

@@ -5,14 +5,24 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Runs `body` with one seed after the other, and says which failed: from `BIFROST_FUZZ_SEED` (or one that is new each
 /// time), `BIFROST_FUZZ_RUNS` of them or as many as fit in `BIFROST_FUZZ_SECONDS` (3).
-pub fn repeat(name: &str, mut body: impl FnMut(u64)) {
+pub fn repeat(name: &str, body: impl FnMut(u64)) {
+    let start = Instant::now();
+    repeat_while(name, || start.elapsed() < Duration::from_secs(3), body);
+}
+
+/// As [`repeat`], but as long as `wanted` says where neither `BIFROST_FUZZ_RUNS` nor `BIFROST_FUZZ_SECONDS` does.
+pub fn repeat_while(name: &str, wanted: impl Fn() -> bool, mut body: impl FnMut(u64)) {
     let set = |name: &str| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let first = set("BIFROST_FUZZ_SEED").unwrap_or(now.map_or(1, |t| t.as_millis() as u64));
-    let (most, time) =
-        (set("BIFROST_FUZZ_RUNS"), Duration::from_secs(set("BIFROST_FUZZ_SECONDS").unwrap_or(3)));
+    let (most, time) = (set("BIFROST_FUZZ_RUNS"), set("BIFROST_FUZZ_SECONDS").map(Duration::from_secs));
     let (start, mut runs) = (Instant::now(), 0);
-    while runs == 0 || most.map_or(start.elapsed() < time, |most| runs < most) {
+    let goes_on = |runs| match (most, time) {
+        (Some(most), _) => runs < most,
+        (None, Some(time)) => start.elapsed() < time,
+        (None, None) => wanted(),
+    };
+    while runs == 0 || goes_on(runs) {
         let seed = first.wrapping_add(runs);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(seed))) {
             eprintln!("{name} failed: repeat it with BIFROST_FUZZ_RUNS=1 BIFROST_FUZZ_SEED={seed}");
