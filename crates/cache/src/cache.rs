@@ -230,7 +230,7 @@ impl Cache {
         let written: Vec<Word> = unsafe { cx.changed().filter(|object| number(*object) != 0).collect() };
         let mut writes = Vec::with_capacity(written.len());
         let mut creates = Vec::new();
-        let mut encoder = Encoder { schema, residents: &mut residents, waiting: Vec::new() };
+        let mut encoder = Encoder { cx, schema, residents: &mut residents, waiting: Vec::new() };
         let mut made = Vec::new();
         // SAFETY: as above; objects that they refer to live as they do.
         let encoded = unsafe {

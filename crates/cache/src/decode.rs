@@ -5,7 +5,8 @@ use bifrost_repository::record::{FieldKind, Kind, Reader, RecordError, Reference
 use bifrost_repository::{ClassNumber, Oref};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::object::{self, array, cell, directory, list, map, sequence};
-use bifrost_runtime::{Cx, Mode, Table, natives};
+use bifrost_runtime::native::Parts;
+use bifrost_runtime::{Cx, Kept, Mode, Table, natives};
 use parking_lot::Mutex;
 
 use crate::cache::Residents;
@@ -46,7 +47,7 @@ impl Decoder<'_> {
         // SAFETY: promised by the caller; what is written are words of the fields' types, and the places are those of the
         // class. Objects under way are 0 where nothing is written yet, which the collector skips.
         unsafe {
-            self.content(cx, object, &class.kind, &mut from)?;
+            self.content(cx, object, &class, &mut from)?;
         }
         from.end()?;
         Ok(())
@@ -56,12 +57,12 @@ impl Decoder<'_> {
         &mut self,
         cx: &mut Cx,
         object: Word,
-        kind: &Kind,
+        class: &Known,
         from: &mut Reader<'_>,
     ) -> Result<(), Unreadable> {
         // SAFETY: promised by the caller.
         unsafe {
-            match kind {
+            match &*class.kind {
                 Kind::Object(fields) => {
                     for (at, field) in fields.iter().enumerate() {
                         let word = self.value(cx, field.kind, from)?;
@@ -137,8 +138,17 @@ impl Decoder<'_> {
                     }
                     object::set(object, directory::LENGTH, count as Word);
                 }
-                Kind::Native { .. } => {
-                    return Err(Unreadable::Other("it is native".to_owned()));
+                Kind::Native => {
+                    let count = from.elements()?;
+                    // What was decoded is kept until the value keeps it.
+                    let mut objects = Vec::with_capacity(count);
+                    for _ in 0..count {
+                        let word = self.value(cx, FieldKind::Ref, from)?;
+                        objects.push(cx.keep(word));
+                    }
+                    let objects = objects.iter().map(Kept::word).collect();
+                    let parts = Parts { bytes: from.bytes()?.to_vec(), objects };
+                    cx.set_native(object, class.version, parts).map_err(Unreadable::Other)?;
                 }
             }
         }
@@ -191,7 +201,11 @@ impl Decoder<'_> {
             Some(length) => usize::try_from(length).unwrap_or(usize::MAX).saturating_add(sequence::ELEMENTS),
             None => class.fields,
         };
-        let object = cx.alloc(class.table, fields)?.as_ptr() as Word;
+        let object = match class.table.shape().finalizer() {
+            Some(_) => cx.alloc_finalizable(class.table, fields)?,
+            None => cx.alloc(class.table, fields)?,
+        };
+        let object = object.as_ptr() as Word;
         // SAFETY: the object was just made; a collection in between would have had no use for it.
         unsafe {
             cx.set_mode(object, Mode::Absent);

@@ -7,13 +7,14 @@ use bifrost_repository::record::{FieldKind, Kind, Reference, Value, Writer};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::natives::MapEntries;
 use bifrost_runtime::object::{self, array, cell, directory, list, sequence};
-use bifrost_runtime::{Image, Table};
+use bifrost_runtime::{Cx, Image, Table};
 
 use crate::cache::{NotCommitted, Residents};
 use crate::schema::Schema;
 
 /// Writes records; gives objects that persistent ones refer to for the first time orefs.
 pub(crate) struct Encoder<'e> {
+    pub cx: &'e mut Cx,
     pub schema: &'e Schema,
     pub residents: &'e mut Residents,
     /// Objects that became persistent and are not written yet.
@@ -84,8 +85,13 @@ impl Encoder<'_> {
                         self.value(FieldKind::Ref, object::get(storage, 2 * at + 1), &mut to)?;
                     }
                 }
-                Kind::Native { .. } => {
-                    return Err(self.volatile(ty, "it is native"));
+                Kind::Native => {
+                    let parts = self.cx.native_parts(object).map_err(|why| self.volatile(ty, why))?;
+                    to.count(parts.objects.len() as u64);
+                    for object in parts.objects {
+                        self.value(FieldKind::Ref, object, &mut to)?;
+                    }
+                    to.bytes(&parts.bytes);
                 }
             }
         }
@@ -167,9 +173,9 @@ impl Encoder<'_> {
         Ok(oref)
     }
 
-    fn volatile(&self, ty: TypeId, why: &str) -> NotCommitted {
+    fn volatile(&self, ty: TypeId, why: String) -> NotCommitted {
         let class = self.image().program().types.name(ty).to_owned();
-        NotCommitted::Volatile(crate::schema::Volatile { class, why: why.to_owned() })
+        NotCommitted::Volatile(crate::schema::Volatile { class, why })
     }
 
     fn image(&self) -> &Image {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{Program, TypeId, TypeKind};
+use bifrost_ir::{TypeId, TypeKind};
 use bifrost_repository::record::{ClassDescriptor, Field, FieldKind, Kind};
 use bifrost_repository::{ClassNumber, Error, Repository};
 use bifrost_runtime::{Image, Table};
@@ -48,6 +48,7 @@ pub(crate) struct Known {
     /// The one object of it, if there is only one.
     pub lasting: Option<u64>,
     pub kind: Arc<Kind>,
+    pub version: u32,
 }
 
 /// The classes of a program and of a repository, for all sessions of a server.
@@ -107,7 +108,7 @@ impl Schema {
 
     fn compare(&self, ty: TypeId, stored: &ClassDescriptor) -> Result<(), SchemaError> {
         let changed = |change: String| SchemaError::Changed { name: stored.name.clone(), change };
-        let now = describe(self.image.program(), ty).map_err(|volatile| changed(volatile.why))?;
+        let now = describe(&self.image, ty).map_err(|volatile| changed(volatile.why))?;
         match (&now.kind, &stored.kind) {
             (now, then) if now == then => Ok(()),
             (Kind::Object(now), Kind::Object(then)) => Err(changed(difference(then, now))),
@@ -120,10 +121,10 @@ impl Schema {
         if let Some(known) = self.state.read().by_type.get(&ty) {
             return Ok(known.clone());
         }
-        let known = match describe(self.image.program(), ty) {
+        let known = match describe(&self.image, ty) {
             Ok(class) => {
                 let number = self.repository.define_class(&class)?;
-                Ok(self.enter(ty, number, class.kind))
+                Ok(self.enter(ty, number, &class))
             }
             Err(volatile) => Err(volatile),
         };
@@ -143,14 +144,15 @@ impl Schema {
             format!("the store has objects of `{}`, a class that the program lacks", class.name)
         })?;
         self.compare(ty, &class).map_err(|e| e.to_string())?;
-        Ok(self.enter(ty, number, class.kind.clone()))
+        Ok(self.enter(ty, number, &class))
     }
 
-    fn enter(&self, ty: TypeId, number: ClassNumber, kind: Kind) -> Arc<Known> {
+    fn enter(&self, ty: TypeId, number: ClassNumber, class: &ClassDescriptor) -> Arc<Known> {
+        let (kind, version) = (Arc::new(class.kind.clone()), class.version);
         let table = self.image.table_of(ty);
         let lasting = table.info().class.and_then(|class| self.image.lasting(class));
         let fields = bifrost_runtime::object::field_count(self.image.program(), ty);
-        let known = Arc::new(Known { number, table, fields, lasting, kind: Arc::new(kind) });
+        let known = Arc::new(Known { number, table, fields, lasting, kind, version });
         let mut state = self.state.write();
         let place = number.0 as usize;
         if state.by_number.len() <= place {
@@ -184,7 +186,9 @@ impl Schema {
 }
 
 /// What a repository is told of a class of a program.
-fn describe(program: &Program, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
+fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
+    let program = image.program();
+    let mut version = 1;
     let def = program.types.def(ty);
     let volatile = |why: String| Volatile { class: def.name.clone(), why };
     let value = |ty: TypeId| match program.types.kind(ty) {
@@ -199,7 +203,9 @@ fn describe(program: &Program, ty: TypeId) -> Result<ClassDescriptor, Volatile> 
     };
     let kind = match def.kind {
         TypeKind::Class(class) if program.native_class(class).is_some() => {
-            return Err(volatile("it is native".to_owned()));
+            let persistence = image.find_table(ty).and_then(|table| table.info().persistence);
+            version = persistence.ok_or_else(|| volatile("it is native, and its values are not stored".to_owned()))?.version;
+            Kind::Native
         }
         TypeKind::Class(class) => {
             let fields = &program.classes[class].fields;
@@ -219,7 +225,7 @@ fn describe(program: &Program, ty: TypeId) -> Result<ClassDescriptor, Volatile> 
         _ => return Err(volatile("it is a routine".to_owned())),
     };
     let supertypes = def.supertypes.iter().map(|sup| program.types.name(sup.ty).to_owned()).collect();
-    Ok(ClassDescriptor { name: def.name.clone(), version: 1, kind, supertypes, specification: String::new() })
+    Ok(ClassDescriptor { name: def.name.clone(), version, kind, supertypes, specification: String::new() })
 }
 
 /// How the instance variables of a class have changed.

@@ -45,7 +45,8 @@ pub fn expand(name: &LitStr, item: &ItemImpl) -> Result<TokenStream> {
             &quote!(<#ty>::#method),
             &quote!(theta_self,),
         ));
-        routines.push(shape.routine(&format!("{}.{own}", name.value()), &quote!(<#ty>::#entry)));
+        let changes = mutability.is_some();
+        routines.push(shape.routine(&format!("{}.{own}", name.value()), &quote!(<#ty>::#entry), changes));
     }
     Ok(quote! {
         #item

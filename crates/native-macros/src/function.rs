@@ -188,7 +188,7 @@ pub fn expand(name: &LitStr, item: &ItemFn) -> Result<TokenStream> {
         &quote!(#ident),
         &quote!(),
     );
-    let routine = shape.routine(&name.value(), &quote!(<#ident>::#entry));
+    let routine = shape.routine(&name.value(), &quote!(<#ident>::#entry), false);
     Ok(quote! {
         #item
 
@@ -213,15 +213,15 @@ pub fn expand(name: &LitStr, item: &ItemFn) -> Result<TokenStream> {
 }
 
 impl Shape {
-    /// An expression for an entry as a routine of a registry.
-    pub fn routine(&self, name: &str, entry: &TokenStream) -> TokenStream {
+    /// An expression for an entry as a routine of a registry; whether it is a method that may change its receiver.
+    pub fn routine(&self, name: &str, entry: &TokenStream, changes: bool) -> TokenStream {
         let heading = self.heading();
         let words = std::iter::repeat_n(quote!(u64), self.words().len() + 1);
         quote! {{
             let entry: extern "C" fn(*mut ::bifrost_native::glue::RawCx, #(#words),*) -> ::bifrost_native::glue::RawRet = #entry;
             let code = ::bifrost_native::glue::Code(entry as *const u8);
             // SAFETY: the entry is made from the same types as the heading, and catches panics.
-            unsafe { ::bifrost_native::Routine::new(#name, code, #heading) }
+            unsafe { ::bifrost_native::Routine::new(#name, code, #heading, #changes) }
         }}
     }
 }

@@ -8,7 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bifrost_ir::{SignalId, Signature, Types};
 use bifrost_runtime::abi::{Closure, Word};
 use bifrost_runtime::cx::Cx as Raw;
-use bifrost_runtime::{Kept, Ret, RoutineDesc, Table, native};
+use bifrost_runtime::native::{self, Behind, Persistence};
+use bifrost_runtime::{Kept, Ret, RoutineDesc, Table};
 
 pub use bifrost_ir::native::{NativeHeading, NativeType};
 pub use bifrost_ir::{Form, TypeId};
@@ -16,6 +17,7 @@ pub use bifrost_runtime::abi::Code;
 pub use bifrost_runtime::{Cx as RawCx, Ret as RawRet};
 
 use crate::cx::{Cx, Flow};
+use crate::persist::{Persist, Stored};
 use crate::registry::NativeClass;
 pub use crate::tagged::{new_object as new_tagged, part, tag};
 use crate::value::{Argument, Outcome, Value, keep};
@@ -77,7 +79,13 @@ struct Native<C> {
     value: RefCell<C>,
 }
 
-/// The value behind an object.
+impl<C: NativeClass> Native<C> {
+    fn new(value: C) -> Native<C> {
+        Native { class: RustType::of::<C>(), poisoned: Cell::new(false), value: RefCell::new(value) }
+    }
+}
+
+/// The value behind an object, which is opened.
 ///
 /// # Safety
 /// `object` is a reference to an object that lives for `'a`.
@@ -89,6 +97,10 @@ unsafe fn behind<'a, C: NativeClass>(cx: &mut Raw, object: Word) -> Result<&'a N
         if table != Some(std::ptr::from_ref(Table::of(object).ordinary())) {
             return Err(cx.failure(&format!("this is no object of `{}`", C::NAME)));
         }
+        let opened = cx.opened(object);
+        if !opened.returned() {
+            return Err(opened);
+        }
         let value = native::value::<Native<C>>(object);
         // Every `Native` begins alike, so the class can be asked for before it is known; two types could have one name.
         if (*value.cast::<Native<()>>()).class != RustType::of::<C>() {
@@ -96,6 +108,37 @@ unsafe fn behind<'a, C: NativeClass>(cx: &mut Raw, object: Word) -> Result<&'a N
         }
         Ok(&*value)
     }
+}
+
+/// How values of a class are stored.
+pub(crate) fn persistence<C: Persist>() -> Persistence {
+    unsafe fn encode<C: Persist>(raw: &mut Raw, object: Word) -> Result<native::Parts, String> {
+        // SAFETY: promised by the caller.
+        let value = unsafe { behind::<C>(raw, object) }.map_err(|_| format!("this is no object of `{}`", C::NAME))?;
+        if value.poisoned.get() {
+            return Err(format!("the object of `{}` is poisoned by a panic", C::NAME));
+        }
+        let Ok(value) = value.value.try_borrow() else {
+            return Err(format!("the object of `{}` is being used", C::NAME));
+        };
+        let parts = unpanicked::<C, _>("encode", || Ok(value.encode()))?;
+        let mut cx = Cx::new(raw);
+        let objects = parts.objects.iter().map(|object| object.word(&mut cx));
+        let objects = objects.collect::<Result<_, _>>();
+        let objects = objects.map_err(|_| format!("the object of `{}` holds one of another program", C::NAME))?;
+        Ok(native::Parts { bytes: parts.bytes, objects })
+    }
+    unsafe fn decode<C: Persist>(raw: &mut Raw, version: u32, parts: native::Parts) -> Result<Behind, String> {
+        let mut from = Stored::new(raw, version, parts);
+        let value = unpanicked::<C, _>("decode", || C::decode(&mut from))?;
+        Ok(Behind::new(Native::new(value)))
+    }
+    Persistence { version: C::VERSION, encode: encode::<C>, decode: decode::<C> }
+}
+
+fn unpanicked<C: NativeClass, T>(what: &str, run: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    let ended = catch_unwind(AssertUnwindSafe(run));
+    ended.unwrap_or_else(|panic| Err(format!("native `{}.{what}` panicked: {}", C::NAME, message(&*panic))))
 }
 
 /// A new object with this value.
@@ -106,8 +149,7 @@ pub fn new_object<C: NativeClass>(cx: &mut Cx<'_>, value: C) -> Result<Word, Ret
     let Some(table) = cx.raw.image().native_table(C::NAME) else {
         return Err(cx.raw.failure(&format!("the program declares no `class native \"{}\"`", C::NAME)));
     };
-    let value = Native { class: RustType::of::<C>(), poisoned: Cell::new(false), value: RefCell::new(value) };
-    cx.raw.new_native(table, value).map_err(|full| cx.raw.out_of_memory(full))
+    cx.raw.new_native(table, Native::new(value)).map_err(|full| cx.raw.out_of_memory(full))
 }
 
 /// The type of an object of a class, for headings.

@@ -51,6 +51,7 @@ extern crate self as bifrost_native;
 
 mod call;
 mod cx;
+pub mod persist;
 pub mod glue;
 mod reference;
 mod registry;
@@ -63,5 +64,6 @@ pub use call::{Arguments, Heading, Proc, Raised, Returned};
 pub use cx::{Cx, Flow};
 pub use glue::Obj;
 pub use reference::{Any, ObjectType, Ref};
+pub use persist::{Parts, Persist, Stored};
 pub use registry::{NativeClass, Registry, Routine};
 pub use value::{Bytes, Seq, Text};

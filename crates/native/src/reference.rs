@@ -44,7 +44,7 @@ impl Any {
     }
 
     /// The object's word if it is one of this context. The object lives as long as `self`.
-    fn word(&self, cx: &mut Cx<'_>) -> Result<Word, Ret> {
+    pub(crate) fn word(&self, cx: &mut Cx<'_>) -> Result<Word, Ret> {
         if Arc::ptr_eq(&self.home, cx.raw.poll()) {
             return Ok(self.root.word());
         }
@@ -61,6 +61,17 @@ impl Any {
         }
         let text = format!("this object is no `{}`", cx.raw.image().program().types.name(ty));
         Err(cx.raw.failure(&text))
+    }
+
+    /// The object as one of a type that it has.
+    pub(crate) fn typed<T: ObjectType>(&self, cx: &mut Cx<'_>) -> Option<Ref<T>> {
+        let word = self.word(cx).ok()?;
+        // SAFETY: it refers to an object of this context's heap, which `self` keeps.
+        let info = unsafe { Table::of(word) }.info();
+        let program = cx.raw.image().program();
+        let mut types = program.types.iter().map(|(ty, _)| ty).filter(|ty| info.has_type(*ty));
+        let ty = types.find(|ty| native::fits(program, &NativeType::Named(T::NAME), *ty, false))?;
+        Some(Ref { any: self.clone(), ty, of: PhantomData })
     }
 
     /// The object as something more special: as `Text` if it is a string, as `i64` if it stands for an integer, as [`Ref`] of a

@@ -6,6 +6,9 @@ use bifrost_ir::native::NativeHeading;
 use bifrost_runtime::abi::Code;
 use bifrost_runtime::native::{NativeFunction, Natives};
 
+use crate::glue;
+use crate::persist::Persist;
+
 /// A function with its name and heading, as the attributes make it.
 #[derive(Debug)]
 pub struct Routine {
@@ -14,12 +17,12 @@ pub struct Routine {
 }
 
 impl Routine {
-    /// A function of the runtime's calling convention.
+    /// A function of the runtime's calling convention; whether it is a method that may change its receiver.
     ///
     /// # Safety
     /// The code does not unwind, and takes and gives what the heading says.
-    pub unsafe fn new(name: impl Into<String>, code: Code, heading: NativeHeading) -> Routine {
-        Routine { name: name.into(), function: NativeFunction { code, heading } }
+    pub unsafe fn new(name: impl Into<String>, code: Code, heading: NativeHeading, changes: bool) -> Routine {
+        Routine { name: name.into(), function: NativeFunction { code, heading, changes } }
     }
 }
 
@@ -55,6 +58,13 @@ impl Registry {
     #[must_use]
     pub fn with_class<C: NativeClass>(self) -> Registry {
         C::methods().into_iter().fold(self, Registry::with_routine)
+    }
+
+    /// Adds a class whose objects are stored.
+    #[must_use]
+    pub fn with_persistent_class<C: Persist>(mut self) -> Registry {
+        self.natives.set_persistence(C::NAME, glue::persistence::<C>());
+        self.with_class::<C>()
     }
 
     /// Adds a routine, as the `native ()` of a function with [`theta_routine`](crate::theta_routine) gives it.

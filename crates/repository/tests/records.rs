@@ -24,7 +24,7 @@ fn kind() -> impl Strategy<Value = Kind> {
         field_kind().prop_map(Kind::Cell),
         (field_kind(), field_kind()).prop_map(|(key, value)| Kind::Map(key, value)),
         Just(Kind::Directory),
-        any::<bool>().prop_map(|sized| Kind::Native { sized }),
+        Just(Kind::Native),
     ]
 }
 
@@ -139,7 +139,11 @@ fn write(classes: &[ClassDescriptor], number: usize, values: &[[Owned; 8]], ints
                 value(&mut to, FieldKind::Ref);
             });
         }
-        Kind::Native { .. } => to.bytes(&ints[0].to_le_bytes()),
+        Kind::Native => {
+            to.count(count as u64);
+            (0..count).for_each(|_| value(&mut to, FieldKind::Ref));
+            to.bytes(&ints[0].to_le_bytes());
+        }
     }
     out
 }

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bifrost_heap::Shape;
-use bifrost_ir::builtin::Builtin;
 use bifrost_ir::dispatch::Dispatch;
 use bifrost_ir::{
     Body, ClassId, FuncId, Literal, MethodId, MethodRef, Program, RoutineId, Signature, TypeId, TypeKind,
@@ -23,7 +22,7 @@ use cranelift_entity::EntityRef;
 use crate::abi::{ARGS_MAX, Code, Ret, VALUES_MAX, Word, YIELDS_MAX};
 use crate::cx::Cx;
 use crate::mode::{Mode, Modes};
-use crate::native::Natives;
+use crate::native::{Natives, Persistence};
 use crate::{natives, object};
 
 /// What the runtime asks of the engines.
@@ -89,6 +88,8 @@ pub struct ClassInfo {
     pub word_keys: bool,
     /// The basic type whose values the objects hold ([`bifrost_ir::boxed`]).
     pub boxed: Option<TypeId>,
+    /// How the values behind objects are stored, if the class is native and they can be.
+    pub persistence: Option<Persistence>,
     /// A bit for each type that the object has.
     conforms: &'static [u64],
     /// The first word of `conforms`, for compiled code.
@@ -403,7 +404,7 @@ impl Image {
                 basics.extend(natives_of.into_iter().map(|(method, code)| (MethodRef { ty, method }, code)));
                 continue;
             }
-            let info: &'static ClassInfo = Box::leak(Box::new(class_info(&program, &dispatch, ty)));
+            let info: &'static ClassInfo = Box::leak(Box::new(class_info(&program, &dispatch, &added, ty)));
             let shape: &'static Shape = Box::leak(Box::new(shape(&program, def.kind)));
             let own = modes.as_ref().filter(|_| has_modes(def.kind));
             let table = make_table(shape, info, dispatch.table_len(), own);
@@ -422,7 +423,7 @@ impl Image {
                 let Some(engine) = &engine else { continue };
                 let references = references(&program.types, true, &m.signature);
                 let stub = |changes| engine.mode_stub(slot, arity, references, changes);
-                if native && changes(m) {
+                if native && changes(&program, &added, ty, *method) {
                     modes.table(table, Mode::Clean).set(slot, stub(true));
                 }
                 modes.table(table, Mode::Unread).set(slot, stub(false));
@@ -452,8 +453,9 @@ impl Image {
         let strings = tables[Types::STRING.index()].expect("strings have a table");
         let empty_string = object::lasting_string(strings, "");
         let literals = program.literals.values().map(|text| object::lasting_string(strings, text)).collect();
-        let lasting = program.classes.values().map(|class| {
-            let alone = class.fields.is_empty() && program.types.def(class.ty).immutable;
+        let lasting = program.classes.iter().map(|(id, class)| {
+            let empty = class.fields.is_empty() && program.native_class(id).is_none();
+            let alone = empty && program.types.def(class.ty).immutable;
             alone.then(|| object::lasting_object(tables[class.ty.index()].expect("classes have tables")))
         });
         let lasting = lasting.collect();
@@ -641,7 +643,7 @@ impl Image {
     /// Whether a class's table has a native at a slot that may change its receiver. Functions ask where they change a field.
     pub fn native_changes(&self, info: &ClassInfo, slot: u32) -> bool {
         let Some(method) = info.methods.get(slot as usize).copied().flatten() else { return false };
-        self.method_func(info, slot).is_none() && changes(&self.program.types.def(info.ty).methods[method])
+        self.method_func(info, slot).is_none() && changes(&self.program, &self.added, info.ty, method)
     }
 
     /// The code of a function, compiled now if it never was.
@@ -743,7 +745,7 @@ fn check_sizes(program: &Program) -> Result<(), LinkError> {
     Ok(())
 }
 
-fn class_info(program: &Program, dispatch: &Dispatch, ty: TypeId) -> ClassInfo {
+fn class_info(program: &Program, dispatch: &Dispatch, added: &Natives, ty: TypeId) -> ClassInfo {
     let def = program.types.def(ty);
     let mut conforms = vec![0_u64; program.types.len().div_ceil(64)];
     for (sup, _) in program.types.iter() {
@@ -767,6 +769,10 @@ fn class_info(program: &Program, dispatch: &Dispatch, ty: TypeId) -> ClassInfo {
         word_keys: matches!(def.kind, TypeKind::Map(key, _) if is_word(program.types.kind(key))),
         boxed: match def.kind {
             TypeKind::Class(class) => boxed::held(program, class),
+            _ => None,
+        },
+        persistence: match def.kind {
+            TypeKind::Class(class) => program.native_class(class).and_then(|name| added.persistence(name)),
             _ => None,
         },
         conforms,
@@ -806,6 +812,7 @@ fn inner_table(name: &str, shape: Shape) -> &'static Table {
         element: None,
         word_keys: false,
         boxed: None,
+        persistence: None,
         conforms: &[0],
         conforms_start: &0,
         methods: Vec::new(),
@@ -855,9 +862,17 @@ fn is_word(kind: TypeKind) -> bool {
     kind.is_basic() && kind != TypeKind::Real
 }
 
-/// Whether a native method may change its receiver.
-fn changes(method: &bifrost_ir::Method) -> bool {
-    method.builtin.is_none_or(Builtin::changes)
+/// Whether a method that is written in Rust may change its receiver.
+fn changes(program: &Program, added: &Natives, ty: TypeId, method: MethodId) -> bool {
+    let def = program.types.def(ty);
+    match (def.methods[method].builtin, def.kind) {
+        (Some(row), _) => row.changes(),
+        (None, TypeKind::Class(class)) => {
+            let name = program.native_name(program.classes[class].bodies[method.index()]);
+            name.and_then(|name| added.find(name)).is_some_and(|native| native.changes)
+        }
+        _ => false,
+    }
 }
 
 /// Whether objects of a kind can be in modes other than the ordinary one. Strings and bytes never change and are part of what

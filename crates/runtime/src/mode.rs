@@ -22,7 +22,7 @@ use bifrost_heap::HeapFull;
 use crate::abi::{Ret, Word};
 use crate::cx::{Cx, Kill};
 use crate::image::{TABLE_WORDS, Table};
-use crate::object;
+use crate::{native, object};
 
 /// What a call to an object must do first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -109,6 +109,19 @@ pub enum NotFetched {
     /// The repository does not have it, or cannot be reached.
     #[error("{0}")]
     Failed(String),
+}
+
+/// Why an object has no undo copy.
+enum NotCopied {
+    Full(HeapFull),
+    /// Its value cannot be copied.
+    Native(String),
+}
+
+impl From<HeapFull> for NotCopied {
+    fn from(full: HeapFull) -> NotCopied {
+        NotCopied::Full(full)
+    }
 }
 
 /// Whoever keeps the objects of a context that are in other modes than the ordinary one.
@@ -207,7 +220,8 @@ impl Cx {
             if Table::of(object).mode() == Mode::Clean {
                 match self.undo_copy(object) {
                     Ok(copy) => self.transaction.undo.push((object, copy)),
-                    Err(full) => return self.out_of_memory(full),
+                    Err(NotCopied::Full(full)) => return self.out_of_memory(full),
+                    Err(NotCopied::Native(text)) => return self.failure(&text),
                 }
                 self.set_mode(object, Mode::Ordinary);
             }
@@ -233,9 +247,17 @@ impl Cx {
     ///
     /// # Safety
     /// As for [`Cx::open`].
-    unsafe fn undo_copy(&mut self, object: Word) -> Result<Word, HeapFull> {
+    unsafe fn undo_copy(&mut self, object: Word) -> Result<Word, NotCopied> {
         // SAFETY: promised by the caller; inner objects of built-in ones are 0 or references.
         unsafe {
+            let table = Table::of(object);
+            if let Some(persistence) = table.info().persistence {
+                let copy = self.alloc_finalizable(table.ordinary(), object::fields(object))?.as_ptr() as Word;
+                let kept = self.keep(copy);
+                let parts = self.native_parts(object).map_err(NotCopied::Native)?;
+                self.set_native(kept.word(), persistence.version, parts).map_err(NotCopied::Native)?;
+                return Ok(copy);
+            }
             let copy = self.copy(object)?;
             let kept = self.keep(copy);
             for field in object::inner(self.image().program().types.kind(Table::of(object).info().ty)) {
@@ -272,6 +294,9 @@ impl Cx {
     pub unsafe fn make_absent(&mut self, object: Word) {
         // SAFETY: promised by the caller.
         unsafe {
+            if Table::of(object).shape().finalizer().is_some() {
+                native::finalize(object as *mut Word);
+            }
             for field in 0..object::fields(object) {
                 object::set(object, field, 0);
             }
@@ -311,7 +336,10 @@ impl Cx {
         unsafe {
             for (object, copy) in &copies {
                 for field in 0..if undo { object::fields(*object) } else { 0 } {
-                    object::set(*object, field, object::get(*copy, field));
+                    // What a native owns has one owner.
+                    let then = object::get(*copy, field);
+                    object::set(*copy, field, object::get(*object, field));
+                    object::set(*object, field, then);
                 }
             }
             for object in &reads {
@@ -344,7 +372,7 @@ impl Cx {
             let table = Table::of(object);
             let info = table.info();
             let inner = info.methods.is_empty();
-            let native = table.shape().finalizer().is_some();
+            let native = table.shape().finalizer().is_some() && info.persistence.is_none();
             if table.mode() != Mode::Ordinary || native || !(inner || self.image.has_modes(info.ty)) {
                 return;
             }

@@ -6,6 +6,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 use bifrost_heap::HeapFull;
@@ -23,12 +24,39 @@ pub struct NativeFunction {
     pub code: Code,
     /// What it takes and gives.
     pub heading: NativeHeading,
+    /// Whether it is a method that may change its receiver.
+    pub changes: bool,
+}
+
+/// What the value behind an object of a native class is made of where it is stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// What only the class understands.
+    pub bytes: Vec<u8>,
+    /// References to objects that the value holds.
+    pub objects: Vec<Word>,
+}
+
+/// How the values behind objects of a native class are stored. Both say why not if they cannot.
+#[derive(Clone, Copy, Debug)]
+pub struct Persistence {
+    /// The version of what `encode` gives.
+    pub version: u32,
+    /// What the value is made of.
+    ///
+    /// The object is one of the class, and has a value.
+    pub encode: unsafe fn(cx: &mut Cx, object: Word) -> Result<Parts, String>,
+    /// A value of what one was made of in that version.
+    ///
+    /// The objects are ones of the context.
+    pub decode: unsafe fn(cx: &mut Cx, version: u32, parts: Parts) -> Result<Behind, String>,
 }
 
 /// Functions and classes written in Rust, by name: `std::open_host_file`, `std::HostFile.read`.
 #[derive(Clone, Default)]
 pub struct Natives {
     functions: HashMap<String, NativeFunction>,
+    persistent: HashMap<&'static str, Persistence>,
     settings: HashMap<TypeId, Arc<dyn Any + Send + Sync>>,
 }
 
@@ -57,6 +85,16 @@ impl Natives {
         self.functions.iter().map(|(name, function)| (name.as_str(), &function.heading))
     }
 
+    /// Says how the values of a class are stored.
+    pub fn set_persistence(&mut self, class: &'static str, persistence: Persistence) {
+        self.persistent.insert(class, persistence);
+    }
+
+    /// How the values of a class are stored, if they can be.
+    pub fn persistence(&self, class: &str) -> Option<Persistence> {
+        self.persistent.get(class).copied()
+    }
+
     /// Settings that functions ask for by type. A later value of the same type takes its place.
     pub fn set<T: Any + Send + Sync>(&mut self, settings: T) {
         self.settings.insert(TypeId::of::<T>(), Arc::new(settings));
@@ -77,6 +115,8 @@ struct Owned<T> {
 
 /// The field of an object of a native class: the address of what it owns.
 const VALUE: usize = 0;
+/// Fields of an object of a native class.
+pub(crate) const FIELDS: usize = 1;
 
 unsafe fn free<T>(owned: *mut ()) {
     // A value whose `drop` panics is as gone as any other.
@@ -84,6 +124,37 @@ unsafe fn free<T>(owned: *mut ()) {
         // SAFETY: promised by `finalize`.
         drop(unsafe { Box::from_raw(owned.cast::<Owned<T>>()) });
     }));
+}
+
+/// A value that is to be put behind an object of a native class.
+#[derive(Debug)]
+pub struct Behind(NonNull<()>);
+
+impl Behind {
+    /// Behind objects of the class whose values have this type.
+    pub fn new<T: Send + 'static>(value: T) -> Behind {
+        Behind(NonNull::from(Box::leak(Box::new(Owned { free: free::<T>, value }))).cast())
+    }
+
+    /// Puts it behind an object, in place of the one that was there.
+    ///
+    /// # Safety
+    /// The object is one of the class, and nothing uses its value.
+    pub(crate) unsafe fn put(self, object: Word) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            finalize(object as *mut Word);
+            object::set(object, VALUE, self.0.as_ptr() as Word);
+        }
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Behind {
+    fn drop(&mut self) {
+        // SAFETY: it is the address of an `Owned`, which begins with the function that frees it.
+        unsafe { (*self.0.as_ptr().cast::<unsafe fn(*mut ())>())(self.0.as_ptr()) };
+    }
 }
 
 /// Frees what an object of a native class owns.
@@ -111,6 +182,40 @@ pub unsafe fn value<T>(object: Word) -> *const T {
 }
 
 impl Cx {
+    /// Puts a value of stored parts behind an object of a native class, in place of the one that was there.
+    ///
+    /// # Errors
+    /// Why they are no value of the class; the object is as before.
+    ///
+    /// # Safety
+    /// The object is one of a native class, and nothing uses its value; the parts are those of this context.
+    pub unsafe fn set_native(&mut self, object: Word, version: u32, parts: Parts) -> Result<(), String> {
+        let _kept = self.keep(object);
+        // SAFETY: promised by the caller.
+        unsafe {
+            let info = Table::of(object).info();
+            let persistence = info.persistence.ok_or_else(|| volatile(&info.name))?;
+            (persistence.decode)(self, version, parts)?.put(object);
+        }
+        Ok(())
+    }
+
+    /// What the value behind an object of a native class is made of.
+    ///
+    /// # Errors
+    /// Why it cannot be stored.
+    ///
+    /// # Safety
+    /// The object is one of a native class.
+    pub unsafe fn native_parts(&mut self, object: Word) -> Result<Parts, String> {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let info = Table::of(object).info();
+            let persistence = info.persistence.ok_or_else(|| volatile(&info.name))?;
+            (persistence.encode)(self, object)
+        }
+    }
+
     /// A new object of a native class with this value.
     ///
     /// # Errors
@@ -120,10 +225,14 @@ impl Cx {
         table: &'static Table,
         value: T,
     ) -> Result<Word, HeapFull> {
-        let made = self.alloc_finalizable(table, VALUE + 1)?.as_ptr() as Word;
-        let owned = Box::into_raw(Box::new(Owned { free: free::<T>, value }));
+        let value = Behind::new(value);
+        let made = self.alloc_finalizable(table, FIELDS)?.as_ptr() as Word;
         // SAFETY: the object was just made with this field.
-        unsafe { object::set(made, VALUE, owned as Word) };
+        unsafe { value.put(made) };
         Ok(made)
     }
+}
+
+fn volatile(class: &str) -> String {
+    format!("the values of the native class `{class}` are not stored")
 }

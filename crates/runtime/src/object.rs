@@ -124,6 +124,7 @@ pub fn inner(kind: TypeKind) -> &'static [usize] {
 /// How many fields objects of a type have; 0 if they differ in that.
 pub fn field_count(program: &Program, ty: TypeId) -> usize {
     match program.types.kind(ty) {
+        TypeKind::Class(class) if program.native_class(class).is_some() => crate::native::FIELDS,
         TypeKind::Class(class) => program.classes[class].fields.len(),
         TypeKind::Array(_) => array::FIELDS,
         TypeKind::List(_) => list::FIELDS,

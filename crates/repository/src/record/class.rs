@@ -68,17 +68,14 @@ pub enum Kind {
     Map(FieldKind, FieldKind),
     /// Count, names and references.
     Directory,
-    /// Bytes that only the class's own code understands.
-    Native {
-        /// Whether objects of the class differ in size, so that references say it.
-        sized: bool,
-    },
+    /// Count, references, and bytes that only the class's own code understands.
+    Native,
 }
 
 impl Kind {
     /// Whether references to objects of that kind say a length.
     pub fn has_length(&self) -> bool {
-        matches!(self, Kind::Vector(_) | Kind::Sequence(_) | Kind::Native { sized: true })
+        matches!(self, Kind::Vector(_) | Kind::Sequence(_))
     }
 }
 
@@ -188,7 +185,7 @@ fn encode_kind(to: &mut Writer<'_>, kind: &Kind) {
             to.byte(*value as u8);
         }
         Kind::Directory => to.byte(7),
-        Kind::Native { sized } => to.pair(8, u8::from(*sized)),
+        Kind::Native => to.byte(8),
     }
 }
 
@@ -209,7 +206,7 @@ fn decode_kind(from: &mut Reader<'_>) -> Result<Kind, RecordError> {
         5 => Kind::Cell(field_kind(from)?),
         6 => Kind::Map(field_kind(from)?, field_kind(from)?),
         7 => Kind::Directory,
-        8 => Kind::Native { sized: from.bool()? },
+        8 => Kind::Native,
         other => return Err(RecordError { at, wrong: Wrong::Kind(other) }),
     })
 }

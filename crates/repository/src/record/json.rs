@@ -59,7 +59,10 @@ fn content_to_json(
         Kind::Directory => {
             json!({ "entries": pairs_to_json(from, FieldKind::Str, FieldKind::Ref, classes)? })
         }
-        Kind::Native { .. } => json!({ "bytes": hex(from.bytes()?) }),
+        Kind::Native => {
+            let objects = list_to_json(from, FieldKind::Ref, classes)?;
+            json!({ "objects": objects, "bytes": hex(from.bytes()?) })
+        }
     })
 }
 
@@ -170,7 +173,10 @@ fn content_from_json(
         Kind::Directory => {
             pairs_from_json(to, &content.member("entries")?, FieldKind::Str, FieldKind::Ref, classes)?;
         }
-        Kind::Native { .. } => to.bytes(&content.member("bytes")?.bytes()?),
+        Kind::Native => {
+            list_from_json(to, &content.member("objects")?, FieldKind::Ref, classes)?;
+            to.bytes(&content.member("bytes")?.bytes()?);
+        }
     }
     Ok(())
 }

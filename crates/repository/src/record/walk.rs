@@ -60,7 +60,8 @@ pub fn walk<'a>(
         }
         Kind::Map(key, value) => values(from, &[*key, *value], classes, &mut found)?,
         Kind::Directory => values(from, &[FieldKind::Str, FieldKind::Ref], classes, &mut found)?,
-        Kind::Native { .. } => {
+        Kind::Native => {
+            values(from, &[FieldKind::Ref], classes, &mut found)?;
             from.bytes()?;
         }
     }

@@ -322,7 +322,7 @@ impl Life {
         let version = self.random.below(20) as u32 + 1;
         let class = match self.random.chance(3) {
             true => ClassDescriptor { version, ..links_class() },
-            false => ClassDescriptor { version, kind: Kind::Native { sized: false }, ..links_class() },
+            false => ClassDescriptor { version, kind: Kind::Native, ..links_class() },
         };
         let mut next = self.model.clone();
         if !next.classes.contains(&class) {

@@ -303,7 +303,7 @@ fn classes(store: &dyn Repository) {
 }
 
 fn classes_race(store: &dyn Repository) {
-    let class = |i: u32| ClassDescriptor { kind: Kind::Native { sized: true }, version: i, ..links_class() };
+    let class = |i: u32| ClassDescriptor { kind: Kind::Native, version: i, ..links_class() };
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let class = &class;

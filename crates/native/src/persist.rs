@@ -1,0 +1,123 @@
+//! Values of native classes that outlive sessions (theta.md 11).
+//!
+//! ```
+//! use bifrost_native::{Cx, Parts, Persist, Registry, Stored, theta_class};
+//!
+//! struct Gauge {
+//!     level: i64,
+//! }
+//!
+//! #[theta_class("gauges::Gauge")]
+//! impl Gauge {
+//!     fn level(&self, _cx: &mut Cx) -> i64 {
+//!         self.level
+//!     }
+//! }
+//!
+//! impl Persist for Gauge {
+//!     fn encode(&self) -> Parts {
+//!         self.level.to_le_bytes().to_vec().into()
+//!     }
+//!
+//!     fn decode(from: &mut Stored<'_>) -> Result<Self, String> {
+//!         let level = from.bytes().try_into().map_err(|_| "a level has 8 bytes")?;
+//!         Ok(Gauge { level: i64::from_le_bytes(level) })
+//!     }
+//! }
+//!
+//! let registry = Registry::standard().with_persistent_class::<Gauge>();
+//! ```
+
+use bifrost_runtime::cx::Cx as Raw;
+use bifrost_runtime::native;
+
+use crate::cx::Cx;
+use crate::reference::{Any, ObjectType, Ref};
+use crate::registry::NativeClass;
+
+/// What a value is made of where it is stored.
+#[derive(Clone, Debug, Default)]
+pub struct Parts {
+    /// What only the class understands.
+    pub bytes: Vec<u8>,
+    /// The objects that the value holds. They are stored with it, and kept as long as it is; bytes say nothing of objects.
+    pub objects: Vec<Any>,
+}
+
+impl From<Vec<u8>> for Parts {
+    fn from(bytes: Vec<u8>) -> Parts {
+        Parts { bytes, objects: Vec::new() }
+    }
+}
+
+/// The parts of a stored value.
+///
+/// Its objects can be kept, not called: where a value is decoded no code runs.
+#[derive(Debug)]
+pub struct Stored<'a> {
+    cx: &'a mut Raw,
+    version: u32,
+    parts: native::Parts,
+    /// How many objects were taken.
+    taken: usize,
+}
+
+impl<'a> Stored<'a> {
+    pub(crate) fn new(cx: &'a mut Raw, version: u32, parts: native::Parts) -> Stored<'a> {
+        Stored { cx, version, parts, taken: 0 }
+    }
+
+    /// The version in which the value was stored.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.parts.bytes
+    }
+
+    /// How many objects were not taken yet.
+    pub fn objects(&self) -> usize {
+        self.parts.objects.len() - self.taken
+    }
+
+    /// The next object.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn any(&mut self) -> Result<Any, String> {
+        let word = self.parts.objects.get(self.taken).copied();
+        // Where a value of a program can be nothing, an object cannot.
+        let word = word.filter(|word| *word != 0).ok_or("an object is missing")?;
+        self.taken += 1;
+        Ok(Any::new(&mut Cx::new(self.cx), word))
+    }
+
+    /// The next object, if it is one of the type.
+    ///
+    /// # Errors
+    /// There is none, or it has another type.
+    pub fn object<T: ObjectType>(&mut self) -> Result<Ref<T>, String> {
+        let any = self.any()?;
+        any.typed(&mut Cx::new(self.cx)).ok_or_else(|| format!("an object is no `{}`", T::NAME))
+    }
+}
+
+/// A native class whose objects are stored: those that the root leads to when a transaction commits.
+///
+/// A value is also copied so before the first method with `&mut self` of a transaction, so that the transaction can be undone. What a
+/// method with `&self` changes (in a `Cell`, say) is not noted: it is neither stored nor undone.
+pub trait Persist: NativeClass {
+    /// The version of what [`encode`](Persist::encode) gives: a new one for parts that mean something else than before.
+    const VERSION: u32 = 1;
+
+    /// What the value is made of.
+    fn encode(&self) -> Parts;
+
+    /// A value of what one was made of. It may be given parts that it never gave: a store can be loaded from a text.
+    ///
+    /// # Errors
+    /// A sentence on what is wrong with the parts. Nothing stored is lost; calls of the object fail with it.
+    fn decode(from: &mut Stored<'_>) -> Result<Self, String>;
+}
