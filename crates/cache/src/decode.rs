@@ -4,8 +4,8 @@ use bifrost_heap::HeapFull;
 use bifrost_repository::record::{FieldKind, Kind, Reader, RecordError, Reference, Value};
 use bifrost_repository::{ClassNumber, Oref};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::object::{self, array, cell, directory, list, map, sequence};
 use bifrost_runtime::native::Parts;
+use bifrost_runtime::object::{self, array, cell, directory, list, map, sequence};
 use bifrost_runtime::{Cx, Kept, Mode, Table, natives};
 use parking_lot::Mutex;
 

@@ -204,7 +204,9 @@ fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
     let kind = match def.kind {
         TypeKind::Class(class) if program.native_class(class).is_some() => {
             let persistence = image.find_table(ty).and_then(|table| table.info().persistence);
-            version = persistence.ok_or_else(|| volatile("it is native, and its values are not stored".to_owned()))?.version;
+            version = persistence
+                .ok_or_else(|| volatile("it is native, and its values are not stored".to_owned()))?
+                .version;
             Kind::Native
         }
         TypeKind::Class(class) => {

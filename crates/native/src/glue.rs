@@ -114,7 +114,8 @@ unsafe fn behind<'a, C: NativeClass>(cx: &mut Raw, object: Word) -> Result<&'a N
 pub(crate) fn persistence<C: Persist>() -> Persistence {
     unsafe fn encode<C: Persist>(raw: &mut Raw, object: Word) -> Result<native::Parts, String> {
         // SAFETY: promised by the caller.
-        let value = unsafe { behind::<C>(raw, object) }.map_err(|_| format!("this is no object of `{}`", C::NAME))?;
+        let value =
+            unsafe { behind::<C>(raw, object) }.map_err(|_| format!("this is no object of `{}`", C::NAME))?;
         if value.poisoned.get() {
             return Err(format!("the object of `{}` is poisoned by a panic", C::NAME));
         }
@@ -125,10 +126,15 @@ pub(crate) fn persistence<C: Persist>() -> Persistence {
         let mut cx = Cx::new(raw);
         let objects = parts.objects.iter().map(|object| object.word(&mut cx));
         let objects = objects.collect::<Result<_, _>>();
-        let objects = objects.map_err(|_| format!("the object of `{}` holds one of another program", C::NAME))?;
+        let objects =
+            objects.map_err(|_| format!("the object of `{}` holds one of another program", C::NAME))?;
         Ok(native::Parts { bytes: parts.bytes, objects })
     }
-    unsafe fn decode<C: Persist>(raw: &mut Raw, version: u32, parts: native::Parts) -> Result<Behind, String> {
+    unsafe fn decode<C: Persist>(
+        raw: &mut Raw,
+        version: u32,
+        parts: native::Parts,
+    ) -> Result<Behind, String> {
         let mut from = Stored::new(raw, version, parts);
         let value = unpanicked::<C, _>("decode", || C::decode(&mut from))?;
         Ok(Behind::new(Native::new(value)))

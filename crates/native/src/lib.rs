@@ -51,8 +51,8 @@ extern crate self as bifrost_native;
 
 mod call;
 mod cx;
-pub mod persist;
 pub mod glue;
+pub mod persist;
 mod reference;
 mod registry;
 pub mod standard;
@@ -63,7 +63,7 @@ pub use bifrost_native_macros::{OneOf, Signals, Struct, theta_class, theta_routi
 pub use call::{Arguments, Heading, Proc, Raised, Returned};
 pub use cx::{Cx, Flow};
 pub use glue::Obj;
-pub use reference::{Any, ObjectType, Ref};
 pub use persist::{Parts, Persist, Stored};
+pub use reference::{Any, ObjectType, Ref};
 pub use registry::{NativeClass, Registry, Routine};
 pub use value::{Bytes, Seq, Text};
