@@ -1,24 +1,22 @@
 //! The table of persistent objects in a context, and transactions over them.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
-use bifrost_heap::{NUMBER_MAX, number, set_number};
+use bifrost_heap::{NUMBER_MAX, number};
 use bifrost_repository::{
-    BatchId, Changes, Commit, CommitError, Error, Holder, Oref, ReadSet, Registration, Repository, Tid,
+    BatchId, Changes, Commit, CommitError, Error, Holder, Oref, ReadSet, Registration, Stored, Tid,
 };
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Cx, Keeper, Mode, NotFetched, Table};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
+use crate::ahead::{Ahead, Prefetch};
 use crate::decode::{Decoder, Unreadable};
 use crate::encode::Encoder;
+use crate::residents::Residents;
 use crate::schema::{Schema, Volatile};
-
-/// Orefs that are asked for at once.
-const OREFS_AT_ONCE: u32 = 256;
 
 /// Why a transaction was not committed. It is aborted: everything is as it was when it began.
 #[derive(Debug, thiserror::Error)]
@@ -32,121 +30,56 @@ pub enum NotCommitted {
     /// The context has as many persistent objects as it can number.
     #[error("the session's cache has {NUMBER_MAX} objects, and more it cannot have")]
     TooMany,
+    /// It has read and made more objects than a transaction may.
+    #[error("it has read and made {count} objects, and {limit} is the limit")]
+    TooManyObjects {
+        /// How many.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// The repository failed. Only then it is not sure that nothing is stored ([`Error::InDoubt`]).
     #[error(transparent)]
     Store(Error),
 }
 
+/// What a session's cache may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of objects. Beyond that, objects become absent that the transaction has not read; between calls also such that
+    /// it has read and not written.
+    pub bytes_max: usize,
+    /// What is fetched before it is asked for.
+    pub prefetch: Prefetch,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { bytes_max: 64 << 20, prefetch: Prefetch::default() }
+    }
+}
+
 /// Whoever must not be collected while a session names it.
-struct Held(Arc<Mutex<Residents>>);
+struct Held {
+    residents: Arc<Mutex<Residents>>,
+    ahead: Arc<Mutex<Ahead>>,
+}
 
 impl Holder for Held {
     fn held(&self, found: &mut dyn FnMut(Oref)) {
-        let residents = self.0.lock();
-        residents.by_oref.keys().copied().for_each(&mut *found);
-        residents.lasting.values().copied().for_each(found);
-    }
-}
-
-/// The persistent objects that have a place in a context.
-#[derive(Default)]
-pub(crate) struct Residents {
-    /// By number; the first is not used.
-    entries: Vec<Option<(Oref, Word)>>,
-    free: Vec<u32>,
-    by_oref: FxHashMap<Oref, u32>,
-    /// Orefs of objects that all contexts share.
-    lasting: FxHashMap<Word, Oref>,
-    /// Orefs that no object has yet.
-    orefs: std::ops::Range<u64>,
-}
-
-impl Residents {
-    /// The object that stands for an oref.
-    pub fn find(&self, oref: Oref) -> Option<Word> {
-        self.by_oref.get(&oref).and_then(|number| Some(self.entries.get(*number as usize)?.as_ref()?.1))
-    }
-
-    /// The oref of a number that an object has.
-    pub fn oref(&self, number: u32) -> Oref {
-        match self.entries.get(number as usize) {
-            Some(Some((oref, _))) => *oref,
-            _ => unreachable!("numbers are those of entries"),
-        }
-    }
-
-    pub fn lasting(&self, object: Word) -> Option<Oref> {
-        self.lasting.get(&object).copied()
-    }
-
-    pub fn set_lasting(&mut self, object: Word, oref: Oref) {
-        self.lasting.insert(object, oref);
-    }
-
-    /// An oref for a new object.
-    pub fn fresh(&mut self, repository: &dyn Repository) -> Result<Oref, Error> {
-        if self.orefs.is_empty() {
-            self.orefs = repository.allocate(OREFS_AT_ONCE)?;
-        }
-        let oref = self.orefs.next().and_then(Oref::new);
-        Ok(oref.expect("a repository gives as many orefs as it is asked for, from 1 on"))
-    }
-
-    /// Gives an object an oref.
-    ///
-    /// # Safety
-    /// `object` is an object of the context without a number, or a lasting one.
-    pub unsafe fn enter(&mut self, oref: Oref, object: Word) -> Result<(), NotCommitted> {
-        // SAFETY: promised by the caller.
-        if unsafe { bifrost_runtime::object::is_lasting(object) } {
-            self.lasting.insert(object, oref);
-            return Ok(());
-        }
-        if self.entries.is_empty() {
-            self.entries.push(None);
-        }
-        let number = self.free.pop().unwrap_or(self.entries.len() as u32);
-        if number > NUMBER_MAX {
-            return Err(NotCommitted::TooMany);
-        }
-        if number as usize == self.entries.len() {
-            self.entries.push(None);
-        }
-        self.entries[number as usize] = Some((oref, object));
-        self.by_oref.insert(oref, number);
-        // SAFETY: promised by the caller.
-        unsafe { set_number(object, number) };
-        Ok(())
-    }
-
-    /// Takes an object's oref away.
-    ///
-    /// # Safety
-    /// `object` is an object of the context, or a lasting one.
-    unsafe fn leave(&mut self, object: Word) {
-        // SAFETY: promised by the caller.
-        unsafe {
-            if bifrost_runtime::object::is_lasting(object) {
-                self.lasting.remove(&object);
-                return;
-            }
-            self.remove(number(object));
-            set_number(object, 0);
-        }
-    }
-
-    fn remove(&mut self, number: u32) {
-        if let Some((oref, _)) = self.entries.get_mut(number as usize).and_then(Option::take) {
-            self.by_oref.remove(&oref);
-            self.free.push(number);
-        }
+        // What they refer to need not be told if they are fetched again.
+        self.ahead.lock().clear();
+        self.residents.lock().each_oref(found);
     }
 }
 
 /// What the keeper of a context and its session share.
 struct Shared {
     schema: Arc<Schema>,
+    /// Most bytes of objects.
+    bytes_max: usize,
     residents: Arc<Mutex<Residents>>,
+    ahead: Arc<Mutex<Ahead>>,
     valid_to: Mutex<Tid>,
 }
 
@@ -163,24 +96,28 @@ impl std::fmt::Debug for Cache {
 }
 
 /// What a transaction has read, as the modes of its objects say.
-struct Reads<'r>(&'r RefCell<&'r mut Residents>);
+struct Reads<'r>(&'r Residents);
 
 impl ReadSet for Reads<'_> {
     fn contains(&self, oref: Oref) -> bool {
-        let residents = self.0.borrow();
-        // SAFETY: entries are objects of the context that commits; this is its thread.
-        residents.find(oref).is_some_and(|object| unsafe { Table::of(object) }.mode().is_open())
-            || residents.lasting.values().any(|lasting| *lasting == oref)
+        self.0.has_read(oref)
     }
 }
 
 impl Cache {
     /// Gives a context that was just made the objects of a repository: its root directory becomes the repository's.
     pub fn open(cx: &mut Cx, schema: Arc<Schema>) -> Cache {
+        Cache::open_with(cx, schema, &Options::default())
+    }
+
+    /// The same, with a cache of another size.
+    pub fn open_with(cx: &mut Cx, schema: Arc<Schema>, options: &Options) -> Cache {
         let residents = Arc::new(Mutex::new(Residents::default()));
-        let registration = schema.repository().register(Arc::new(Held(residents.clone())));
+        let ahead = Arc::new(Mutex::new(Ahead::new(options.prefetch)));
+        let held = Held { residents: residents.clone(), ahead: ahead.clone() };
+        let registration = schema.repository().register(Arc::new(held));
         let valid_to = Mutex::new(schema.repository().head());
-        let shared = Arc::new(Shared { schema, residents, valid_to });
+        let shared = Arc::new(Shared { schema, bytes_max: options.bytes_max, residents, ahead, valid_to });
         cx.set_keeper(Arc::new(KeptBy(shared.clone())));
         let directory = cx.root_object();
         // SAFETY: the directory is an object of the context that was just made, and empty.
@@ -203,7 +140,7 @@ impl Cache {
     pub fn commit(&self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<Tid, NotCommitted> {
         let done = self.try_commit(cx, batch);
         if done.is_err() {
-            cx.end_transaction(true);
+            self.shared.end_transaction(cx, &mut self.shared.residents.lock(), true);
         }
         self.shared.advance(cx);
         done
@@ -211,20 +148,54 @@ impl Cache {
 
     /// Ends the transaction: everything becomes what it was when it began.
     pub fn abort(&self, cx: &mut Cx) {
-        cx.end_transaction(true);
+        self.shared.end_transaction(cx, &mut self.shared.residents.lock(), true);
         self.shared.advance(cx);
     }
 
     /// Learns of what others have committed, if the session is between transactions. Costs one load if there is
     /// nothing new.
     pub fn refresh(&self, cx: &mut Cx) {
-        if cx.reads().is_empty() && cx.changed().next().is_none() {
+        if !self.is_busy(cx) {
             self.shared.advance(cx);
         }
     }
 
+    /// Whether the transaction has read or changed anything.
+    pub fn is_busy(&self, cx: &Cx) -> bool {
+        cx.read_count() > 0 || cx.changed().next().is_some()
+    }
+
+    /// Names objects that calls will touch which have come and were not begun: when one object is fetched, these go along if
+    /// they are absent. What was named before and not fetched is forgotten.
+    pub fn expect(&self, objects: impl Iterator<Item = Word>) {
+        let residents = self.shared.residents.lock();
+        // SAFETY: the caller's objects are some of the context, or basic values never.
+        let absent = objects.filter(|object| unsafe { Table::of(*object) }.mode() == Mode::Absent);
+        // SAFETY: as above.
+        let orefs = absent.map(|object| residents.oref(unsafe { number(object) }));
+        self.shared.ahead.lock().expect(orefs);
+    }
+
+    /// Makes objects absent if those that are here are too many bytes, also such that the transaction has read.
+    ///
+    /// No code runs meanwhile or is to go on afterwards.
+    pub fn trim(&self, cx: &mut Cx) {
+        let mut residents = self.shared.residents.lock();
+        if residents.bytes() > self.shared.bytes_max {
+            self.shared.evict(cx, &mut residents, true);
+        }
+    }
+
+    /// What the objects that are here cost, in bytes; and how many of them there are.
+    pub fn used(&self) -> (usize, usize) {
+        let residents = self.shared.residents.lock();
+        // SAFETY: entries are objects of the context.
+        let here = residents.objects().filter(|object| unsafe { Table::of(*object) }.mode() != Mode::Absent);
+        (residents.bytes(), here.count())
+    }
+
     fn try_commit(&self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<Tid, NotCommitted> {
-        let Shared { schema, residents, valid_to } = &*self.shared;
+        let Shared { schema, residents, valid_to, .. } = &*self.shared;
         let mut residents = residents.lock();
         // SAFETY: changed objects are roots of the context, and no code runs.
         let written: Vec<Word> = unsafe { cx.changed().filter(|object| number(*object) != 0).collect() };
@@ -254,10 +225,12 @@ impl Cache {
             })()
         };
         made.append(&mut encoder.waiting);
+        let (count, limit) = (cx.read_count() + creates.len(), cx.limits().transaction_objects);
+        let few = if count > limit { Err(NotCommitted::TooManyObjects { count, limit }) } else { Ok(()) };
         let own: FxHashSet<Oref> = writes.iter().chain(&creates).map(|(oref, _)| *oref).collect();
-        let committed = encoded.and_then(|()| {
-            let reads = RefCell::new(&mut *residents);
-            let reads = Reads(&reads);
+        let sizes: Vec<(Oref, usize)> = writes.iter().chain(&creates).map(|(o, b)| (*o, b.len())).collect();
+        let committed = encoded.and(few).and_then(|()| {
+            let reads = Reads(&residents);
             let valid_to = *valid_to.lock();
             let commit = Commit { valid_to, reads: &reads, writes, creates, batch };
             schema.repository().commit(commit).map_err(|error| match error {
@@ -268,7 +241,8 @@ impl Cache {
         });
         match committed {
             Ok(tid) => {
-                cx.end_transaction(false);
+                self.shared.end_transaction(cx, &mut residents, false);
+                self.shared.charge(cx, &mut residents, &sizes);
                 self.shared.advance_with(cx, &mut residents, Some((tid, &own)));
                 Ok(tid)
             }
@@ -284,6 +258,41 @@ impl Cache {
 }
 
 impl Shared {
+    /// Ends the transaction of a context.
+    fn end_transaction(&self, cx: &mut Cx, residents: &mut Residents, undo: bool) {
+        // Below that nothing is evicted before the hand has much to choose from.
+        if residents.bytes() > self.bytes_max / 2 {
+            for object in cx.reads() {
+                // SAFETY: what was read are objects of the context.
+                residents.touch(unsafe { number(*object) });
+            }
+        }
+        cx.end_transaction(undo);
+        residents.end_transaction();
+    }
+
+    /// Notes what objects cost that were written, by the length of their records.
+    fn charge(&self, cx: &mut Cx, residents: &mut Residents, sizes: &[(Oref, usize)]) {
+        for (oref, bytes) in sizes {
+            let Some(object) = residents.find(*oref) else { continue };
+            // SAFETY: entries are objects of the context.
+            unsafe {
+                let fields = bifrost_runtime::object::fields(object) * size_of::<Word>();
+                residents.charge(number(object), fields + *bytes);
+            }
+        }
+        cx.set_kept_bytes(residents.bytes());
+    }
+
+    fn evict(&self, cx: &mut Cx, residents: &mut Residents, open: bool) {
+        let mut evicted = residents.evict(cx, self.bytes_max, false);
+        if open {
+            evicted += residents.evict(cx, self.bytes_max, true);
+        }
+        self.schema.counters().evicted.add(evicted);
+        cx.set_kept_bytes(residents.bytes());
+    }
+
     fn advance(&self, cx: &mut Cx) -> bool {
         self.advance_with(cx, &mut self.residents.lock(), None)
     }
@@ -297,7 +306,7 @@ impl Shared {
         residents: &mut Residents,
         own: Option<(Tid, &FxHashSet<Oref>)>,
     ) -> bool {
-        let mut valid_to = self.valid_to.lock();
+        let (mut valid_to, mut ahead) = (self.valid_to.lock(), self.ahead.lock());
         let changes = self.schema.repository().changes(*valid_to);
         // Asked after the changes, so that none of those is missing that came behind the commit.
         let later = own.map(|(tid, _)| self.schema.repository().changes(tid));
@@ -308,21 +317,24 @@ impl Shared {
             _ => false,
         };
         let mut good = true;
-        let mut stale = |cx: &mut Cx, object: Word| {
+        let stale = |cx: &mut Cx, residents: &mut Residents, object: Word| {
             // SAFETY: entries are objects of the context, and no code looks into those that are not open.
             unsafe {
                 match Table::of(object).mode() {
-                    Mode::Unread => cx.make_absent(object),
+                    Mode::Unread => residents.make_absent(cx, object),
                     Mode::Absent => {}
-                    Mode::Clean | Mode::Ordinary => good = false,
+                    Mode::Clean | Mode::Ordinary => return false,
                 }
             }
+            true
         };
         match changes {
             Changes::Written { orefs, upto } => {
                 for oref in orefs.iter().filter(|oref| !is_here(oref)) {
+                    ahead.forget(*oref);
+                    good &= !residents.gone().contains(oref);
                     if let Some(object) = residents.find(*oref) {
-                        stale(cx, object);
+                        good &= stale(cx, residents, object);
                     }
                 }
                 if good {
@@ -330,8 +342,10 @@ impl Shared {
                 }
             }
             Changes::TooOld { upto } => {
-                for (_, object) in residents.entries.iter().flatten() {
-                    stale(cx, *object);
+                ahead.clear();
+                good &= residents.gone().is_empty();
+                for object in residents.objects().collect::<Vec<_>>() {
+                    good &= stale(cx, residents, object);
                 }
                 if good {
                     *valid_to = upto;
@@ -344,9 +358,66 @@ impl Shared {
     fn fetch(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched> {
         let failed = |text: String| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
         // SAFETY: the object is one of the context, and absent, so it has a number.
-        let oref = self.residents.lock().oref(unsafe { number(object) });
+        let number = unsafe { number(object) };
+        let oref = {
+            let mut residents = self.residents.lock();
+            if residents.bytes() > self.bytes_max {
+                self.evict(cx, &mut residents, false);
+            }
+            residents.oref(number)
+        };
+        let came_along = self.ahead.lock().take(oref);
+        let stored = match came_along {
+            Some(stored) => {
+                self.schema.counters().used.add(1);
+                stored
+            }
+            None => self.ask(cx, number, object)?,
+        };
+        let before = cx.taken_bytes();
+        let mut decoder =
+            Decoder { schema: &self.schema, residents: &self.residents, classes: self.schema.snapshot() };
+        // SAFETY: the object is absent, and the caller of `Cx::open` keeps it.
+        unsafe {
+            let mut filled = decoder.fill(cx, object, &stored.bytes);
+            if let Err(Unreadable::Record(_)) = filled {
+                // Of a class that is newer than what is known here.
+                decoder.classes = self.schema.refresh();
+                cx.make_absent(object);
+                filled = decoder.fill(cx, object, &stored.bytes);
+            }
+            match filled {
+                Ok(()) => {
+                    cx.set_mode(object, Mode::Unread);
+                    let bytes = usize::try_from(cx.taken_bytes() - before).unwrap_or(usize::MAX);
+                    let fields = bifrost_runtime::object::fields(object) * size_of::<Word>();
+                    let mut residents = self.residents.lock();
+                    residents.charge(number, fields.saturating_add(bytes));
+                    cx.set_kept_bytes(residents.bytes());
+                    Ok(())
+                }
+                Err(why) => {
+                    cx.make_absent(object);
+                    Err(match why {
+                        Unreadable::Full(full) => NotFetched::Full(full),
+                        why => failed(why.to_string()),
+                    })
+                }
+            }
+        }
+    }
+
+    /// Asks the repository for an absent object and what goes along with it.
+    fn ask(&self, cx: &mut Cx, number: u32, object: Word) -> Result<Stored, NotFetched> {
+        let failed = |text: String| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
+        let plan = {
+            let residents = self.residents.lock();
+            self.ahead.lock().plan(&residents, number, object)
+        };
+        let counters = self.schema.counters();
         loop {
-            let fetched = self.schema.repository().fetch(&[oref]).map_err(|e| failed(e.to_string()))?;
+            counters.calls.add(1);
+            let fetched = self.schema.repository().fetch(&plan.orefs).map_err(|e| failed(e.to_string()))?;
             // States of a later moment are used only after what has happened until then is known here.
             if fetched.as_of > *self.valid_to.lock() {
                 if !self.advance(cx) {
@@ -356,34 +427,13 @@ impl Shared {
                     continue;
                 }
             }
-            let Some(Some(stored)) = fetched.states.into_iter().next() else {
+            let mut states = fetched.states.into_iter();
+            let Some(Some(stored)) = states.next() else {
                 return Err(failed("it is not in the repository".to_owned()));
             };
-            let mut decoder =
-                Decoder { schema: &self.schema, residents: &self.residents, classes: self.schema.snapshot() };
-            // SAFETY: the object is absent, and the caller of `Cx::open` keeps it.
-            return unsafe {
-                let mut filled = decoder.fill(cx, object, &stored.bytes);
-                if let Err(Unreadable::Record(_)) = filled {
-                    // Of a class that is newer than what is known here.
-                    decoder.classes = self.schema.refresh();
-                    cx.make_absent(object);
-                    filled = decoder.fill(cx, object, &stored.bytes);
-                }
-                match filled {
-                    Ok(()) => {
-                        cx.set_mode(object, Mode::Unread);
-                        Ok(())
-                    }
-                    Err(why) => {
-                        cx.make_absent(object);
-                        Err(match why {
-                            Unreadable::Full(full) => NotFetched::Full(full),
-                            why => failed(why.to_string()),
-                        })
-                    }
-                }
-            };
+            counters.asked.add(1);
+            counters.ahead.add(self.ahead.lock().put(&plan, states));
+            return Ok(stored);
         }
     }
 }
@@ -397,11 +447,6 @@ impl Keeper for KeptBy {
     }
 
     fn collected(&self, lives: &dyn Fn(Word) -> bool) {
-        let mut residents = self.0.residents.lock();
-        let dead: Vec<u32> = (0..)
-            .zip(&residents.entries)
-            .filter_map(|(number, entry)| entry.filter(|(_, object)| !lives(*object)).map(|_| number))
-            .collect();
-        dead.into_iter().for_each(|number| residents.remove(number));
+        self.0.residents.lock().collected(lives);
     }
 }

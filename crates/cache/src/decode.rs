@@ -9,7 +9,7 @@ use bifrost_runtime::object::{self, array, cell, directory, list, map, sequence}
 use bifrost_runtime::{Cx, Kept, Mode, Table, natives};
 use parking_lot::Mutex;
 
-use crate::cache::Residents;
+use crate::residents::Residents;
 use crate::schema::{Classes, Known, Schema};
 
 /// Why a record cannot be an object.

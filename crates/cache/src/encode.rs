@@ -9,7 +9,8 @@ use bifrost_runtime::natives::MapEntries;
 use bifrost_runtime::object::{self, array, cell, directory, list, sequence};
 use bifrost_runtime::{Cx, Image, Table};
 
-use crate::cache::{NotCommitted, Residents};
+use crate::cache::NotCommitted;
+use crate::residents::Residents;
 use crate::schema::Schema;
 
 /// Writes records; gives objects that persistent ones refer to for the first time orefs.

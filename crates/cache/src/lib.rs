@@ -9,18 +9,26 @@
 //! as of a later one is used only after the changes up to there have been. So all that a transaction sees is from one moment. No
 //! store is kept waiting while a session thinks: its snapshot is what it has.
 //!
+//! What is not here is asked for together with what will probably be next (`ahead`); what is here and was not used for long becomes
+//! absent again when there is too much (`residents`). An absent object keeps its identity and its place, so nobody notices.
+//!
 //! [`schema`] says which class of the program is which class of the repository, `encode` and `decode` turn objects into
 //! records and back.
 //!
-//! Sources: Bogle and Liskov 1994, 2 (objects become persistent by being reachable from a root, optimistic transactions); design.md,
-//! Transactions.
+//! Sources: Bogle and Liskov 1994, 2 (objects become persistent by being reachable from a root, optimistic transactions), 4 (what the
+//! batch will do is known); design.md, Transactions.
 //!
 //! What is deliberately absent: clients, files, the clock.
 
+mod ahead;
 mod cache;
+mod counters;
 mod decode;
 mod encode;
+mod residents;
 pub mod schema;
 
-pub use cache::{Cache, NotCommitted};
+pub use ahead::Prefetch;
+pub use cache::{Cache, NotCommitted, Options};
+pub use counters::{Counted, Counters};
 pub use schema::{Schema, SchemaError};

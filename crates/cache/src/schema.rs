@@ -9,6 +9,8 @@ use bifrost_repository::{ClassNumber, Error, Repository};
 use bifrost_runtime::{Image, Table};
 use parking_lot::RwLock;
 
+use crate::counters::Counters;
+
 /// Why the objects of a repository are not those of a program.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
@@ -57,6 +59,7 @@ pub struct Schema {
     repository: Arc<dyn Repository>,
     by_name: HashMap<String, TypeId>,
     state: RwLock<State>,
+    counters: Counters,
 }
 
 /// The classes of a repository, by number from 1 on.
@@ -85,7 +88,8 @@ impl Schema {
         let types =
             program.types.iter().filter(|(ty, _)| image.has_modes(*ty) && image.find_table(*ty).is_some());
         let by_name = types.map(|(ty, def)| (def.name.clone(), ty)).collect();
-        let schema = Schema { image, repository, by_name, state: RwLock::default() };
+        let schema =
+            Schema { image, repository, by_name, state: RwLock::default(), counters: Counters::default() };
         let classes = schema.repository.classes();
         for stored in &classes {
             if let Some(ty) = schema.by_name.get(&stored.name) {
@@ -99,6 +103,11 @@ impl Schema {
     /// The repository.
     pub fn repository(&self) -> &Arc<dyn Repository> {
         &self.repository
+    }
+
+    /// What the caches of all sessions have done.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// The linked program.

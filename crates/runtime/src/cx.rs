@@ -27,6 +27,8 @@ pub enum Kill {
     Stop = 3,
     /// The transaction has read what others have changed since.
     Conflict = 4,
+    /// The transaction has read as many objects as it may.
+    Objects = 5,
 }
 
 /// What running code may use.
@@ -40,6 +42,8 @@ pub struct Limits {
     pub stack_bytes: usize,
     /// Steps of a batch's own loops and calls.
     pub fuel: i64,
+    /// Persistent objects that one transaction may read.
+    pub transaction_objects: usize,
     /// When the heap is collected.
     pub collect: Collect,
 }
@@ -51,6 +55,7 @@ impl Default for Limits {
             batch_heap_bytes: 64 << 20,
             stack_bytes: 24 << 20,
             fuel: 10_000_000,
+            transaction_objects: usize::MAX,
             collect: Collect::default(),
         }
     }
@@ -191,6 +196,8 @@ pub struct Cx {
     pub(crate) roots: Roots,
     pub(crate) limits: Limits,
     batch_heap_start: usize,
+    /// Bytes of the heap that persistent objects have, which can be fetched again.
+    kept_bytes: usize,
     /// What `print` writes goes here when nobody else wants it.
     output: Output,
     pub(crate) root_object: Word,
@@ -267,6 +274,7 @@ impl Cx {
             image,
             limits,
             batch_heap_start: 0,
+            kept_bytes: 0,
             output: Output::Stdout,
             root_object: 0,
             transaction: Transaction::default(),
@@ -357,7 +365,7 @@ impl Cx {
         self.fuel = self.limits.fuel;
         self.calls = 0;
         self.procedure_depth = 0;
-        self.batch_heap_start = self.heap.filled_bytes();
+        self.batch_heap_start = self.own_bytes();
         self.turn();
     }
 
@@ -371,9 +379,26 @@ impl Cx {
         self.poll.epoch.store(epoch + 1, Ordering::Release);
     }
 
-    /// Bytes by which the heap has grown during the batch under way, garbage included that was not collected yet.
+    /// Bytes by which the heap has grown during the batch under way, garbage included that was not collected yet. Persistent
+    /// objects that were fetched do not count.
     pub fn batch_heap_bytes(&self) -> usize {
-        self.heap.filled_bytes().saturating_sub(self.batch_heap_start)
+        self.own_bytes().saturating_sub(self.batch_heap_start)
+    }
+
+    /// Bytes of the heap without those of persistent objects.
+    fn own_bytes(&self) -> usize {
+        self.heap.filled_bytes().saturating_sub(self.kept_bytes)
+    }
+
+    /// Enters how many bytes of the heap are persistent objects, which have a limit of their own.
+    pub fn set_kept_bytes(&mut self, bytes: usize) {
+        self.kept_bytes = bytes;
+    }
+
+    /// Bytes handed out for objects ever, those that are not used yet excepted.
+    pub fn taken_bytes(&self) -> u64 {
+        let left = self.window.end as usize - self.window.next as usize;
+        self.heap.usage().allocated_bytes.saturating_sub(left as u64)
     }
 
     /// Counts what an earlier run took for the same batch: a batch may come in pieces. Called after [`Cx::begin`].
@@ -432,6 +457,7 @@ impl Cx {
             1 => Kill::Time,
             2 => Kill::Fuel,
             4 => Kill::Conflict,
+            5 => Kill::Objects,
             _ => Kill::Stop,
         }
     }

@@ -144,8 +144,12 @@ pub(crate) struct Transaction {
     pub keeper: Option<Arc<dyn Keeper>>,
     /// The objects that were unread and are not any more.
     pub reads: Vec<Word>,
+    /// How many more it has read that are absent again.
+    pub forgotten: usize,
     /// The objects that were clean and have been changed, with what they were.
     pub undo: Vec<(Word, Word)>,
+    /// How many objects the keeper was asked for, ever.
+    pub fetched: u64,
 }
 
 impl std::fmt::Debug for Transaction {
@@ -186,6 +190,9 @@ impl Cx {
         // SAFETY: promised by the caller.
         while let closed @ (Mode::Unread | Mode::Absent) = unsafe { Table::of(object) }.mode() {
             if closed == Mode::Unread {
+                if self.read_count() >= self.limits().transaction_objects {
+                    return self.kill(Kill::Objects);
+                }
                 self.transaction.reads.push(object);
                 // SAFETY: promised by the caller.
                 unsafe { self.set_mode(object, Mode::Clean) };
@@ -194,6 +201,7 @@ impl Cx {
             let Some(keeper) = self.transaction.keeper.clone() else {
                 return self.failure("internal error: an object is absent, and nobody keeps it");
             };
+            self.transaction.fetched += 1;
             match keeper.fetch(self, object) {
                 Ok(()) => {}
                 Err(NotFetched::Stale) => return self.kill(Kill::Conflict),
@@ -314,6 +322,23 @@ impl Cx {
         &self.transaction.reads
     }
 
+    /// How many objects the transaction has read, those included that were forgotten.
+    pub fn read_count(&self) -> usize {
+        self.transaction.reads.len() + self.transaction.forgotten
+    }
+
+    /// Forgets of what the transaction has read the objects that are absent again: their keeper knows them.
+    pub fn forget_reads(&mut self, absent: &dyn Fn(Word) -> bool) {
+        let before = self.transaction.reads.len();
+        self.transaction.reads.retain(|object| !absent(*object));
+        self.transaction.forgotten += before - self.transaction.reads.len();
+    }
+
+    /// How many times an object was not here, ever.
+    pub fn fetched(&self) -> u64 {
+        self.transaction.fetched
+    }
+
     /// The objects that the transaction has changed, of those that were there when it began.
     pub fn changed(&self) -> impl Iterator<Item = Word> + '_ {
         self.transaction.undo.iter().map(|(object, _)| *object)
@@ -331,6 +356,7 @@ impl Cx {
         }
         let Transaction { reads, undo: copies, .. } = &mut self.transaction;
         let (reads, copies) = (std::mem::take(reads), std::mem::take(copies));
+        self.transaction.forgotten = 0;
         // SAFETY: reads and changed objects were roots, and so were the copies; nothing is collected here. Copies have the
         // fields of their originals.
         unsafe {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use bifrost_cache::Prefetch;
 use bifrost_runtime::Collect;
 use bifrost_session::Limits;
 use bifrost_transport::{Address, AddressError, ListenOptions, default_directory};
@@ -32,6 +33,12 @@ pub struct Config {
     pub heap_bytes_max: usize,
     /// Most bytes that one batch may add to the objects. What it makes and drops again does not count.
     pub batch_heap_bytes_max: usize,
+    /// With a store: most bytes of objects that a session keeps in its cache. What one call reads may be more.
+    pub cache_bytes_max: usize,
+    /// With a store: most neighbours of a kind that are fetched along with an object; 0 fetches each object alone.
+    pub prefetch_objects_max: usize,
+    /// With a store: most bytes of what was fetched along and not asked for yet.
+    pub prefetch_bytes_max: usize,
     /// Bytes of stack for running code.
     pub stack_bytes: usize,
     /// How long a client may take for its `hello`, in milliseconds; twelve times as long if it is on this machine, where it may
@@ -53,6 +60,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Config {
         let run = bifrost_runtime::Limits::default();
+        let cache = bifrost_cache::Options::default();
         let limits = Limits::default().iter().map(|(l, v)| (l.name().to_owned(), v)).collect();
         Config {
             listen: Vec::new(),
@@ -63,6 +71,9 @@ impl Default for Config {
             sessions_max: 1_000,
             heap_bytes_max: run.heap_bytes,
             batch_heap_bytes_max: run.batch_heap_bytes,
+            cache_bytes_max: cache.bytes_max,
+            prefetch_objects_max: cache.prefetch.objects_max,
+            prefetch_bytes_max: cache.prefetch.bytes_max,
             stack_bytes: run.stack_bytes,
             hello_ms_max: 5_000,
             command_ms_max: 5_000,
@@ -195,6 +206,13 @@ impl Config {
             collect: collect(),
             ..bifrost_runtime::Limits::default()
         }
+    }
+
+    /// What the cache of a session may have.
+    pub fn cache_options(&self) -> bifrost_cache::Options {
+        let prefetch =
+            Prefetch { objects_max: self.prefetch_objects_max, bytes_max: self.prefetch_bytes_max };
+        bifrost_cache::Options { bytes_max: self.cache_bytes_max, prefetch }
     }
 
     /// How to listen.

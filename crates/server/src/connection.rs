@@ -135,6 +135,7 @@ impl Form {
 
 fn run(shared: &Shared, space: &Space, stream: &mut Stream, session: &mut Session, form: &mut Form) -> End {
     let idle = Duration::from_millis(shared.limits.get(Limit::IdleMs));
+    let transaction_idle = Duration::from_millis(shared.limits.get(Limit::TransactionIdleMs));
     let mut input: Vec<u8> = Vec::with_capacity(READ_BYTES);
     let mut done = 0;
     let patience = shared.patience;
@@ -142,6 +143,8 @@ fn run(shared: &Shared, space: &Space, stream: &mut Stream, session: &mut Sessio
     let hello = Instant::now() + hello;
     // When the command began whose rest is missing.
     let mut partial: Option<Instant> = None;
+    // Since when the client is waited for.
+    let mut since = Instant::now();
     loop {
         let deadline = match partial {
             _ if !session.greeted() => Deadline::At(hello),
@@ -150,11 +153,16 @@ fn run(shared: &Shared, space: &Space, stream: &mut Stream, session: &mut Sessio
                 let time = patience.command + Duration::from_millis(bytes * 1000 / PROGRESS_BYTES);
                 Deadline::At(since + time)
             }
-            None => Deadline::Within(idle),
+            None if session.in_transaction() => Deadline::At(since + idle.min(transaction_idle)),
+            None => Deadline::At(since + idle),
         };
         match stream.read(&mut input, READ_BYTES, deadline) {
             Ok(0) => return End::Closed,
             Ok(_) => {}
+            Err(ReadError::TimedOut) if session.in_transaction() && since.elapsed() < idle => {
+                session.expire(&mut space.lock());
+                continue;
+            }
             Err(ReadError::TimedOut) => return End::Slow,
             Err(ReadError::Stopped) => return End::Stopped,
             Err(e) => return End::Failed(e.to_string()),
@@ -181,6 +189,7 @@ fn run(shared: &Shared, space: &Space, stream: &mut Stream, session: &mut Sessio
         } else {
             partial.get_or_insert_with(Instant::now);
         }
+        since = Instant::now();
         // What is left begins a command: keep it at the front, so that the buffer does not grow with the session.
         if done > READ_BYTES {
             input.drain(..done);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use bifrost_cache::{Cache, NotCommitted, Schema, SchemaError};
+use bifrost_cache::{Cache, Counted, NotCommitted, Options, Schema, SchemaError};
 use bifrost_engine::{Engine, Raised};
 use bifrost_repository::memory::Memory;
 use bifrost_repository::{Repository, embedded};
@@ -34,6 +34,7 @@ pub enum StoreError {
 pub(crate) struct Objects {
     engine: Arc<Engine>,
     limits: Limits,
+    caching: Options,
     watch: Watch,
     place: Place,
 }
@@ -50,6 +51,7 @@ impl Objects {
         engine: Arc<Engine>,
         store: &str,
         limits: Limits,
+        caching: Options,
         watch: Watch,
     ) -> Result<Objects, StartError> {
         let repository: Arc<dyn Repository> = match store {
@@ -57,7 +59,7 @@ impl Objects {
                 let space = Space::new(engine.clone(), limits)?;
                 setup(&space).map_err(StartError::Setup)?;
                 watch.add(&space);
-                return Ok(Objects { engine, limits, watch, place: Place::Shared(space) });
+                return Ok(Objects { engine, limits, caching, watch, place: Place::Shared(space) });
             }
             "memory:" => Arc::new(Memory::new()),
             folder => {
@@ -66,7 +68,7 @@ impl Objects {
             }
         };
         let schema = Schema::new(engine.image().clone(), repository).map_err(StoreError::Schema)?;
-        let objects = Objects { engine, limits, watch, place: Place::Stored(schema) };
+        let objects = Objects { engine, limits, caching, watch, place: Place::Stored(schema) };
         let (space, cache) = objects.space()?;
         let cache = cache.expect("there is a store");
         // A store that has objects has had its `setup`.
@@ -86,7 +88,7 @@ impl Objects {
             Place::Stored(schema) => {
                 let space = Space::new(self.engine.clone(), self.limits)?;
                 self.watch.add(&space);
-                let cache = Cache::open(&mut space.lock(), schema.clone());
+                let cache = Cache::open_with(&mut space.lock(), schema.clone(), &self.caching);
                 Ok((space, Some(cache)))
             }
         }
@@ -97,6 +99,14 @@ impl Objects {
         match &self.place {
             Place::Shared(space) => Some(space),
             Place::Stored(_) => None,
+        }
+    }
+
+    /// What the caches of all sessions have done; nothing without a store.
+    pub fn cached(&self) -> Counted {
+        match &self.place {
+            Place::Shared(_) => Counted::default(),
+            Place::Stored(schema) => schema.counters().get(),
         }
     }
 

@@ -85,9 +85,11 @@ impl Server {
     pub fn start(engine: Arc<Engine>, config: &Config) -> Result<Server, StartError> {
         let addresses = config.addresses()?;
         let limits = config.session_limits()?;
+        let objects = usize::try_from(limits.get(Limit::TransactionObjects)).unwrap_or(usize::MAX);
+        let run = bifrost_runtime::Limits { transaction_objects: objects, ..config.run_limits() };
         let watch = Watch::start(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
         let shared = Arc::new(Shared {
-            objects: Objects::open(engine.clone(), &config.store, config.run_limits(), watch)?,
+            objects: Objects::open(engine.clone(), &config.store, run, config.cache_options(), watch)?,
             limits,
             patience: Patience {
                 hello: Duration::from_millis(config.hello_ms_max),
@@ -159,6 +161,11 @@ impl Server {
             .iter()
             .map(|space| space.lock().heap_stats())
             .fold(HeapStats::default(), |all, one| all.with(&one))
+    }
+
+    /// What the caches of all sessions have done so far; nothing without a store.
+    pub fn cached(&self) -> bifrost_cache::Counted {
+        self.shared.objects.cached()
     }
 
     /// How many sessions are open.

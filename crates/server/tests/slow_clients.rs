@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use bifrost_engine::Mode;
+use bifrost_engine::{Mode, Run};
 use bifrost_server::{Config, Server, program};
 use bifrost_theta::{Options, Sources};
 use bifrost_transport::{ConnectOptions, Stream};
-use bifrost_wire::{DecodedReply, ErrorNumber, Hello, Reply, decode_reply, encode};
+use bifrost_wire::{DecodedReply, ErrorNumber, Hello, Ref, Reply, decode_reply, encode, op};
 
 const PATIENT: Duration = Duration::from_secs(30);
 
@@ -83,6 +83,91 @@ fn an_idle_session_ends() {
     let mut stream = connect(&server, 1);
     stream.write(&hello(), PATIENT).unwrap();
     assert_eq!(ends_with(&mut stream), EXPIRED);
+}
+
+const COUNTER: &str = "
+Counter = type   add (n: int) returns (int)   end Counter
+module counters exports new_counter
+  C = class implements Counter
+    value: int
+    add (n: int) returns (int)
+      value := value + n
+      return (value)
+    end add
+  end C
+  new_counter () returns (Counter) return (C{value := 0}) end new_counter
+end counters
+setup () root().insert(\"c\", new_counter()) end setup
+";
+
+/// Sends commands and reads the answer to their `flush`, as text.
+fn ask(stream: &mut Stream, commands: &[u8]) -> String {
+    stream.write(commands, PATIENT).unwrap();
+    let mut bytes = Vec::new();
+    let mut told = String::new();
+    loop {
+        stream.read(&mut bytes, 1 << 20, PATIENT).unwrap();
+        while let DecodedReply::Reply(reply, length) = decode_reply(&bytes, 1 << 30).unwrap() {
+            if let Reply::Flushed(flushed) = &reply {
+                for outcome in flushed.outcomes() {
+                    told.push_str(&format!("{outcome:?} "));
+                }
+                for exception in flushed.exceptions() {
+                    told.push_str(&format!("{} {:?}", exception.call, exception.kind));
+                }
+                return told;
+            }
+            bytes.drain(..length);
+        }
+    }
+}
+
+#[test]
+fn a_transaction_left_alone_is_aborted() {
+    let mut sources = Sources::new();
+    sources.add("counter.theta", COUNTER);
+    let run = Run { mode: Mode::Compiled, kept: true };
+    let engine = program::load_sources(sources, &Options::default(), run).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config {
+        listen: vec![format!("unix://{}/socket", folder.path().display())],
+        store: "memory:".to_owned(),
+        ..Config::default()
+    };
+    config.limits.insert("transaction_idle_ms_max".into(), 50);
+    let server = Server::start(engine, &config).unwrap();
+    let numbering = server.tables().numbering();
+    let add = numbering.find_method(numbering.find_type("Counter").unwrap(), "add").unwrap();
+    let adding = |n: i64, commit: bool| {
+        let mut bytes = Vec::new();
+        encode::lookup(&mut bytes, "c", None);
+        encode::call(&mut bytes, add, Ref::future(1), &[bifrost_wire::Value::Int(n).into()]);
+        if commit {
+            encode::plain(&mut bytes, op::COMMIT);
+        }
+        encode::flush(&mut bytes, [2], false);
+        bytes
+    };
+    let mut idle = connect(&server, 0);
+    idle.write(&hello(), PATIENT).unwrap();
+    assert_eq!(ask(&mut idle, &adding(5, false)), "Value(Int(5)) ");
+    // A transaction of somebody else meanwhile, many times as long as one may idle, but never left alone.
+    let mut busy = connect(&server, 0);
+    busy.write(&hello(), PATIENT).unwrap();
+    let start = Instant::now();
+    let mut n = 0;
+    while start.elapsed() < Duration::from_millis(300) {
+        n += 1;
+        assert_eq!(ask(&mut busy, &adding(1, false)), format!("Value(Int({n})) "));
+    }
+    assert_eq!(ask(&mut busy, &adding(1, true)), format!("Value(Int({})) ", n + 1));
+    // The first command behind it is told, and not run; then the session goes on.
+    let told = ask(&mut idle, &adding(5, true));
+    assert!(
+        told.starts_with("Absent 1 Refused") && told.contains("50 is the limit (transaction_idle_ms_max)"),
+        "{told}"
+    );
+    assert_eq!(ask(&mut idle, &adding(5, true)), format!("Value(Int({})) ", n + 6));
 }
 
 #[test]

@@ -14,6 +14,7 @@
 //!
 //! Sources: 000 chapters 2 to 6, 001 sections 3 to 5 and 7.
 
+mod ahead;
 mod build;
 mod calls;
 mod failures;

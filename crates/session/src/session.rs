@@ -16,6 +16,7 @@ use bifrost_wire::{
 use smallvec::SmallVec;
 use subtle::ConstantTimeEq;
 
+use crate::ahead::Sight;
 use crate::build::Procedure;
 use crate::failures::{Failure, FailureKind, History};
 use crate::futures::Future;
@@ -171,8 +172,12 @@ impl Session {
         cx.charge_batch(self.batch.heap_bytes);
         cx.fuel = self.batch.fuel;
         let frame = self.limits.size(Limit::FrameBytes);
+        let mut sight = Sight::new(cx, self);
         let mut at = 0;
         while !self.ended {
+            if sight.is_due(cx) {
+                self.see(cx, &mut sight, &bytes[at..]);
+            }
             if self.scan.is_some() {
                 match self.scan_on(cx, &bytes[at..]) {
                     Some(used) => at += used,
@@ -190,6 +195,7 @@ impl Session {
                         && self.greeted
                         && !self.batch.dead
                     {
+                        self.foresee(&mut sight, receiver, &bytes[at..]);
                         at += used;
                         self.call(cx, method, receiver, args);
                         continue;
@@ -215,6 +221,7 @@ impl Session {
         self.batch.fuel = cx.fuel;
         self.batch.heap_bytes = cx.batch_heap_bytes();
         cx.leave();
+        self.transactions.rest(cx);
         at
     }
 
@@ -247,6 +254,11 @@ impl Session {
     /// Whether a structure has begun whose end has not come: its client may be thinking.
     pub fn inside_structure(&self) -> bool {
         self.scan.is_some()
+    }
+
+    /// The objects that are kept, if any are.
+    pub fn cache(&self) -> Option<&Cache> {
+        self.transactions.cache()
     }
 
     /// What the session did so far.
@@ -386,6 +398,7 @@ impl Session {
             Kill::Time => (ErrorNumber::TimeLimit, Some(Limit::BatchTimeMs)),
             Kill::Stop => (ErrorNumber::Cancelled, None),
             Kill::Conflict => (ErrorNumber::Conflict, None),
+            Kill::Objects => (ErrorNumber::TooManyObjects, Some(Limit::TransactionObjects)),
         };
         let text = match limit {
             Some(l) => format!("{}: {} is the limit ({})", number.text(), self.limits.get(l), l.name()),

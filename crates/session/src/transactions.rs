@@ -2,7 +2,7 @@
 
 use bifrost_cache::{Cache, NotCommitted};
 use bifrost_runtime::Cx;
-use bifrost_wire::ErrorNumber;
+use bifrost_wire::{ErrorNumber, Limit};
 use smallvec::SmallVec;
 
 use crate::failures::{Failure, FailureKind};
@@ -14,13 +14,26 @@ use crate::session::Session;
 pub(crate) struct Transactions {
     /// None where all sessions share one context, and nothing is kept.
     cache: Option<Cache>,
+    /// Whether it has read or changed anything, at the end of what has come last.
+    busy: bool,
     /// Whether there are exceptions that the client has neither looked at nor cleared (001 section 7.1).
     pub unseen: bool,
 }
 
 impl Transactions {
     pub fn new(cache: Option<Cache>) -> Transactions {
-        Transactions { cache, unseen: false }
+        Transactions { cache, busy: false, unseen: false }
+    }
+
+    /// The objects that are kept, if any are.
+    #[inline]
+    pub fn cache(&self) -> Option<&Cache> {
+        self.cache.as_ref()
+    }
+
+    /// Notes, when what has come is worked off, whether a transaction is under way.
+    pub fn rest(&mut self, cx: &Cx) {
+        self.busy = self.cache.as_ref().is_some_and(|cache| cache.is_busy(cx));
     }
 
     /// Learns what others have committed, at the start of a batch that begins a transaction.
@@ -33,6 +46,7 @@ impl Transactions {
     /// Everything becomes what it was when the transaction began, and the next one begins without exceptions.
     pub fn abort(&mut self, cx: &mut Cx) {
         self.unseen = false;
+        self.busy = false;
         if let Some(cache) = &self.cache {
             cache.abort(cx);
         }
@@ -49,10 +63,15 @@ impl Transactions {
             let number = match &why {
                 NotCommitted::Conflict => ErrorNumber::Conflict,
                 NotCommitted::Volatile(_) | NotCommitted::TooMany => ErrorNumber::NotStorable,
+                NotCommitted::TooManyObjects { .. } => ErrorNumber::TooManyObjects,
                 NotCommitted::Store(_) => ErrorNumber::StoreFailed,
             };
             let text = match &why {
                 NotCommitted::Conflict => number.text().to_owned(),
+                NotCommitted::TooManyObjects { limit, .. } => {
+                    let name = Limit::TransactionObjects.name();
+                    format!("{}: {limit} is the limit ({name}); it is aborted", number.text())
+                }
                 why => format!("{}: {why}", number.text()),
             };
             (number, text)
@@ -75,6 +94,22 @@ impl Session {
             }
         };
         self.make_one(cx, future);
+    }
+
+    /// Whether a transaction has read or changed anything, and waits for its client.
+    pub fn in_transaction(&self) -> bool {
+        self.transactions.busy
+    }
+
+    /// Aborts the transaction because its client has left it alone for too long. The batch under way, or the next one, is not run: its
+    /// client is told why.
+    pub fn expire(&mut self, cx: &mut Cx) {
+        if !self.in_transaction() {
+            return;
+        }
+        let limit = Limit::TransactionIdleMs;
+        self.end_batch(cx, ErrorNumber::TransactionExpired, limit);
+        self.transactions.abort(cx);
     }
 
     /// `abort`: the future is nil.

@@ -4,6 +4,7 @@ mod support;
 
 use std::sync::Arc;
 
+use bifrost_cache::{Options, Prefetch};
 use bifrost_engine::{Mode, Run};
 use bifrost_repository::Repository;
 use bifrost_repository::memory::Memory;
@@ -37,6 +38,10 @@ struct Site {
 
 impl Site {
     fn each(text: &str, count: usize, test: impl Fn(&mut Site)) {
+        Site::each_cached(text, count, Options::default(), test);
+    }
+
+    fn each_cached(text: &str, count: usize, caching: Options, test: impl Fn(&mut Site)) {
         for mode in [Mode::Interpreted, Mode::Compiled] {
             for collect in [Collect::Checked, Collect::Zeal(1)] {
                 let tables = load(text, Run::kept(mode)).expect("both ways are linked");
@@ -44,6 +49,7 @@ impl Site {
                 World::over(tables, repository.clone(), collect).set_up();
                 let client = || {
                     let mut world = World::over(tables, repository.clone(), collect);
+                    world.caching = caching;
                     let client = world.client();
                     (world, client)
                 };
@@ -112,7 +118,8 @@ fn nothing_behind_a_commit_that_fails_is_run() {
 
 #[test]
 fn what_a_transaction_sees_is_from_one_moment() {
-    Site::each(STORABLE, 2, |site| {
+    let prefetch = Prefetch { objects_max: 0, ..Prefetch::default() };
+    Site::each_cached(STORABLE, 2, Options { prefetch, ..Options::default() }, |site| {
         site.play(0, "a = lookup a\nx = counter.value a\nflush a x", "a = counter#1.0\nx = 0");
         let both =
             "a = lookup a\nb = lookup b\nx = counter.add a 5\ny = counter.add b 5\nc = commit\nflush c";
@@ -125,6 +132,27 @@ fn what_a_transaction_sees_is_from_one_moment() {
             "x = counter.add b 1\ny = counter.value a\nc = commit\nflush x y c",
             "x = 6\ny = 5\nc = nil",
         );
+    });
+}
+
+#[test]
+fn what_came_along_is_of_the_moment_of_the_rest() {
+    Site::each(STORABLE, 2, |site| {
+        site.play(0, "a = lookup a\nx = counter.value a\nflush a x", "a = counter#1.0\nx = 0");
+        let both =
+            "a = lookup a\nb = lookup b\nx = counter.add a 5\ny = counter.add b 5\nc = commit\nflush c";
+        site.play(1, both, "c = nil");
+        // The old `b` came along with the old `a`; the transaction can read, but not commit.
+        let found = "b = counter#2.0\nx = 0\ny = 0";
+        site.play(0, "b = lookup b\nx = counter.value b\ny = counter.value a\nflush b x y", found);
+        site.play(0, "c = commit\nflush c", &format!("c = exception of -1\n{}", LOST.replace("-2", "-1")));
+        site.play(0, "x = counter.value b\ny = counter.value a\nflush x y", "x = 5\ny = 5");
+    });
+    Site::each(STORABLE, 2, |site| {
+        site.play(0, "a = lookup a\nx = counter.value a\nc = commit\nflush a x", "a = counter#1.0\nx = 0");
+        site.play(1, "b = lookup b\nx = counter.add b 5\nc = commit\nflush c", "c = nil");
+        // What came along and was changed before it was asked for is not used.
+        site.play(0, "b = lookup b\nx = counter.value b\nflush x", "x = 5");
     });
 }
 

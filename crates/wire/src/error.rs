@@ -105,6 +105,8 @@ errors! {
     StoreFailed = 27, Batch, "the repository has failed or cannot be reached";
     NotStorable = 28, Batch, "what would be stored cannot be; the transaction is aborted";
     Unseen = 29, Batch, "exceptions were neither looked at nor cleared; the transaction is aborted";
+    TooManyObjects = 30, Batch, "the transaction reads and makes more objects than it may";
+    TransactionExpired = 31, Batch, "the transaction was left alone for too long; it is aborted";
     BadWord = 32, Session, "the bytes are no command";
     BadText = 33, Session, "a string is no well-formed UTF-8";
     FrameTooLong = 34, Session, "a command is longer than the server accepts";

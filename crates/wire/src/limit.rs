@@ -50,4 +50,6 @@ limits! {
     BatchTimeMs = 9, "batch_time_ms_max", 10_000, "Milliseconds that one batch may run.";
     Exceptions = 10, "exceptions_max", 1_000, "Exceptions reported for one batch; the rest are counted.";
     IdleMs = 11, "idle_ms_max", 600_000, "Milliseconds that a session may be idle.";
+    TransactionObjects = 12, "transaction_objects_max", 4_000_000, "Persistent objects that one transaction may read and make.";
+    TransactionIdleMs = 13, "transaction_idle_ms_max", 60_000, "Milliseconds that a transaction may wait for its client; then it is aborted.";
 }

@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 
-use bifrost_cache::{Cache, Schema};
+use bifrost_cache::{Cache, Options as CacheOptions, Schema};
 use bifrost_engine::{Engine, LoadError, Mode, Run};
 use bifrost_repository::Repository;
 use bifrost_repository::memory::Memory;
@@ -74,6 +74,7 @@ pub struct World {
     sessions: u64,
     /// Where the objects are kept; then there is one client.
     schema: Option<Arc<Schema>>,
+    pub caching: CacheOptions,
 }
 
 /// When heaps are collected: as usual, and at every allocation; or as `BIFROST_GC` says.
@@ -105,7 +106,7 @@ impl World {
             // SAFETY: the context runs the engine's image; `setup` takes nothing.
             unsafe { engine.call(&mut cx, setup, &[]) }.expect("setup runs");
         }
-        World { tables, cx, sessions: 0, schema: None }
+        World { tables, cx, sessions: 0, schema: None, caching: CacheOptions::default() }
     }
 
     /// The world of one client over a repository of its own, which has the objects of [`WORLD`].
@@ -123,7 +124,7 @@ impl World {
     pub fn set_up(mut self) {
         let engine = self.tables.engine();
         let setup = engine.find_entry("setup", 0).expect("there is a `setup`");
-        let cache = Cache::open(&mut self.cx, self.schema.clone().expect("a repository"));
+        let cache = Cache::open_with(&mut self.cx, self.schema.clone().expect("a repository"), &self.caching);
         // SAFETY: the context runs the engine's image; `setup` takes nothing.
         unsafe { engine.call(&mut self.cx, setup, &[]) }.expect("setup runs");
         cache.commit(&mut self.cx, None).expect("what can be stored");
@@ -131,12 +132,22 @@ impl World {
 
     /// The world of one client over a repository. `tables` are of a program whose objects may be kept.
     pub fn over(tables: &'static Tables, repository: Arc<dyn Repository>, collect: Collect) -> World {
-        let image = tables.engine().image();
         let limits = CxLimits { stack_bytes: STACK_BYTES, collect, ..CxLimits::default() };
+        World::over_limited(tables, repository, limits)
+    }
+
+    /// The same, within limits.
+    pub fn over_limited(tables: &'static Tables, repository: Arc<dyn Repository>, limits: CxLimits) -> World {
+        let image = tables.engine().image();
         let mut cx = Cx::new(image.clone(), limits, 1, || 0);
         cx.set_output(bifrost_runtime::cx::Output::Buffer(String::new()));
         let schema = Schema::new(image.clone(), repository).expect("classes as they were");
-        World { tables, cx, sessions: 0, schema: Some(schema) }
+        World { tables, cx, sessions: 0, schema: Some(schema), caching: CacheOptions::default() }
+    }
+
+    /// The classes of the repository.
+    pub fn schema(&self) -> &Arc<Schema> {
+        self.schema.as_ref().expect("a repository")
     }
 
     /// A client that has said `hello`.
@@ -155,7 +166,7 @@ impl World {
         self.sessions += 1;
         let welcome =
             Welcome { server: "test".to_owned(), token: token.map(str::to_owned), session: self.sessions };
-        let cache = self.schema.take().map(|schema| Cache::open(&mut self.cx, schema));
+        let cache = self.schema.take().map(|schema| Cache::open_with(&mut self.cx, schema, &self.caching));
         Client {
             session: Session::with_cache(self.tables, limits, welcome, cache),
             numbering: self.tables.numbering(),

@@ -26,6 +26,7 @@ pub struct Theta {
 
 /// Programs of the benchmark may use as much as they like, as far as the machine goes.
 const LIMITS: Limits = Limits {
+    transaction_objects: usize::MAX,
     heap_bytes: 8 << 30,
     batch_heap_bytes: 8 << 30,
     stack_bytes: 24 << 20,

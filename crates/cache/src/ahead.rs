@@ -1,0 +1,266 @@
+//! What is fetched before it is asked for, so that one call of the repository brings many objects.
+//!
+//! Nothing is fetched for its own sake: when an object that is asked for is not here, others go along with it.
+//!
+//! - *Those of calls that wait in the batch*: the session knows them when it sees the rest of it ("see the future", 001 section 4).
+//! - *Neighbours by reference*: places that were made together with that of the object, which is when what refers to them was
+//!   read. They have the numbers behind its own.
+//! - *Neighbours by co-creation*: the orefs behind its own. What is created together gets orefs in a row, in the order of its
+//!   references.
+//!
+//! What has come is kept as records, valid as long as the rest of the cache is; it becomes objects when it is asked for. So
+//! what is not used costs a record and no objects, and a reference is followed no further than the program does.
+//!
+//! How many neighbours go along is learned for each class of the object asked for and for each kind of neighbour: twice as many
+//! when at least half of the last ones were used, half as many when less than a quarter was, down to none but now and then one to try.
+
+use std::collections::VecDeque;
+
+use bifrost_ir::TypeId;
+use bifrost_repository::{Oref, Stored};
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::{Mode, Table};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::residents::Residents;
+
+/// How many of the objects of waiting calls go along at most.
+const WAITING_MAX: usize = 1_000;
+
+/// How many neighbours of a kind go along as long as nothing is known.
+const WINDOW_FIRST: u32 = 8;
+
+/// So many neighbours are judged together.
+const JUDGED: u32 = 32;
+
+/// Where no neighbour goes along, one of so many objects tries again.
+const TRY_EVERY: u32 = 64;
+
+/// Bounds of what is fetched before it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefetch {
+    /// Most neighbours of a kind that go along with an object; 0 for none, ever.
+    pub objects_max: usize,
+    /// Most bytes of records that wait to be asked for; the oldest go.
+    pub bytes_max: usize,
+}
+
+impl Default for Prefetch {
+    fn default() -> Prefetch {
+        Prefetch { objects_max: 64, bytes_max: 1 << 20 }
+    }
+}
+
+/// Why something goes along.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Why {
+    Waiting,
+    Reference,
+    Creation,
+}
+
+/// How many neighbours of a kind go along with objects of a class.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    size: u32,
+    /// Of the neighbours whose fate is known.
+    used: u32,
+    unused: u32,
+    /// Objects asked for since none went along.
+    idle: u32,
+}
+
+impl Window {
+    fn new(most: usize) -> Window {
+        Window { size: WINDOW_FIRST.min(most as u32), used: 0, unused: 0, idle: 0 }
+    }
+
+    /// How many go along now.
+    fn next(&mut self) -> usize {
+        if self.size == 0 {
+            self.idle += 1;
+            if self.idle.is_multiple_of(TRY_EVERY) {
+                return 2;
+            }
+        }
+        self.size as usize
+    }
+
+    fn judge(&mut self, used: bool, most: usize) {
+        match used {
+            true => self.used += 1,
+            false => self.unused += 1,
+        }
+        // A try is judged by itself.
+        let all = self.used + self.unused;
+        if all < if self.size == 0 { 2 } else { JUDGED } {
+            return;
+        }
+        if self.used * 2 >= all {
+            self.size = (self.size * 2).max(2).min(most as u32);
+        } else if self.used * 4 < all {
+            self.size /= 2;
+        }
+        (self.used, self.unused) = (0, 0);
+    }
+}
+
+/// A record that nobody has asked for yet.
+#[derive(Debug)]
+struct Brought {
+    stored: Stored,
+    ty: TypeId,
+    why: Why,
+    serial: u64,
+}
+
+/// Records that have come along.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    bounds: Prefetch,
+    records: FxHashMap<Oref, Brought>,
+    /// Records in the order of their coming; those whose serial number is another one are gone.
+    order: VecDeque<(Oref, u64)>,
+    serial: u64,
+    bytes: usize,
+    windows: FxHashMap<TypeId, [Window; 2]>,
+    waiting: VecDeque<Oref>,
+}
+
+/// What one call of the repository asks for.
+pub(crate) struct Plan {
+    /// The object asked for, then what goes along.
+    pub orefs: Vec<Oref>,
+    ty: TypeId,
+    whys: Vec<Why>,
+}
+
+impl Ahead {
+    pub fn new(bounds: Prefetch) -> Ahead {
+        Ahead {
+            bounds,
+            records: FxHashMap::default(),
+            order: VecDeque::new(),
+            serial: 0,
+            bytes: 0,
+            windows: FxHashMap::default(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// The record of an object, if it has come along.
+    pub fn take(&mut self, oref: Oref) -> Option<Stored> {
+        let brought = self.records.remove(&oref)?;
+        self.bytes -= brought.stored.bytes.len();
+        self.judge(&brought, true);
+        Some(brought.stored)
+    }
+
+    fn judge(&mut self, brought: &Brought, used: bool) {
+        let kind = match brought.why {
+            Why::Waiting => return,
+            Why::Reference => 0,
+            Why::Creation => 1,
+        };
+        if let Some(windows) = self.windows.get_mut(&brought.ty) {
+            windows[kind].judge(used, self.bounds.objects_max);
+        }
+    }
+
+    /// Objects that calls will ask for. Those that are not used by the end of the batch are forgotten.
+    pub fn expect(&mut self, orefs: impl Iterator<Item = Oref>) {
+        self.waiting.clear();
+        if self.bounds.objects_max > 0 {
+            self.waiting.extend(orefs);
+        }
+    }
+
+    /// What to ask for together with an absent object.
+    pub fn plan(&mut self, residents: &Residents, number: u32, object: Word) -> Plan {
+        let asked = residents.oref(number);
+        // SAFETY: the caller's object is one of the context.
+        let ty = unsafe { Table::of(object) }.info().ty;
+        let mut plan = Plan { orefs: vec![asked], ty, whys: Vec::new() };
+        let most = self.bounds.objects_max;
+        if most == 0 {
+            return plan;
+        }
+        let windows = self.windows.entry(ty).or_insert_with(|| [Window::new(most); 2]);
+        let [references, creations] = windows.each_mut().map(Window::next);
+        let mut seen = FxHashSet::default();
+        seen.insert(asked);
+        let absent = |oref: Oref| {
+            residents.find(oref).is_none_or(|object| {
+                // SAFETY: entries are objects of the context.
+                unsafe { Table::of(object) }.mode() == Mode::Absent
+            })
+        };
+        let mut add = |oref: Oref, why: Why| {
+            if !self.records.contains_key(&oref) && seen.insert(oref) {
+                plan.orefs.push(oref);
+                plan.whys.push(why);
+            }
+        };
+        for _ in 0..WAITING_MAX.min(self.waiting.len()) {
+            if let Some(oref) = self.waiting.pop_front().filter(|oref| absent(*oref)) {
+                add(oref, Why::Waiting);
+            }
+        }
+        for at in 1..=references as u32 {
+            let Some(entry) = number.checked_add(at).and_then(|n| residents.entry(n)) else { continue };
+            // SAFETY: entries are objects of the context.
+            if unsafe { Table::of(entry.object) }.mode() == Mode::Absent {
+                add(entry.oref, Why::Reference);
+            }
+        }
+        for at in 1..=creations as u64 {
+            if let Some(oref) = Oref::new(asked.get() + at).filter(|oref| absent(*oref)) {
+                add(oref, Why::Creation);
+            }
+        }
+        plan
+    }
+
+    /// Keeps what has come along with the first object of a plan. Returns how many objects it is.
+    pub fn put(&mut self, plan: &Plan, states: impl Iterator<Item = Option<Stored>>) -> usize {
+        let mut count = 0;
+        for ((oref, why), stored) in plan.orefs[1..].iter().zip(&plan.whys).zip(states) {
+            let Some(stored) = stored else { continue };
+            count += 1;
+            self.serial += 1;
+            self.bytes += stored.bytes.len();
+            self.order.push_back((*oref, self.serial));
+            self.records.insert(*oref, Brought { stored, ty: plan.ty, why: *why, serial: self.serial });
+        }
+        // Behind so many later ones it will not be asked for any more.
+        let most = 16 * self.bounds.objects_max.max(WAITING_MAX / 8);
+        while self.bytes > self.bounds.bytes_max || self.order.len() > most {
+            let Some((oref, serial)) = self.order.pop_front() else { break };
+            if self.records.get(&oref).is_some_and(|brought| brought.serial == serial) {
+                self.drop_unused(oref);
+            }
+        }
+        count
+    }
+
+    fn drop_unused(&mut self, oref: Oref) {
+        if let Some(brought) = self.records.remove(&oref) {
+            self.bytes -= brought.stored.bytes.len();
+            self.judge(&brought, false);
+        }
+    }
+
+    /// Forgets a record that is not valid any more.
+    pub fn forget(&mut self, oref: Oref) {
+        if let Some(brought) = self.records.remove(&oref) {
+            self.bytes -= brought.stored.bytes.len();
+        }
+    }
+
+    /// Forgets all records.
+    pub fn clear(&mut self) {
+        self.records = FxHashMap::default();
+        self.order = VecDeque::new();
+        self.bytes = 0;
+    }
+}

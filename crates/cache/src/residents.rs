@@ -1,0 +1,255 @@
+//! The table of persistent objects in a context: which object stands for which oref, and how many bytes it costs to have it.
+//!
+//! An entry stays as long as something refers to its object. Its bytes are those that fetching it took; they are 0 while it is
+//! absent. Which objects become absent when all are too many, a clock decides: its hand passes over the entries, gives a
+//! second chance to those that a transaction has used since it passed last, and takes the others.
+
+use bifrost_heap::{NUMBER_MAX, number, set_number};
+use bifrost_repository::{Error, Oref, Repository};
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::{Cx, Mode, Table};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::cache::NotCommitted;
+
+/// Orefs that are asked for at once.
+const OREFS_AT_ONCE: u32 = 256;
+
+/// A persistent object that has a place in the context.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub oref: Oref,
+    pub object: Word,
+    /// What it took to fetch it; 0 if it is absent.
+    bytes: u32,
+    /// Whether it was used since the hand of the clock passed.
+    used: bool,
+}
+
+/// The persistent objects that have a place in a context.
+#[derive(Debug, Default)]
+pub(crate) struct Residents {
+    /// By number; the first is not used.
+    entries: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    by_oref: FxHashMap<Oref, u32>,
+    /// Orefs of objects that all contexts share.
+    lasting: FxHashMap<Word, Oref>,
+    /// Orefs that no object has yet.
+    orefs: std::ops::Range<u64>,
+    /// What the transaction has read and is not here any more.
+    gone: FxHashSet<Oref>,
+    /// Bytes of all entries.
+    bytes: usize,
+    /// Where the hand of the clock is.
+    hand: usize,
+    /// Nothing was found to take at so many bytes: not looked again before there are more.
+    stuck: usize,
+}
+
+impl Residents {
+    /// The object that stands for an oref.
+    pub fn find(&self, oref: Oref) -> Option<Word> {
+        self.by_oref.get(&oref).and_then(|number| Some(self.entry(*number)?.object))
+    }
+
+    /// The entry of a number, if there is one.
+    pub fn entry(&self, number: u32) -> Option<&Entry> {
+        self.entries.get(number as usize)?.as_ref()
+    }
+
+    /// The oref of a number that an object has.
+    pub fn oref(&self, number: u32) -> Oref {
+        match self.entry(number) {
+            Some(entry) => entry.oref,
+            None => unreachable!("numbers are those of entries"),
+        }
+    }
+
+    /// All objects that are here or absent.
+    pub fn objects(&self) -> impl Iterator<Item = Word> + '_ {
+        self.entries.iter().flatten().map(|entry| entry.object)
+    }
+
+    pub fn lasting(&self, object: Word) -> Option<Oref> {
+        self.lasting.get(&object).copied()
+    }
+
+    pub fn set_lasting(&mut self, object: Word, oref: Oref) {
+        self.lasting.insert(object, oref);
+    }
+
+    /// Gives all orefs that have a place.
+    pub fn each_oref(&self, found: &mut dyn FnMut(Oref)) {
+        self.by_oref.keys().chain(self.lasting.values()).copied().for_each(found);
+    }
+
+    /// Whether the transaction under way has read an object.
+    pub fn has_read(&self, oref: Oref) -> bool {
+        // SAFETY: entries are objects of the context that asks; this is its thread.
+        self.find(oref).is_some_and(|object| unsafe { Table::of(object) }.mode().is_open())
+            || self.gone.contains(&oref)
+            || self.lasting.values().any(|lasting| *lasting == oref)
+    }
+
+    /// What the transaction has read and is not here any more.
+    pub fn gone(&self) -> &FxHashSet<Oref> {
+        &self.gone
+    }
+
+    /// Forgets what the transaction has read: it ends.
+    pub fn end_transaction(&mut self) {
+        self.gone = FxHashSet::default();
+        self.stuck = 0;
+    }
+
+    /// An oref for a new object.
+    pub fn fresh(&mut self, repository: &dyn Repository) -> Result<Oref, Error> {
+        if self.orefs.is_empty() {
+            self.orefs = repository.allocate(OREFS_AT_ONCE)?;
+        }
+        let oref = self.orefs.next().and_then(Oref::new);
+        Ok(oref.expect("a repository gives as many orefs as it is asked for, from 1 on"))
+    }
+
+    /// Gives an object an oref.
+    ///
+    /// # Safety
+    /// `object` is an object of the context without a number, or a lasting one.
+    pub unsafe fn enter(&mut self, oref: Oref, object: Word) -> Result<(), NotCommitted> {
+        // SAFETY: promised by the caller.
+        if unsafe { bifrost_runtime::object::is_lasting(object) } {
+            self.lasting.insert(object, oref);
+            return Ok(());
+        }
+        if self.entries.is_empty() {
+            self.entries.push(None);
+        }
+        let number = self.free.pop().unwrap_or(self.entries.len() as u32);
+        if number > NUMBER_MAX {
+            return Err(NotCommitted::TooMany);
+        }
+        if number as usize == self.entries.len() {
+            self.entries.push(None);
+        }
+        self.entries[number as usize] = Some(Entry { oref, object, bytes: 0, used: false });
+        self.by_oref.insert(oref, number);
+        // SAFETY: promised by the caller.
+        unsafe { set_number(object, number) };
+        Ok(())
+    }
+
+    /// Takes an object's oref away.
+    ///
+    /// # Safety
+    /// `object` is an object of the context, or a lasting one.
+    pub unsafe fn leave(&mut self, object: Word) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if bifrost_runtime::object::is_lasting(object) {
+                self.lasting.remove(&object);
+                return;
+            }
+            self.remove(number(object));
+            set_number(object, 0);
+        }
+    }
+
+    fn remove(&mut self, number: u32) {
+        if let Some(entry) = self.entries.get_mut(number as usize).and_then(Option::take) {
+            self.bytes -= entry.bytes as usize;
+            self.by_oref.remove(&entry.oref);
+            self.free.push(number);
+        }
+    }
+
+    /// Forgets the objects that do not live.
+    pub fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
+        // From the last to the first, so that what comes next has ascending numbers again.
+        for number in (0..self.entries.len()).rev() {
+            if self.entries[number].is_some_and(|entry| !lives(entry.object)) {
+                self.remove(number as u32);
+            }
+        }
+        self.stuck = 0;
+    }
+
+    /// What the objects that are here cost, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Notes what an object that is here now costs; it counts as used.
+    pub fn charge(&mut self, number: u32, bytes: usize) {
+        if let Some(Some(entry)) = self.entries.get_mut(number as usize) {
+            let bytes = u32::try_from(bytes.max(1)).unwrap_or(u32::MAX);
+            self.bytes = self.bytes - entry.bytes as usize + bytes as usize;
+            (entry.bytes, entry.used) = (bytes, true);
+        }
+    }
+
+    /// Notes that an object was used.
+    pub fn touch(&mut self, number: u32) {
+        if let Some(Some(entry)) = self.entries.get_mut(number as usize) {
+            entry.used = true;
+        }
+    }
+
+    /// Makes an object absent, if it has been here.
+    ///
+    /// # Safety
+    /// As for [`Cx::make_absent`].
+    pub unsafe fn make_absent(&mut self, cx: &mut Cx, object: Word) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if let Some(Some(entry)) = self.entries.get_mut(number(object) as usize) {
+                self.bytes -= entry.bytes as usize;
+                entry.bytes = 0;
+            }
+            cx.make_absent(object);
+        }
+    }
+
+    /// Makes objects absent that the transaction has not read, until those that are here cost an eighth less than `most`, if
+    /// they cost more. Returns how many.
+    ///
+    /// With `open`, also those that it has read and not written: for that no code may run.
+    pub fn evict(&mut self, cx: &mut Cx, most: usize, open: bool) -> usize {
+        if self.bytes <= most.max(if open { 0 } else { self.stuck }) {
+            return 0;
+        }
+        let enough = most - most / 8;
+        let mut evicted = 0;
+        // Twice around: the first time everything may have its second chance.
+        for _ in 0..2 * self.entries.len() {
+            if self.bytes <= enough {
+                break;
+            }
+            self.hand = if self.hand + 1 < self.entries.len() { self.hand + 1 } else { 0 };
+            let Some(Some(entry)) = self.entries.get_mut(self.hand) else { continue };
+            if entry.bytes == 0 {
+                continue;
+            }
+            let Entry { oref, object, .. } = *entry;
+            // SAFETY: entries are objects of the context, and this is its thread.
+            let mode = unsafe { Table::of(object) }.mode();
+            match mode {
+                Mode::Unread if std::mem::take(&mut entry.used) => continue,
+                Mode::Unread => {}
+                Mode::Clean if open => {
+                    self.gone.insert(oref);
+                }
+                _ => continue,
+            }
+            // SAFETY: no code looks into what is unread, and none runs that has looked into the others.
+            unsafe { self.make_absent(cx, object) };
+            evicted += 1;
+        }
+        if open {
+            // SAFETY: what was read are objects of the context.
+            cx.forget_reads(&|object| unsafe { Table::of(object) }.mode() == Mode::Absent);
+        }
+        self.stuck = if self.bytes > enough { self.bytes + most / 8 } else { 0 };
+        evicted
+    }
+}

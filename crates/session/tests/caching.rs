@@ -1,0 +1,297 @@
+//! The cache of a session: what is fetched together, and what becomes absent again without anybody noticing.
+
+mod support;
+
+use std::sync::Arc;
+
+use bifrost_cache::{Counted, Options, Prefetch, Schema};
+use bifrost_engine::{Mode, Run};
+use bifrost_repository::Repository;
+use bifrost_repository::memory::Memory;
+use bifrost_runtime::Collect;
+use bifrost_runtime::cx::Limits as CxLimits;
+use bifrost_session::{Limits, Tables};
+use bifrost_wire::Limit;
+use support::{Client, STACK_BYTES, World, assert_text, load};
+
+/// Its nodes cost more than 600 KB, whose texts alone are 150 KB.
+const RING: &str = include_str!("ring.theta");
+const COUNT: usize = 600;
+const TEXT: i64 = 256;
+
+/// What `sum` of the first node gives.
+fn sum_of_ring() -> i64 {
+    let friend = |i: i64| i * 7 % COUNT as i64 + 1;
+    (1..=COUNT as i64).fold(0, |s, i| s * 31 % 1_000_003 + i + friend(i) + TEXT)
+}
+
+/// A repository with the ring.
+struct Place {
+    tables: &'static Tables,
+    repository: Arc<dyn Repository>,
+    collect: Collect,
+}
+
+/// A client in a world of its own.
+struct Seat {
+    world: World,
+    client: Client,
+    schema: Arc<Schema>,
+}
+
+fn alone() -> Prefetch {
+    Prefetch { objects_max: 0, ..Prefetch::default() }
+}
+
+fn each(test: impl Fn(&Place)) {
+    for mode in [Mode::Interpreted, Mode::Compiled] {
+        let tables = load(RING, Run::kept(mode)).expect("both ways are linked");
+        for collect in [Collect::Checked, Collect::Zeal(97)] {
+            let repository: Arc<dyn Repository> = Arc::new(Memory::new());
+            World::over(tables, repository.clone(), collect).set_up();
+            test(&Place { tables, repository, collect });
+        }
+    }
+}
+
+impl Place {
+    fn seat(&self, caching: Options) -> Seat {
+        self.seat_with(caching, Limits::default())
+    }
+
+    fn seat_with(&self, caching: Options, limits: Limits) -> Seat {
+        let cx = CxLimits {
+            stack_bytes: STACK_BYTES,
+            collect: self.collect,
+            transaction_objects: limits.get(Limit::TransactionObjects) as usize,
+            ..CxLimits::default()
+        };
+        let mut world = World::over_limited(self.tables, self.repository.clone(), cx);
+        world.caching = caching;
+        let schema = world.schema().clone();
+        let client = world.client_with(limits);
+        Seat { world, client, schema }
+    }
+}
+
+impl Seat {
+    #[track_caller]
+    fn play(&mut self, script: &str, expected: &str) {
+        let found = self.client.play(&mut self.world, script);
+        assert_text(&found, expected, script);
+    }
+
+    fn counted(&self) -> Counted {
+        self.schema.counters().get()
+    }
+
+    fn bytes(&self) -> usize {
+        self.client.session.cache().expect("it has one").used().0
+    }
+}
+
+/// Much less than the ring.
+fn small() -> Options {
+    Options { bytes_max: 16 << 10, prefetch: Prefetch { objects_max: 16, bytes_max: 4 << 10 } }
+}
+
+#[test]
+fn a_graph_far_larger_than_the_cache_is_traversed_in_one_call() {
+    each(|place| {
+        for caching in
+            [small(), Options { prefetch: alone(), ..small() }, Options { bytes_max: 1, ..small() }]
+        {
+            let mut seat = place.seat(caching);
+            let sum = sum_of_ring();
+            seat.play("r = lookup ring Node\nx = Node.sum r\nflush r x", &format!("r = Node#1.0\nx = {sum}"));
+            // What was read stays while code runs, and may go afterwards.
+            seat.play("c = commit\nflush c", "c = nil");
+            seat.play("x = Node.sum r\nc = commit\nflush x c", &format!("x = {sum}\nc = nil"));
+            seat.play("x = Node.value r\nflush x", "x = 1");
+            assert!(seat.bytes() <= caching.bytes_max.max(1 << 10), "{}", seat.bytes());
+            assert!(seat.counted().evicted > COUNT as u64, "{:?}", seat.counted());
+        }
+    });
+}
+
+#[test]
+fn a_client_that_walks_keeps_handles_and_identity() {
+    each(|place| {
+        let mut seat = place.seat(small());
+        seat.play("r = lookup ring Node\nl = lookup nodes Nodes\nflush r l", "r = Node#1.0\nl = Nodes#2.0");
+        seat.play("f = Nodes.at l 8\nflush f", "f = Node#3.0");
+        // A transaction that reads much more than the cache may have.
+        seat.play("n = Node.next r\nflush n", "n = Node#4.0");
+        for i in 3..=COUNT {
+            let handle = match i {
+                8 => 3,
+                i if i < 8 => i + 2,
+                i => i + 1,
+            };
+            seat.play("n = Node.next n\nflush n", &format!("n = Node#{handle}.0"));
+            assert!(seat.bytes() <= 17 << 10, "{} at {i}", seat.bytes());
+        }
+        // Around: the same objects have the same handles, and changes are in place.
+        seat.play("n = Node.next n\ng = Node.friend r\nflush n g", "n = Node#1.0\ng = Node#3.0");
+        seat.play("Node.add g 1000\nx = Node.value f\ny = Node.plus f f\nflush x y", "x = 1008\ny = 2016");
+        for at in [100, 300, 500] {
+            seat.play(&format!("m = Nodes.at l {at}\nx = Node.value m\nflush x"), &format!("x = {at}"));
+        }
+        seat.play("x = Nodes.sum l\nflush x", &format!("x = {}", COUNT * (COUNT + 1) / 2 + 1000));
+        seat.play("c = commit\nx = Node.value f\nflush c x", "c = nil\nx = 1008");
+        let mut other = place.seat(small());
+        other.play("r = lookup ring Node\nf = Node.friend r\nx = Node.value f\nflush x", "x = 1008");
+        assert!(seat.counted().evicted > COUNT as u64, "{:?}", seat.counted());
+    });
+}
+
+#[test]
+fn what_was_read_and_is_gone_still_counts_as_read() {
+    each(|place| {
+        let (mut reader, mut writer) = (place.seat(small()), place.seat(Options::default()));
+        reader.play(
+            "l = lookup nodes Nodes\nn = Nodes.at l 1\nx = Node.value n\nflush l x",
+            "l = Nodes#1.0\nx = 1",
+        );
+        for at in (2..COUNT).step_by(3) {
+            reader.play(&format!("n = Nodes.at l {at}\nx = Node.value n\nflush x"), &format!("x = {at}"));
+        }
+        assert!(reader.counted().evicted > 100);
+        writer.play("l = lookup nodes Nodes\nn = Nodes.at l 2\nNode.add n 1\nc = commit\nflush c", "c = nil");
+        reader.play(
+            "n = Nodes.at l 3\nNode.add n 1\nc = commit\nflush c",
+            "c = absent\n-2: Conflict: others have changed what the transaction has read; it is aborted",
+        );
+        reader.play(
+            "n = Nodes.at l 2\nx = Node.value n\nm = Nodes.at l 3\ny = Node.value m\nflush x y",
+            "x = 3\ny = 3",
+        );
+    });
+}
+
+#[test]
+fn neighbours_come_along() {
+    each(|place| {
+        let sum = sum_of_ring();
+        let traverse = "r = lookup ring Node\nx = Node.sum r\nflush x";
+        let mut one_by_one = place.seat(Options { prefetch: alone(), ..Options::default() });
+        one_by_one.play(traverse, &format!("x = {sum}"));
+        let each = one_by_one.counted();
+        assert_eq!((each.ahead, each.used), (0, 0));
+        assert_eq!(each.calls, each.asked);
+        let mut together = place.seat(Options::default());
+        together.play(traverse, &format!("x = {sum}"));
+        let all = together.counted();
+        assert_eq!(all.asked + all.used, each.asked, "the same objects: {all:?}");
+        assert!(all.calls * 8 < each.calls, "{all:?}, {each:?}");
+        assert!(all.ahead < 2 * all.used, "most of it is used: {all:?}");
+    });
+}
+
+#[test]
+fn neighbours_that_nobody_wants_cease_to_come() {
+    each(|place| {
+        // Every tenth node: neither what was created nor what was read together.
+        let mut seat = place.seat(Options::default());
+        seat.play("l = lookup nodes Nodes\nflush l", "l = Nodes#1.0");
+        let mut before = 0;
+        for round in 0..20 {
+            before = seat.counted().ahead;
+            for at in 0..20 {
+                let i = (round * 20 + at) * 199 % COUNT + 1;
+                seat.play(&format!("n = Nodes.at l {i}\nx = Node.value n\nflush x"), &format!("x = {i}"));
+            }
+        }
+        let last = seat.counted().ahead - before;
+        assert!(last <= 40, "{last} objects went along with 20: {:?}", seat.counted());
+    });
+}
+
+#[test]
+fn the_calls_that_wait_are_foreseen() {
+    each(|place| {
+        let mut seat = place.seat(Options {
+            prefetch: Prefetch { objects_max: 1, ..Prefetch::default() },
+            ..Options::default()
+        });
+        seat.play("l = lookup nodes Nodes\nflush l", "l = Nodes#1.0");
+        let places: Vec<usize> = (1..=40).map(|i| i * 13).collect();
+        let mut script = String::new();
+        for at in &places {
+            script.push_str(&format!("n{at} = Nodes.at l {at}\n"));
+        }
+        let names: Vec<String> = places.iter().map(|at| format!("n{at}")).collect();
+        script.push_str(&format!("flush {}", names.join(" ")));
+        seat.client.play(&mut seat.world, &script);
+        let before = seat.counted();
+        // Receivers and arguments.
+        let mut script = String::new();
+        for pair in names.chunks(2) {
+            script.push_str(&format!("x{0} = Node.plus {0} {1}\n", pair[0], pair[1]));
+        }
+        script.push_str("flush xn13 xn507");
+        seat.play(&script, "xn13 = 39\nxn507 = 1027");
+        let after = seat.counted();
+        assert_eq!(after.asked + after.used - before.asked - before.used, 40);
+        assert_eq!(after.calls - before.calls, 1, "{before:?}, {after:?}");
+    });
+}
+
+#[test]
+fn a_transaction_has_a_limit_of_objects() {
+    each(|place| {
+        let mut limits = Limits::default();
+        limits.set(Limit::TransactionObjects, 100);
+        let mut seat = place.seat_with(Options::default(), limits);
+        let text = "TooManyObjects: the transaction reads and makes more objects than it may: 100 is the limit \
+                    (transaction_objects_max)";
+        seat.play(
+            "r = lookup ring Node\nx = Node.sum r\ny = Node.value r\nflush r x y",
+            &format!("r = Node#1.0\nx = exception of -2\ny = absent\n-2: {text}"),
+        );
+        // What it has read counts as long as it lasts, here or not.
+        seat.play("a = abort\nx = Node.value r\nc = commit\nflush x c", "x = 1\nc = nil");
+        let mut limits = Limits::default();
+        limits.set(Limit::TransactionObjects, 300);
+        let mut seat = place.seat_with(Options { bytes_max: 4 << 10, ..small() }, limits);
+        seat.play("r = lookup ring Node\nn = Node.next r\nflush r n", "r = Node#1.0\nn = Node#2.0");
+        let mut told = String::new();
+        for _ in 0..COUNT {
+            told = seat.client.play(&mut seat.world, "n = Node.next n\nflush n");
+            if told.contains("TooManyObjects") {
+                break;
+            }
+        }
+        assert!(told.contains("300 is the limit"), "{told}");
+        assert!(seat.counted().evicted > 100);
+    });
+}
+
+#[test]
+fn a_transaction_left_alone_is_aborted_and_its_client_told() {
+    each(|place| {
+        let mut seat = place.seat(Options::default());
+        seat.play("r = lookup ring Node\nflush r", "r = Node#1.0");
+        seat.play("Node.add r 5\nx = Node.value r\nflush x", "x = 6");
+        assert!(seat.client.session.in_transaction());
+        seat.client.session.expire(&mut seat.world.cx);
+        assert!(!seat.client.session.in_transaction());
+        let told = "TransactionExpired: the transaction was left alone for too long; it is aborted: 60000 is the limit \
+                    (transaction_idle_ms_max)";
+        seat.play("x = Node.value r\nc = commit\nflush x c", &format!("x = absent\nc = absent\n-1: {told}"));
+        seat.play("x = Node.value r\nc = commit\nflush x c", "x = 1\nc = nil");
+        // Nothing is under way, so nothing expires.
+        seat.client.session.expire(&mut seat.world.cx);
+        seat.play("x = Node.value r\nflush x", "x = 1");
+        // In the middle of a batch, and of a structure.
+        seat.client.record("Node.add r 5");
+        seat.client.record("while");
+        seat.client.send(&mut seat.world);
+        seat.client.session.expire(&mut seat.world.cx);
+        seat.play(
+            "t = int.lt 1 2\ndo t\nNode.add r 1\nend_while\nc = commit\nflush c",
+            &format!("c = absent\n-2: {told}"),
+        );
+        seat.play("x = Node.value r\nflush x", "x = 1");
+    });
+}
