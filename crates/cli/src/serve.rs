@@ -106,7 +106,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     }
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
     let registry = crate::run::with_files(registry, &config.allow_files)?;
-    let run = Run { mode, kept: !config.store.is_empty() };
+    let run = Run { kept: !config.store.is_empty(), ..Run::from(mode) };
     let engine = program::load_with(&args.files, args.root.as_deref(), run, &registry)?;
     let mut server = Server::start(engine, &config)?;
     let signals = catch_signals()?;

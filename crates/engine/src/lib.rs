@@ -1,7 +1,7 @@
 //! What runs interpreted and what compiled; caches of methods and batches.
 //!
 //! An [`Engine`] is a program that is ready to run: verified, linked, with a compiler for its functions (each
-//! compiled at its first call) and an interpreter for what clients send. Batches are kept by their
+//! compiled at its first call) and an interpreter for what clients send, of which what is hot is compiled too. Batches are kept by their
 //! content, so that a control structure that any session has sent before is neither checked nor prepared again.
 //!
 //! One engine serves all sessions of a process. It holds no objects: those are in contexts ([`Cx`]).
@@ -17,6 +17,7 @@ use bifrost_runtime::native::Natives;
 use bifrost_runtime::{Cx, Image, LinkError, Ret, invoke, natives, object};
 use parking_lot::Mutex;
 
+pub use bifrost_interp::HOT_STEPS;
 pub use bifrost_jit::Emit;
 
 mod compiled;
@@ -72,19 +73,22 @@ pub struct Run {
     pub mode: Mode,
     /// Whether its objects may be kept in a repository: then code looks at their modes ([`bifrost_runtime::mode`]).
     pub kept: bool,
+    /// When structures of clients become machine code, if methods are: units of fuel for each of their statements, as
+    /// [`HOT_STEPS`]. With 0 that is at their first run, with `u64::MAX` never.
+    pub hot_steps: u64,
 }
 
 impl Run {
     /// With objects that may be kept in a repository.
     pub fn kept(mode: Mode) -> Run {
-        Run { mode, kept: true }
+        Run { kept: true, ..Run::from(mode) }
     }
 }
 
 impl From<Mode> for Run {
     /// With objects that are nowhere else.
     fn from(mode: Mode) -> Run {
-        Run { mode, kept: false }
+        Run { mode, kept: false, hot_steps: HOT_STEPS }
     }
 }
 
@@ -157,7 +161,7 @@ impl Engine {
         run: impl Into<Run>,
         natives: Natives,
     ) -> Result<Arc<Engine>, LoadError> {
-        let Run { mode, kept } = run.into();
+        let Run { mode, kept, hot_steps } = run.into();
         tagged::complete(&mut program);
         program.add_cells();
         verify_program(&program).map_err(LoadError::Verify)?;
@@ -170,7 +174,7 @@ impl Engine {
             Mode::Interpreted => None,
         };
         let image = Image::link_with(program, compiler, natives, kept)?;
-        let interp = Interp::new(image.clone());
+        let interp = Interp::with_hot_steps(image.clone(), hot_steps);
         Ok(Arc::new(Engine { image, interp, mode, batches: Mutex::default() }))
     }
 
@@ -235,8 +239,9 @@ impl Engine {
     /// What the verifier found.
     pub fn prepare(&self, func: Func, procedures: &[Arc<Prepared>]) -> Result<Batch, Vec<VerifyError>> {
         verify_func(self.program(), &func)?;
-        let prepared = Arc::new(self.interp.prepare(&func, procedures));
-        Ok(Batch { prepared, func: Arc::new(func) })
+        let func = Arc::new(func);
+        let prepared = Arc::new(self.interp.prepare(func.clone(), procedures));
+        Ok(Batch { prepared, func })
     }
 
     /// Runs a batch between [`Cx::begin`] and [`Cx::leave`]. The caller keeps the objects among the arguments.

@@ -12,13 +12,17 @@
 //! Sources: 000 section 6.4 (parse trees of specialised nodes, shared places for variable futures, closures for
 //! iterators), 8.2 (break, continue, procedures).
 //!
+//! A structure that ran often enough is handed to the compiler, and its code runs in place of its nodes ([`structure`]).
+//!
 //! What is deliberately absent: no checking. Only verified functions are prepared.
 
 mod node;
 mod op;
 mod prepare;
 mod run;
+mod structure;
 
 pub use node::Prepared;
 pub use op::{OpError, apply};
 pub use run::{BatchEnd, Interp, Trace};
+pub use structure::HOT_STEPS;

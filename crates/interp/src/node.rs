@@ -7,6 +7,8 @@ use bifrost_ir::{FuncId, FuncKind, SignalId, Site, TypeId};
 use bifrost_runtime::abi::{Code, Word};
 use bifrost_runtime::image::{RoutineDesc, Table};
 
+use crate::structure::Structure;
+
 /// A place in the frame: a variable, a constant, or the scratch word that takes dropped results.
 pub(crate) type Place = u32;
 
@@ -26,6 +28,8 @@ pub struct Prepared {
     pub(crate) iterator: bool,
     /// What each call and each step of a loop takes from the fuel: 1 in code that clients send, 0 in methods.
     pub(crate) cost: i64,
+    /// Of what clients send: what makes it machine code.
+    pub(crate) structure: Option<Structure>,
 }
 
 impl Prepared {

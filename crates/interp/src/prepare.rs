@@ -35,6 +35,7 @@ pub(crate) fn prepare(image: &Image, func: &Func, procedures: &[Arc<Prepared>]) 
         results: func.signature.results.len(),
         iterator: func.signature.is_iterator(),
         cost: i64::from(matches!(func.kind, FuncKind::Batch | FuncKind::Procedure)),
+        structure: None,
     }
 }
 

@@ -8,6 +8,7 @@ use bifrost_runtime::cx::Kill;
 use bifrost_runtime::image::{Image, Interpreter, RoutineDesc, Table};
 use bifrost_runtime::invoke::open_receiver;
 use bifrost_runtime::roots;
+use bifrost_runtime::structure::PROCEDURE_DEPTH_MAX;
 use bifrost_runtime::{Cx, Mode, object};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
@@ -15,9 +16,7 @@ use smallvec::SmallVec;
 use crate::node::{Arm, Call, Except, ForEach, Node, Place, Prepared, Target, While};
 use crate::op::{OpError, apply};
 use crate::prepare::prepare;
-
-/// Nesting of batched procedures (threats.md).
-const PROCEDURE_DEPTH_MAX: u32 = 256;
+use crate::structure::{HOT_STEPS, Structure};
 
 /// Where a batch failed.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -65,22 +64,31 @@ pub struct Interp {
     funcs: Box<[OnceLock<Arc<Prepared>>]>,
     /// The entries of loops' bodies by the number of their variables.
     bodies: [Code; YIELDS_MAX + 1],
+    hot_steps: u64,
 }
 
 impl Interp {
     /// An interpreter for a linked program; becomes that program's interpreter.
     pub fn new(image: Arc<Image>) -> Arc<Interp> {
+        Interp::with_hot_steps(image, HOT_STEPS)
+    }
+
+    /// The same with a threshold of its own in place of [`HOT_STEPS`]: with 0 structures are compiled at their first run, with
+    /// `u64::MAX` never.
+    pub fn with_hot_steps(image: Arc<Image>, hot_steps: u64) -> Arc<Interp> {
         let funcs = image.program().funcs.iter().map(|_| OnceLock::new()).collect();
         // A body stores the values in its frame before anything else happens: its entry need not keep them.
         let bodies = std::array::from_fn(|values| image.native_entry(BODIES[values], 1 + values, 0));
-        let interp = Arc::new(Interp { image: image.clone(), funcs, bodies });
+        let interp = Arc::new(Interp { image: image.clone(), funcs, bodies, hot_steps });
         image.set_interpreter(interp.clone());
         interp
     }
 
     /// Prepares a verified batch or procedure; `procedures` are the prepared forms of those that it may call.
-    pub fn prepare(&self, func: &Func, procedures: &[Arc<Prepared>]) -> Prepared {
-        prepare(&self.image, func, procedures)
+    pub fn prepare(&self, func: Arc<Func>, procedures: &[Arc<Prepared>]) -> Prepared {
+        let mut prepared = prepare(&self.image, &func, procedures);
+        prepared.structure = Some(Structure::new(func, procedures, self.hot_steps));
+        prepared
     }
 
     fn func(&self, func: FuncId) -> &Arc<Prepared> {
@@ -94,19 +102,67 @@ impl Interp {
     /// `cx` belongs to this interpreter's image, and `args` are words of the types of the parameters.
     pub unsafe fn run(&self, cx: &mut Cx, prepared: &Prepared, args: &[Word]) -> BatchEnd {
         debug_assert_eq!(args.len(), prepared.params);
+        let structure = prepared.structure.as_ref();
+        if let Some(code) = structure.and_then(|s| s.code(&self.image)) {
+            // SAFETY: promised by the caller, and the code is that of `prepared`.
+            return unsafe { run_code(cx, prepared, code, args) };
+        }
+        let fuel = cx.fuel;
         let cx: *mut Cx = cx;
         let mut run =
             Run { interp: self, cx, trace: Trace::default(), failed: false, closure: std::ptr::null() };
         let flow = run.function(prepared, args);
         let mut trace = run.trace;
         trace.iterations.reverse();
+        // SAFETY: the context outlives the run.
+        let cx = unsafe { &mut *cx };
+        if let Some(structure) = structure {
+            structure.ran(fuel - cx.fuel);
+        }
         match flow {
             Flow::Next => BatchEnd::Done(0),
-            // SAFETY: the context outlives the run.
-            Flow::Return => BatchEnd::Done(unsafe { (*cx).results[0] }),
+            Flow::Return => BatchEnd::Done(cx.results[0]),
             Flow::Killed => BatchEnd::Killed(trace),
             _ => BatchEnd::Signalled(trace),
         }
+    }
+}
+
+/// Enters the code of a structure.
+///
+/// # Safety
+/// `cx` is the current context, `code` is that of `prepared`, and `args` are words of the types of its parameters.
+unsafe fn enter_code(cx: *mut Cx, prepared: &Prepared, code: Code, args: &[Word]) -> Ret {
+    // SAFETY: promised by the caller; a batch takes the address of its words, and a procedure that has code takes few enough.
+    unsafe {
+        let fuel = (*cx).fuel;
+        let ret = match prepared.kind {
+            FuncKind::Batch => enter(code, cx, &[args.as_ptr() as Word]),
+            _ => enter(code, cx, args),
+        };
+        // The code has taken off what was no call.
+        (*cx).calls = (*cx).calls.wrapping_add((fuel - (*cx).fuel) as u64);
+        ret
+    }
+}
+
+/// Runs a batch or a procedure by itself as code.
+///
+/// # Safety
+/// As for [`enter_code`].
+unsafe fn run_code(cx: &mut Cx, prepared: &Prepared, code: Code, args: &[Word]) -> BatchEnd {
+    cx.trace.clear();
+    // SAFETY: promised by the caller.
+    let ret = unsafe { enter_code(cx, prepared, code, args) };
+    let trace = || {
+        let (site, rounds) = cx.trace.place();
+        Trace { site: Site(site), iterations: rounds.into() }
+    };
+    match ret.outcome {
+        0 if prepared.results == 0 => BatchEnd::Done(0),
+        0 => BatchEnd::Done(ret.value),
+        4 => BatchEnd::Killed(trace()),
+        _ => BatchEnd::Signalled(trace()),
     }
 }
 
@@ -458,10 +514,21 @@ impl Run<'_> {
     /// Runs a batched procedure; what it does not handle is its caller's, with the call inside the procedure named.
     fn procedure(&mut self, procedure: &Prepared, args: &[Word]) -> Ret {
         if self.cx().procedure_depth >= PROCEDURE_DEPTH_MAX {
-            return self.cx().failure("batched procedures are nested too deep (256 is the most)");
+            return self.cx().procedures_too_deep();
         }
         self.cx().procedure_depth += 1;
+        let structure = procedure.structure.as_ref();
+        if let Some(code) = structure.and_then(|s| s.code(&self.interp.image)) {
+            // SAFETY: the function is verified: the words are the procedure's, whose code it is.
+            let ret = unsafe { enter_code(self.cx, procedure, code, args) };
+            self.cx().procedure_depth -= 1;
+            return ret;
+        }
+        let fuel = self.cx().fuel;
         let flow = self.function(procedure, args);
+        if let Some(structure) = structure {
+            structure.ran(fuel - self.cx().fuel);
+        }
         // What went wrong inside is told of the call of the procedure, whose numbers the client knows.
         self.failed = false;
         let cx = self.cx();

@@ -6,7 +6,9 @@ use std::rc::Rc;
 use bifrost_ir::{
     Arm, ArmMatch, Block, Callee, Func, FuncId, FuncKind, Operand, Part, Program, SignalId, Stmt, Var,
 };
+use bifrost_runtime::abi::ARGS_MAX;
 use bifrost_runtime::image::Image;
+use bifrost_runtime::structure::LOOPS_MAX;
 
 use crate::target::{Calls, Targets};
 
@@ -51,16 +53,22 @@ impl InlineLoop {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum NotCompiled {
     /// Its code would be too large.
-    #[error("more than {STATEMENTS_MAX} statements")]
-    TooLarge,
-    /// Batches are metered, which compiled code is not.
-    #[error("batches are interpreted")]
-    Batch,
+    #[error("more than {0} statements")]
+    TooLarge(usize),
+    /// There is no room in a trace for so many loops.
+    #[error("more than {LOOPS_MAX} loops inside each other")]
+    TooDeep,
+    /// It is entered with more words than the calling convention has.
+    #[error("more than {ARGS_MAX} arguments")]
+    Arguments,
 }
 
 /// Functions with more statements are left to the interpreter: the time of code generation grows faster than
 /// their number.
 pub(crate) const STATEMENTS_MAX: usize = 20_000;
+
+/// The same for structures, which are compiled while their client waits, and may be many.
+pub(crate) const STRUCTURE_STATEMENTS_MAX: usize = 2_000;
 
 /// Words of the environment before the shared variables.
 pub(crate) mod environment {
@@ -158,8 +166,8 @@ fn larger(block: &Block, left: &mut usize) -> bool {
 
 /// `active` are the functions that this one is in place in, itself last.
 fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis, NotCompiled> {
-    if matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) {
-        return Err(NotCompiled::Batch);
+    if func.kind == FuncKind::Procedure && func.signature.params.len() > ARGS_MAX {
+        return Err(NotCompiled::Arguments);
     }
     let mut walk = Walk {
         image,
@@ -181,8 +189,15 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
         walk.touch(var);
     }
     walk.block(&func.body);
-    if walk.statements > STATEMENTS_MAX {
-        return Err(NotCompiled::TooLarge);
+    let (structure, most) = match func.kind {
+        FuncKind::Batch | FuncKind::Procedure => (true, STRUCTURE_STATEMENTS_MAX),
+        _ => (false, STATEMENTS_MAX),
+    };
+    if walk.statements > most {
+        return Err(NotCompiled::TooLarge(most));
+    }
+    if structure && loops(&func.body) > LOOPS_MAX {
+        return Err(NotCompiled::TooDeep);
     }
     let mut next = environment::VARS;
     let shared = walk
@@ -206,6 +221,20 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
         statements: walk.statements,
         yields: walk.yields,
     })
+}
+
+/// How many loops are inside each other.
+fn loops(block: &Block) -> usize {
+    let of = |stmt: &Stmt| {
+        let mut inside = 0;
+        stmt.parts(&mut |part| {
+            if let Part::Block(block) = part {
+                inside = inside.max(loops(block));
+            }
+        });
+        inside + usize::from(matches!(stmt, Stmt::While { .. } | Stmt::ForEach { .. }))
+    };
+    block.0.iter().map(of).max().unwrap_or(0)
 }
 
 /// Whether a handler takes an exception.

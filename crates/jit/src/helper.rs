@@ -4,7 +4,7 @@ use bifrost_heap::Word;
 use bifrost_ir::{FuncId, SignalId};
 use bifrost_runtime::abi::{Outcome, Ret};
 use bifrost_runtime::image::Table;
-use bifrost_runtime::{Cx, image};
+use bifrost_runtime::{Cx, Kill, image};
 
 /// The functions by what they are for. Compiled code reaches them through entries near it ([`Entries`]), so that
 /// their addresses take no registers in loops.
@@ -31,6 +31,10 @@ pub(crate) enum Helper {
     RoutineCode,
     /// Runs a function that is not compiled: `(cx, func, words, count)`.
     Interpret,
+    /// A structure has no fuel left: `(cx)`.
+    OutOfFuel,
+    /// A structure calls a procedure, and too many are under way: `(cx)`.
+    TooDeep,
 }
 
 /// The names of the entries, by helper.
@@ -38,7 +42,7 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 10] = [
+    pub(crate) const ALL: [(Helper, usize); 12] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Leave, 1),
@@ -49,6 +53,8 @@ impl Helper {
         (Helper::MethodCode, 2),
         (Helper::RoutineCode, 1),
         (Helper::Interpret, 3),
+        (Helper::OutOfFuel, 0),
+        (Helper::TooDeep, 0),
     ];
 
     /// Whether it is called at polls: it never collects.
@@ -68,6 +74,8 @@ impl Helper {
             Helper::MethodCode => image::helper::method_code as *const u8,
             Helper::RoutineCode => image::helper::routine_code as *const u8,
             Helper::Interpret => interpret as *const u8,
+            Helper::OutOfFuel => out_of_fuel as *const u8,
+            Helper::TooDeep => too_deep as *const u8,
         }
     }
 }
@@ -128,6 +136,16 @@ unsafe extern "C" fn interpret(cx: *mut Cx, func: u64, words: *const Word, count
         Some(interpreter) => unsafe { interpreter.call(cx, FuncId::from_u32(func as u32), words) },
         None => context.failure("internal error: a function is too large for the compiler"),
     }
+}
+
+unsafe extern "C" fn out_of_fuel(cx: *mut Cx) -> Ret {
+    // SAFETY: compiled code passes the current context.
+    unsafe { (*cx).kill(Kill::Fuel) }
+}
+
+unsafe extern "C" fn too_deep(cx: *mut Cx) -> Ret {
+    // SAFETY: compiled code passes the current context.
+    unsafe { (*cx).procedures_too_deep() }
 }
 
 /// Stands for functions that could not even get an entry to the interpreter. Machine code enters it as it is, without

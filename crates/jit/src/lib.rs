@@ -4,11 +4,12 @@
 //! ([`bifrost_runtime::abi`]), and makes the stubs through which methods and routines are entered before they have
 //! code. This is the only crate that names the code generator, Cranelift.
 //!
-//! Code has addresses of the image inside (tables, descriptors, natives), and both stay for good: the memory of code
-//! is never freed. It lies in one arena of [`ARENA_BYTES`], of which memory is taken as functions are compiled.
+//! Code has addresses of the image inside (tables, descriptors, natives), and both stay for good: the memory of methods' code
+//! is never freed. It lies in one arena of [`ARENA_BYTES`], of which memory is taken as functions are compiled. Structures that
+//! clients send are compiled as methods are, and metered and traced besides; their memory is a part of its own and is freed
+//! ([`structures`]).
 //!
-//! What is deliberately absent: no checking, only verified functions may be compiled. No metering: batches are
-//! interpreted. A function that is too large, or that the code generator refuses, gets an entry to the interpreter
+//! What is deliberately absent: no checking, only verified functions may be compiled. A function that is too large, or that the code generator refuses, gets an entry to the interpreter
 //! ([`Image::interpreter`]) instead of code.
 //!
 //! Read [`lower`] for how a function is translated.
@@ -23,15 +24,17 @@ mod memory;
 mod order;
 mod safepoint;
 mod scalars;
+mod structures;
 mod target;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bifrost_heap::TABLE_OFFSET;
 use bifrost_ir::{Func, FuncId, FuncKind, Program};
 use bifrost_runtime::Code;
+use bifrost_runtime::StructureCode;
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{Image, Table, arity};
 use cranelift_codegen::ir::{
@@ -46,11 +49,15 @@ use cranelift_module::{FuncId as ModuleFunc, Module, ModuleReloc};
 pub use scalars::replace as replace_objects;
 
 use helper::{Entries, Helper};
+use lower::Source;
 use maps::{Calls, Maps};
-use memory::Memory;
+use memory::{Memory, Pool};
 
-/// The address space that all code of a [`Jit`] lies in, so that near calls reach.
+/// The address space that all code of a [`Jit`] lies in but that of structures, so that near calls reach.
 pub const ARENA_BYTES: usize = 256 << 20;
+
+/// The most code of structures that there is at a time; further ones are interpreted.
+pub const STRUCTURE_BYTES_MAX: usize = 32 << 20;
 
 /// The code generator cannot be set up on this machine.
 #[derive(Debug, thiserror::Error)]
@@ -86,9 +93,13 @@ pub enum Emit {
 pub struct Jit {
     isa: OwnedTargetIsa,
     helpers: Entries,
+    /// Where the entries of helpers lie in the memory that is written, by helper.
+    helper_places: [usize; Helper::ALL.len()],
     state: Mutex<State>,
     /// Has a lock of its own: a collection asks while nothing is compiled, but other threads may compile.
-    maps: Mutex<Maps>,
+    maps: Arc<Mutex<Maps>>,
+    /// Where code of structures lies.
+    structures: Option<Arc<Pool>>,
 }
 
 struct State {
@@ -128,6 +139,14 @@ impl Jit {
     /// # Errors
     /// [`JitError`]
     pub fn new() -> Result<Jit, JitError> {
+        Jit::with_structure_bytes(STRUCTURE_BYTES_MAX)
+    }
+
+    /// The same with a limit of its own in place of [`STRUCTURE_BYTES_MAX`].
+    ///
+    /// # Errors
+    /// [`JitError`]
+    pub fn with_structure_bytes(structure_bytes: usize) -> Result<Jit, JitError> {
         let mut flags = settings::builder();
         for (name, value) in [
             ("opt_level", "speed"),
@@ -145,7 +164,8 @@ impl Jit {
             builder.finish(settings::Flags::new(flags.clone())).map_err(|e| JitError::Machine(e.to_string()))
         };
         let mut builder = JITBuilder::with_isa(isa()?, cranelift_module::default_libcall_names());
-        let Memory { provider, run_at, granule } = Memory::new(ARENA_BYTES).map_err(JitError::Memory)?;
+        let memory = Memory::new(ARENA_BYTES, structure_bytes).map_err(JitError::Memory)?;
+        let Memory { provider, run_at, granule, structures } = memory;
         builder.memory_provider(provider);
         let module = JITModule::new(builder);
         let state = State {
@@ -161,12 +181,16 @@ impl Jit {
         let mut jit = Jit {
             isa: isa()?,
             helpers: [0; Helper::ALL.len()],
+            helper_places: [0; Helper::ALL.len()],
             state: Mutex::new(state),
-            maps: Mutex::default(),
+            maps: Arc::default(),
+            structures,
         };
         for (helper, words) in Helper::ALL {
-            jit.helpers[helper as usize] =
+            let (name, code) =
                 jit.helper_entry(helper, words).map_err(|e| JitError::Memory(e.to_string()))?;
+            jit.helpers[helper as usize] = name;
+            jit.helper_places[helper as usize] = (code.0 as usize).wrapping_sub(run_at);
         }
         Ok(jit)
     }
@@ -174,7 +198,7 @@ impl Jit {
     /// The code of a function, or an entry to the interpreter if it cannot be compiled.
     pub fn compile(&self, image: &Image, func: FuncId) -> Code {
         let source = &image.program().funcs[func];
-        self.try_compile(image, source, Some(func))
+        self.try_compile(image, func)
             .or_else(|_| {
                 self.interpreter_entry(func, arity(&source.signature), references(image.program(), source))
             })
@@ -186,9 +210,7 @@ impl Jit {
     /// # Errors
     /// The reason, for people.
     pub fn check(&self, image: &Image, func: FuncId) -> Result<(), String> {
-        self.translate(image, &image.program().funcs[func], Some(func), vec![])
-            .map(|_| ())
-            .map_err(|e| e.to_string())
+        self.translate(image, func, vec![]).map(|_| ()).map_err(|e| e.to_string())
     }
 
     /// What a function is compiled to, for people.
@@ -196,9 +218,7 @@ impl Jit {
     /// # Errors
     /// Why it is not compiled, for people.
     pub fn text(&self, image: &Image, func: FuncId, emit: Emit) -> Result<String, String> {
-        let functions = self
-            .translate(image, &image.program().funcs[func], Some(func), vec![])
-            .map_err(|e| e.to_string())?;
+        let functions = self.translate(image, func, vec![]).map_err(|e| e.to_string())?;
         let mut text = String::new();
         for (_, function) in functions.into_iter().rev() {
             match emit {
@@ -289,23 +309,27 @@ impl Jit {
         })
     }
 
-    /// Where references, or zeros, lie in the frame of code that made a call: byte offsets from its stack pointer at
-    /// the call. `None` if the address that the call returns to is no code of ours.
-    pub fn stack_map(&self, return_address: usize) -> Option<&'static [u32]> {
-        self.maps.lock().unwrap_or_else(PoisonError::into_inner).find(return_address)
+    /// Where references, or zeros, lie in the frame of code that made a call: adds byte offsets from its stack pointer at
+    /// the call. False if the address that the call returns to is no code of ours.
+    pub fn stack_map(&self, return_address: usize, offsets: &mut Vec<u32>) -> bool {
+        let maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = maps.find(return_address);
+        offsets.extend_from_slice(found.unwrap_or_default());
+        found.is_some()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn try_compile(&self, image: &Image, func: &Func, id: Option<FuncId>) -> Result<Code, CompileError> {
-        let closures = analysis::analyse(image, func, id)?.closures;
+    fn try_compile(&self, image: &Image, id: FuncId) -> Result<Code, CompileError> {
+        let func = &image.program().funcs[id];
+        let closures = analysis::analyse(image, func, Some(id))?.closures;
         let names = self.declare(1 + closures, arity(&func.signature))?;
         // A panic of the code generator is a bug of ours or of its, but not the end of the process: the function is
         // interpreted. Nothing shared is under way when it happens.
         let compiled = catch_unwind(AssertUnwindSafe(|| {
-            let functions = self.translate(image, func, id, names)?;
+            let functions = self.translate(image, id, names)?;
             functions.into_iter().map(|(name, f)| self.generate(name, f)).collect::<Result<Vec<_>, _>>()
         }))
         .unwrap_or_else(|_| Err(CompileError::Refused("it panicked".to_owned())))?;
@@ -315,16 +339,16 @@ impl Jit {
     fn translate(
         &self,
         image: &Image,
-        func: &Func,
-        id: Option<FuncId>,
+        id: FuncId,
         mut names: Vec<u32>,
     ) -> Result<Vec<(u32, ir::Function)>, CompileError> {
-        let analysis = analysis::analyse(image, func, id)?;
+        let source = Source { image, func: &image.program().funcs[id], id: Some(id), procedures: &[] };
+        let analysis = analysis::analyse(image, source.func, source.id)?;
         if names.is_empty() {
             // Only to look at: any names that no entry has.
             names = (0..=analysis.closures as u32).map(|n| n + (1 << 24)).collect();
         }
-        Ok(lower::lower(image, func, id, analysis, self.isa.frontend_config(), &self.helpers, names))
+        Ok(lower::lower(source, analysis, self.isa.frontend_config(), &self.helpers, names))
     }
 
     /// Names for functions that belong together.
@@ -408,10 +432,10 @@ impl Jit {
         lower::signature(arity, self.isa.default_call_conv())
     }
 
-    /// The name of an entry to a helper that is near all code.
-    fn helper_entry(&self, helper: Helper, words: usize) -> Result<u32, CompileError> {
+    /// The name and the code of an entry to a helper that is near all code.
+    fn helper_entry(&self, helper: Helper, words: usize) -> Result<(u32, Code), CompileError> {
         let signature = if helper.polls() { lower::attend_signature() } else { self.signature(words) };
-        let (name, _) = self.small(signature, |b, args| {
+        self.small(signature, |b, args| {
             if !helper.polls() {
                 exit::record(b, args[0], &[]);
             }
@@ -425,8 +449,7 @@ impl Jit {
             } else {
                 b.ins().return_(&results);
             }
-        })?;
-        Ok(name)
+        })
     }
 
     fn stub(&self, arity: usize, helper: Helper, slot: Option<u32>) -> Code {
@@ -510,8 +533,12 @@ impl bifrost_runtime::Engine for Jit {
         Jit::native_entry(self, native, arity, references)
     }
 
-    fn stack_map(&self, return_address: usize) -> Option<&[u32]> {
-        Jit::stack_map(self, return_address)
+    fn compile_structure(&self, image: &Image, func: &Func, procedures: &[Code]) -> Option<StructureCode> {
+        Jit::compile_structure(self, image, func, procedures)
+    }
+
+    fn stack_map(&self, return_address: usize, offsets: &mut Vec<u32>) -> bool {
+        Jit::stack_map(self, return_address, offsets)
     }
 
     fn collects(&self) -> bool {

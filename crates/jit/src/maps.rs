@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 /// references are, as byte offsets from the stack pointer at the call.
 pub(crate) type Calls = Vec<(u32, Box<[u32]>)>;
 
-/// A function at its final place. It is never forgotten, as the code itself.
+/// A function at its place.
 #[derive(Debug)]
 struct Function {
     end: usize,
     /// In the order of their offsets.
-    calls: &'static [(u32, Box<[u32]>)],
+    calls: Calls,
 }
 
 /// All code that was made, by the address of its start.
@@ -24,11 +24,16 @@ impl Maps {
     /// Adds a function at its final place.
     pub(crate) fn add(&mut self, start: usize, bytes: usize, mut calls: Calls) {
         calls.sort_unstable_by_key(|(at, _)| *at);
-        self.functions.insert(start, Function { end: start + bytes, calls: Vec::leak(calls) });
+        self.functions.insert(start, Function { end: start + bytes, calls });
+    }
+
+    /// Forgets a function whose code nobody runs any more.
+    pub(crate) fn remove(&mut self, start: usize) {
+        self.functions.remove(&start);
     }
 
     /// Where the references are in the frame that a call returns to; `None` if that is no code of ours.
-    pub(crate) fn find(&self, return_address: usize) -> Option<&'static [u32]> {
+    pub(crate) fn find(&self, return_address: usize) -> Option<&[u32]> {
         // A call may be the last instruction, so that it returns to the end.
         let (start, Function { end, calls }) = self.functions.range(..return_address).next_back()?;
         if return_address > *end {
@@ -59,5 +64,7 @@ mod tests {
         assert_eq!(maps.find(1101), None);
         assert_eq!(maps.find(2010), Some([24].as_slice()), "a call at the end");
         assert_eq!(maps.find(2011), None);
+        maps.remove(1000);
+        assert_eq!(maps.find(1020), None);
     }
 }

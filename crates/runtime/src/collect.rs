@@ -291,10 +291,12 @@ unsafe fn trace_exit(engine: &dyn Engine, exit: *const ExitFrame, marker: &mut M
             marker.root(*arguments.add(i));
         }
         let mut frame = (*exit).frame_pointer as *const usize;
-        while let Some(offsets) = engine.stack_map(*frame.add(1)) {
+        // Copied, so that nobody waits for a table of the engine's while objects are marked.
+        let mut offsets = Vec::new();
+        while engine.stack_map(*frame.add(1), &mut offsets) {
             let stack = frame.add(2).cast::<u8>();
-            for offset in offsets {
-                marker.root(*stack.add(*offset as usize).cast::<Word>());
+            for offset in offsets.drain(..) {
+                marker.root(*stack.add(offset as usize).cast::<Word>());
             }
             frame = *frame as *const usize;
         }

@@ -14,6 +14,7 @@ use crate::mode::Transaction;
 use crate::natives;
 use crate::object;
 use crate::roots::{Frame, Roots};
+use crate::structure::{PROCEDURES_TOO_DEEP, Trace};
 
 /// Why a batch was ended from outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,7 +183,9 @@ pub struct Cx {
     /// Calls made by code that clients sent, since the run began.
     pub calls: u64,
     /// Nesting of batched procedures.
-    pub procedure_depth: u32,
+    pub procedure_depth: u64,
+    /// Where a structure that runs as machine code failed.
+    pub trace: Trace,
 
     poll: Arc<Poll>,
     stack_limit: usize,
@@ -220,7 +223,7 @@ unsafe impl Send for Cx {}
 
 /// Offsets of the fields that compiled code uses.
 pub mod offset {
-    use super::Cx;
+    use super::{Cx, Trace};
     use std::mem::offset_of;
 
     /// The poll word, which prologues compare the stack pointer with.
@@ -239,6 +242,20 @@ pub mod offset {
     pub const SIGNAL_VALUES: i32 = offset_of!(Cx, signal_values) as i32;
     /// `Cx::results`
     pub const RESULTS: i32 = offset_of!(Cx, results) as i32;
+    /// `Cx::fuel`
+    pub const FUEL: i32 = offset_of!(Cx, fuel) as i32;
+    /// `Cx::calls`
+    pub const CALLS: i32 = offset_of!(Cx, calls) as i32;
+    /// `Cx::procedure_depth`
+    pub const PROCEDURE_DEPTH: i32 = offset_of!(Cx, procedure_depth) as i32;
+    /// `Trace::failed`
+    pub const TRACE_FAILED: i32 = (offset_of!(Cx, trace) + offset_of!(Trace, failed)) as i32;
+    /// `Trace::site`
+    pub const TRACE_SITE: i32 = (offset_of!(Cx, trace) + offset_of!(Trace, site)) as i32;
+    /// `Trace::loops`
+    pub const TRACE_LOOPS: i32 = (offset_of!(Cx, trace) + offset_of!(Trace, loops)) as i32;
+    /// The first of `Trace::rounds`
+    pub const TRACE_ROUNDS: i32 = (offset_of!(Cx, trace) + offset_of!(Trace, rounds)) as i32;
 }
 
 /// The address of something on the current stack; good enough to compare with the limit.
@@ -264,6 +281,7 @@ impl Cx {
             fuel: limits.fuel,
             calls: 0,
             procedure_depth: 0,
+            trace: Trace::new(),
             poll,
             stack_limit: 0,
             heap: Heap::new(limits.heap_bytes),
@@ -488,6 +506,12 @@ impl Cx {
             Err(_) => self.image.empty_string(),
         };
         Ret::SIGNALLED
+    }
+
+    /// Signals that batched procedures are nested too deep.
+    #[cold]
+    pub fn procedures_too_deep(&mut self) -> Ret {
+        self.failure(PROCEDURES_TOO_DEEP)
     }
 
     /// The exception under way.

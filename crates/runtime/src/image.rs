@@ -14,8 +14,8 @@ use std::sync::{Arc, OnceLock};
 use bifrost_heap::Shape;
 use bifrost_ir::dispatch::Dispatch;
 use bifrost_ir::{
-    Body, ClassId, FuncId, Literal, MethodId, MethodRef, Program, RoutineId, Signature, TypeId, TypeKind,
-    Types, boxed,
+    Body, ClassId, Func, FuncId, Literal, MethodId, MethodRef, Program, RoutineId, Signature, TypeId,
+    TypeKind, Types, boxed,
 };
 use cranelift_entity::EntityRef;
 
@@ -23,6 +23,7 @@ use crate::abi::{ARGS_MAX, Code, Ret, VALUES_MAX, Word, YIELDS_MAX};
 use crate::cx::Cx;
 use crate::mode::{Mode, Modes};
 use crate::native::{Natives, Persistence};
+use crate::structure::StructureCode;
 use crate::{natives, object};
 
 /// What the runtime asks of the engines.
@@ -37,6 +38,14 @@ pub trait Engine: Send + Sync {
     /// The code of a function.
     fn compile(&self, image: &Image, func: FuncId) -> Code;
 
+    /// The code of a verified batch or batched procedure: it takes fuel, polls, and says where it failed, as the interpreter does
+    /// ([`crate::structure`]). `procedures` is the code of those that it calls, in the order of [`Func::procedures`], which
+    /// the caller keeps as long as what it is given. `None` if the function is to be interpreted.
+    fn compile_structure(&self, image: &Image, func: &Func, procedures: &[Code]) -> Option<StructureCode> {
+        let _ = (image, func, procedures);
+        None
+    }
+
     /// An entry of the arity that, when a receiver in a mode other than the ordinary one is entered through it at `slot`, has
     /// the receiver opened ([`Cx::open`], or [`Cx::open_to_change`] if `changes`) and goes on into what its table has at the
     /// slot then, with the same words. `references` is as for [`Engine::native_entry`].
@@ -49,11 +58,11 @@ pub trait Engine: Send + Sync {
         code
     }
 
-    /// Where the references are that a caller in machine code needs after the call that returns to this address: byte
-    /// offsets from its stack pointer at the call. `None` for addresses that are not the engine's.
-    fn stack_map(&self, return_address: usize) -> Option<&[u32]> {
-        let _ = return_address;
-        None
+    /// Where the references are that a caller in machine code needs after the call that returns to this address: adds their byte
+    /// offsets from its stack pointer at the call. False for addresses that are not the engine's.
+    fn stack_map(&self, return_address: usize, offsets: &mut Vec<u32>) -> bool {
+        let _ = (return_address, offsets);
+        false
     }
 
     /// Whether all references of the machine code can be found, so that heaps may be collected.

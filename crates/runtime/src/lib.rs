@@ -18,6 +18,7 @@ pub mod native;
 pub mod natives;
 pub mod object;
 pub mod roots;
+pub mod structure;
 
 pub use abi::{Code, Outcome, Ret};
 pub use collect::HeapStats;
@@ -25,3 +26,4 @@ pub use cx::{Collect, Cx, Kill, Limits};
 pub use image::{ClassInfo, ElementMethod, Engine, Image, Interpreter, LinkError, RoutineDesc, Table};
 pub use mode::{Keeper, Mode, NotFetched};
 pub use roots::{Kept, Root, RootSet};
+pub use structure::StructureCode;

@@ -41,7 +41,8 @@ fn check(seed: u64) {
     let ways = if seed.is_multiple_of(4) { &all[..] } else { &all[..1] };
     // Every second program as one whose objects may be kept in a repository.
     let kept = seed / 2 % 2 == 1;
-    let said = [Mode::Compiled, Mode::Interpreted].map(|mode| run(&text, Run { mode, kept }, ways));
+    let said =
+        [Mode::Compiled, Mode::Interpreted].map(|mode| run(&text, Run { kept, ..Run::from(mode) }, ways));
     let wrong = match &said {
         [Ok(compiled), Ok(interpreted)] => {
             let mut all =

@@ -126,7 +126,7 @@ fn ask(stream: &mut Stream, commands: &[u8]) -> String {
 fn a_transaction_left_alone_is_aborted() {
     let mut sources = Sources::new();
     sources.add("counter.theta", COUNTER);
-    let run = Run { mode: Mode::Compiled, kept: true };
+    let run = Run::kept(Mode::Compiled);
     let engine = program::load_sources(sources, &Options::default(), run).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config {

@@ -42,9 +42,9 @@ impl Site {
     }
 
     fn each_cached(text: &str, count: usize, caching: Options, test: impl Fn(&mut Site)) {
-        for mode in [Mode::Interpreted, Mode::Compiled] {
+        for run in support::modes() {
             for collect in [Collect::Checked, Collect::Zeal(1)] {
-                let tables = load(text, Run::kept(mode)).expect("both ways are linked");
+                let tables = load(text, Run { kept: true, ..run }).expect("all ways are linked");
                 let repository: Arc<dyn Repository> = Arc::new(Memory::new());
                 World::over(tables, repository.clone(), collect).set_up();
                 let client = || {

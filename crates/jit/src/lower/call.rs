@@ -13,6 +13,7 @@ use bifrost_runtime::image::{RoutineDesc, Table};
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, Value, condcodes::IntCC, types};
 
 use super::memory::Region;
+use super::meter::Note;
 use super::{End, Exits, Lower};
 use crate::analysis::{environment, reason, takes};
 use crate::helper::Helper;
@@ -31,17 +32,35 @@ pub(super) struct Context<'a> {
     dispatch: Option<ir::Block>,
     /// Where operations go that signal these exceptions, without values.
     signals: Vec<(SignalId, ir::Block)>,
+    /// If it stands around a call of a structure, the place of that.
+    site: Option<Note>,
+    /// Where a structure goes that has no fuel left.
+    pub(super) out_of_fuel: Option<ir::Block>,
 }
 
 impl<'a> Context<'a> {
     /// The end of a function.
     pub(super) fn new_end(parent: Option<usize>) -> Context<'a> {
-        Context { arms: &[], parent, end: true, blocks: Vec::new(), dispatch: None, signals: Vec::new() }
+        Context {
+            arms: &[],
+            parent,
+            end: true,
+            blocks: Vec::new(),
+            dispatch: None,
+            signals: Vec::new(),
+            site: None,
+            out_of_fuel: None,
+        }
+    }
+
+    /// What stands around a call of a structure.
+    pub(super) fn new_site(note: Note, parent: usize) -> Context<'a> {
+        Context { site: Some(note), ..Context::new(&[], parent) }
     }
 
     fn new(arms: &'a [Arm], parent: usize) -> Context<'a> {
         let blocks = vec![(None, None); arms.len()];
-        Context { arms, parent: Some(parent), end: false, blocks, dispatch: None, signals: Vec::new() }
+        Context { arms, end: false, blocks, ..Context::new_end(Some(parent)) }
     }
 }
 
@@ -122,7 +141,7 @@ impl<'a> Lower<'_, 'a, '_> {
                     self.b.ins().call_indirect(signature, code, &words)
                 }
             }
-            Callee::Procedure(_) | Callee::Itself => unreachable!("batches are not compiled"),
+            Callee::Procedure(_) | Callee::Itself => self.call_procedure(callee, &words),
         };
         match closure {
             None => self.known_after(callee, args),
@@ -143,7 +162,7 @@ impl<'a> Lower<'_, 'a, '_> {
         value
     }
 
-    fn call_helper_unchecked(&mut self, helper: Helper, args: &[Value]) -> (Value, Value) {
+    pub(super) fn call_helper_unchecked(&mut self, helper: Helper, args: &[Value]) -> (Value, Value) {
         let mut words = vec![self.cx];
         words.extend(args);
         let name = self.unit.helpers[helper as usize];
@@ -281,6 +300,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.roots.quiet.insert(call);
         let outcome = self.load_cx(offset::RESULTS);
         let ended = match self.ended {
+            // No handler takes it; the structure says where it was.
+            _ if self.is_traced() && helper == Helper::Stop => self.dispatch(),
             Some(block) => block,
             None => {
                 let block = self.cold_block();
@@ -305,7 +326,7 @@ impl<'a> Lower<'_, 'a, '_> {
     // Exceptions.
 
     /// Where an outcome goes that is not `Returned`.
-    fn dispatch(&mut self) -> ir::Block {
+    pub(super) fn dispatch(&mut self) -> ir::Block {
         self.dispatch_of(self.scope.context)
     }
 
@@ -321,7 +342,7 @@ impl<'a> Lower<'_, 'a, '_> {
         outermost.map_or(context, |c| self.contexts[c].parent.expect("statements are in functions"))
     }
 
-    fn dispatch_of(&mut self, context: usize) -> ir::Block {
+    pub(super) fn dispatch_of(&mut self, context: usize) -> ir::Block {
         if let Some(block) = self.contexts[context].dispatch {
             return block;
         }
@@ -339,6 +360,18 @@ impl<'a> Lower<'_, 'a, '_> {
         }
         let block = self.cold_block();
         self.contexts[context].signals.push((signal, block));
+        block
+    }
+
+    /// Where a structure goes that has no fuel left: one block for each place that there is a trace of.
+    pub(super) fn out_of_fuel(&mut self) -> ir::Block {
+        let context = self.scope.context;
+        let context = if self.contexts[context].site.is_some() { context } else { self.end_of(context) };
+        if let Some(block) = self.contexts[context].out_of_fuel {
+            return block;
+        }
+        let block = self.cold_block();
+        self.contexts[context].out_of_fuel = Some(block);
         block
     }
 
@@ -393,6 +426,10 @@ impl<'a> Lower<'_, 'a, '_> {
                 self.b.ins().jump(entry, &[]);
             }
             None => {
+                let site = self.around(context).find_map(|c| self.contexts[c].site);
+                if let Some(note) = site {
+                    self.note(note);
+                }
                 let end = self.end_of(context);
                 let end = self.dispatch_of(end);
                 let signalled = self.int(Outcome::Signalled as i64);
@@ -487,6 +524,7 @@ impl<'a> Lower<'_, 'a, '_> {
             }
             let Some(block) = block else { continue };
             self.start(block);
+            self.forget_failure();
             self.block(&arm.body);
             self.known_before(before.clone());
             if self.reachable {
@@ -520,7 +558,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Generates the ways to the handlers of the innermost statement that has some.
-    fn end_context(&mut self) {
+    pub(super) fn end_context(&mut self) {
         let this = self.scope.context;
         for (signal, block) in std::mem::take(&mut self.contexts[this].signals) {
             self.start(block);
@@ -532,7 +570,14 @@ impl<'a> Lower<'_, 'a, '_> {
             }
             self.raise(this, signal);
         }
-        if !self.contexts[this].end
+        self.end_fuel(this);
+        if let (Some(note), Some(block)) = (self.contexts[this].site, self.contexts[this].dispatch) {
+            self.start(block);
+            let outcome = self.b.block_params(block)[0];
+            self.note(note);
+            let outer = self.dispatch_of(self.contexts[this].parent.expect("calls are in functions"));
+            self.b.ins().jump(outer, &[BlockArg::Value(outcome)]);
+        } else if !self.contexts[this].end
             && let Some(block) = self.contexts[this].dispatch
         {
             self.start(block);
@@ -587,6 +632,11 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(block);
         let outcome = self.b.block_params(block)[0];
         match self.scope.end {
+            End::Function if self.is_metered() => {
+                // What goes through a structure is told to its client as it is.
+                let zero = self.int(0);
+                self.b.ins().return_(&[outcome, zero]);
+            }
             End::Function => {
                 let (outcome, value) = self.call_helper_unchecked(Helper::Leave, &[outcome]);
                 self.b.ins().return_(&[outcome, value]);

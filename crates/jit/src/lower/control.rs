@@ -1,6 +1,6 @@
 //! Branches, loops, and the ends of functions.
 
-use bifrost_ir::{Block, Callee, Const, Operand, Stmt, Var};
+use bifrost_ir::{Block, Callee, Const, Operand, Site, Stmt, Var};
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{ClassInfo, Table};
@@ -127,7 +127,11 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(inside);
         let broken = self.loop_body(body, next, end);
         if self.reachable {
-            self.poll();
+            match self.is_metered() {
+                true => self.at_site(Site::default(), Self::poll),
+                false => self.poll(),
+            }
+            self.next_round();
             self.b.ins().jump(header, &[]);
         }
         self.b.seal_block(header);
@@ -154,6 +158,7 @@ impl<'a> Lower<'_, 'a, '_> {
         };
         if continued {
             self.start(next);
+            self.burn_round();
         }
         broken
     }
@@ -181,6 +186,8 @@ impl<'a> Lower<'_, 'a, '_> {
                 self.b.ins().jump(next, &[]);
             }
             _ => {
+                self.burn_round();
+                self.next_round();
                 let zero = self.int(0);
                 self.b.ins().return_(&[zero, zero]);
             }
@@ -299,6 +306,7 @@ impl<'a> Lower<'_, 'a, '_> {
         step(self);
         self.loop_body(body, next, end);
         if self.reachable {
+            self.next_round();
             if let Some(ended) = latch(self) {
                 let on = self.b.create_block();
                 self.b.ins().brif(ended, end, &[], on, &[]);

@@ -279,6 +279,7 @@ impl<'a> Lower<'_, 'a, '_> {
         }
         let next = self.b.create_block();
         let broken = self.loop_body(body, next, done);
+        self.next_round();
         self.waiting.push(std::mem::replace(&mut self.scope, iterator));
         if broken {
             self.scope.end = End::Call { done, reached: true };

@@ -17,12 +17,14 @@ mod control;
 mod inline;
 mod known;
 mod memory;
+mod meter;
 mod op;
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use bifrost_ir::{Arm, Block, ClassId, Const, Func, FuncId, FuncKind, Operand, Stmt, TypeId, TypeKind, Var};
+use bifrost_runtime::Code;
 use bifrost_runtime::image::{Image, arity};
 use cranelift_codegen::ir::{
     self, AbiParam, ExtFuncData, ExternalName, InstBuilder, MemFlagsData, SigRef, StackSlot, StackSlotData,
@@ -56,11 +58,25 @@ pub(crate) fn attend_signature() -> ir::Signature {
     signature
 }
 
+/// What is compiled.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) image: &'a Image,
+    pub(crate) func: &'a Func,
+    /// `None` for a structure.
+    pub(crate) id: Option<FuncId>,
+    /// The code of the procedures that a structure calls.
+    pub(crate) procedures: &'a [Code],
+}
+
 /// What is the same for a function and its closures' bodies.
 pub(crate) struct Unit<'a> {
     pub(crate) image: &'a Image,
     pub(crate) func: &'a Func,
     pub(crate) id: Option<FuncId>,
+    procedures: &'a [Code],
+    /// How many loops of a structure are around what is being lowered.
+    loops: usize,
     pub(crate) analysis: Rc<Analysis>,
     pub(crate) config: TargetFrontendConfig,
     helpers: &'a Entries,
@@ -110,19 +126,20 @@ enum Environment {
 
 /// All functions that a function becomes, itself last, with their names.
 pub(crate) fn lower<'a>(
-    image: &'a Image,
-    func: &'a Func,
-    id: Option<FuncId>,
+    source: Source<'a>,
     analysis: Analysis,
     config: TargetFrontendConfig,
     helpers: &'a Entries,
     names: Vec<u32>,
 ) -> Vec<(u32, ir::Function)> {
     let name = names[0];
+    let Source { image, func, id, procedures } = source;
     let mut unit = Unit {
         image,
         func,
         id,
+        procedures,
+        loops: 0,
         analysis: Rc::new(analysis),
         config,
         helpers,
@@ -134,7 +151,11 @@ pub(crate) fn lower<'a>(
         budget: inline::BUDGET,
         effects: Effects::default(),
     };
-    let words = arity(&func.signature);
+    let words = match func.kind {
+        FuncKind::Batch => 1,
+        FuncKind::Procedure => func.signature.params.len(),
+        _ => arity(&func.signature),
+    };
     let mut code = ir::Function::with_name_signature(
         UserFuncName::user(0, name),
         signature(words, config.default_call_conv),
@@ -271,7 +292,11 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         }
         let words = self.b.block_params(self.entry).to_vec();
         // A method's receiver is its first variable; a routine's first word is its descriptor.
-        let first = if self.unit.func.kind == FuncKind::Method { 1 } else { 2 };
+        let first = match self.unit.func.kind {
+            FuncKind::Method | FuncKind::Procedure => 1,
+            FuncKind::Batch => return self.take_parameters(words[1]),
+            _ => 2,
+        };
         for (var, word) in self.unit.func.params().zip(&words[first..]) {
             self.write_word(var, *word);
         }
@@ -281,6 +306,14 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
                 Environment::None => {}
                 _ => self.store_environment(environment::CLOSURE, closure),
             }
+        }
+    }
+
+    /// Takes the parameters of a batch from where they lie.
+    fn take_parameters(&mut self, words: Value) {
+        for (i, var) in self.unit.func.params().enumerate() {
+            let word = self.b.ins().load(types::I64, MemFlagsData::trusted(), words, 8 * i as i32);
+            self.write_word(var, word);
         }
     }
 
@@ -325,6 +358,12 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
                 let value = self.operand(*src);
                 self.write(*dst, value);
             }
+            Stmt::Call { callee, args, dsts, site } if self.is_metered() => self.at_site(*site, |this| {
+                this.call_stmt(*callee, args, dsts);
+                if this.reachable {
+                    this.burn();
+                }
+            }),
             Stmt::Call { callee, args, dsts, .. } => self.call_stmt(*callee, args, dsts),
             Stmt::New { dst, class, .. } if self.unit.image.lasting(*class).is_some() => {
                 let object = self.unit.image.lasting(*class).expect("asked above");
@@ -371,7 +410,13 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             }
             Stmt::If { test, then, otherwise } => self.if_stmt(*test, then, otherwise),
             Stmt::TypeIf { object, var, then, otherwise } => self.type_if(*object, *var, then, otherwise),
+            Stmt::While { cond, test, body } if self.is_metered() => {
+                self.metered_loop(|this| this.while_stmt(cond, *test, body));
+            }
             Stmt::While { cond, test, body } => self.while_stmt(cond, *test, body),
+            Stmt::ForEach { callee, args, vars, body, site } if self.is_metered() => {
+                self.metered_foreach(*site, |this| this.for_each(stmt, *callee, args, vars, body));
+            }
             Stmt::ForEach { callee, args, vars, body, .. } => self.for_each(stmt, *callee, args, vars, body),
             Stmt::Break => self.break_stmt(),
             Stmt::Continue => self.continue_stmt(),
@@ -599,6 +644,9 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             inner.poll();
         }
         inner.block(body);
+        if inner.reachable {
+            inner.continue_stmt();
+        }
         inner.end();
         let exits = std::mem::take(&mut inner.exits);
         let roots = std::mem::take(&mut inner.roots);

@@ -8,7 +8,7 @@ use bifrost_wire::{
 };
 
 use super::{Client, World};
-use bifrost_engine::Mode;
+use bifrost_engine::Run;
 
 /// Where choices come from: a fuzzer's bytes, and zeros when they are used up.
 #[derive(Debug)]
@@ -93,14 +93,14 @@ fn limits() -> Limits {
     limits
 }
 
-fn world(mode: Mode) -> Option<World> {
+fn world(run: Run) -> Option<World> {
     let limits = bifrost_runtime::cx::Limits {
         heap_bytes: 32 << 20,
         batch_heap_bytes: 1 << 20,
         stack_bytes: STACK_BYTES,
         ..Default::default()
     };
-    super::tables(mode).map(|tables| World::of(tables, limits))
+    super::tables(run).map(|tables| World::of(tables, limits))
 }
 
 /// What takes long on purpose.
@@ -110,10 +110,10 @@ const TOO_LONG: &[&str] = &["forever", "eat", "swallow", "deep", "text_of", "sho
 /// client's numbering, works afterwards, and does not care how the bytes were cut. Gives what the session said.
 ///
 /// Runs on a stack of its own, so that the limits of recursion are reached in the same way everywhere.
-pub fn batch_check(data: &[u8], mode: Mode) -> Option<Vec<u8>> {
+pub fn batch_check(data: &[u8], run: Run) -> Option<Vec<u8>> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(2 * STACK_BYTES);
-        let thread = thread.spawn_scoped(scope, || batch_check_here(data, mode)).expect("a thread");
+        let thread = thread.spawn_scoped(scope, || batch_check_here(data, run)).expect("a thread");
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -121,8 +121,8 @@ pub fn batch_check(data: &[u8], mode: Mode) -> Option<Vec<u8>> {
 /// Enough for all the batched procedures that may call each other, in debug builds too.
 const STACK_BYTES: usize = 32 << 20;
 
-fn batch_check_here(data: &[u8], mode: Mode) -> Option<Vec<u8>> {
-    let mut whole = world(mode)?;
+fn batch_check_here(data: &[u8], run: Run) -> Option<Vec<u8>> {
+    let mut whole = world(run)?;
     let mut choices = Choices::new(data);
     let mut client = whole.client_with(limits());
     let mut maker = Maker::new(&client);
@@ -139,7 +139,7 @@ fn batch_check_here(data: &[u8], mode: Mode) -> Option<Vec<u8>> {
         said.extend_from_slice(&output);
         maker.learn(&output, marker);
     }
-    let mut cut = world(mode)?;
+    let mut cut = world(run)?;
     let mut other = cut.client_with(limits());
     assert_eq!(deliver(&mut cut, &mut other, &sent, &mut choices), said, "cut into pieces, it is another");
     for (world, client) in [(&mut whole, &mut client), (&mut cut, &mut other)] {

@@ -17,7 +17,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bifrost_cache::{Cache, Options as CacheOptions, Schema};
 use bifrost_engine::{Engine, LoadError, Mode, Run};
@@ -40,9 +40,10 @@ pub mod random;
 /// The program that most tests use.
 pub const WORLD: &str = include_str!("world.theta");
 
-/// The ways to run a program that this build has.
-pub fn modes() -> Vec<Mode> {
-    vec![Mode::Interpreted, Mode::Compiled]
+/// The ways to run a program: all interpreted, with compiled methods and interpreted structures, and all compiled.
+pub fn modes() -> Vec<Run> {
+    let compiled = Run::from(Mode::Compiled);
+    vec![Mode::Interpreted.into(), Run { hot_steps: u64::MAX, ..compiled }, Run { hot_steps: 0, ..compiled }]
 }
 
 /// A program ready to run; `None` if the mode is not linked into this build.
@@ -59,12 +60,17 @@ pub fn load(text: &str, run: impl Into<Run>) -> Option<&'static Tables> {
     }
 }
 
-/// The tables of [`WORLD`], made once for each mode, as a server does.
-pub fn tables(mode: Mode) -> Option<&'static Tables> {
-    static INTERPRETED: OnceLock<Option<&'static Tables>> = OnceLock::new();
-    static COMPILED: OnceLock<Option<&'static Tables>> = OnceLock::new();
-    let place = if mode == Mode::Interpreted { &INTERPRETED } else { &COMPILED };
-    *place.get_or_init(|| load(WORLD, mode))
+/// The tables of [`WORLD`], made once for each way to run it, as a server does.
+pub fn tables(run: impl Into<Run>) -> Option<&'static Tables> {
+    static MADE: Mutex<Vec<(Run, Option<&'static Tables>)>> = Mutex::new(Vec::new());
+    let run = run.into();
+    let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, tables)) = made.iter().find(|(made, _)| *made == run) {
+        return *tables;
+    }
+    let tables = load(WORLD, run);
+    made.push((run, tables));
+    tables
 }
 
 /// A program with its objects.
@@ -89,13 +95,13 @@ pub fn collections() -> Vec<Collect> {
 pub const STACK_BYTES: usize = 512 << 10;
 
 impl World {
-    pub fn new(mode: Mode) -> Option<World> {
-        World::collected(mode, collections()[0])
+    pub fn new(run: impl Into<Run>) -> Option<World> {
+        World::collected(run, collections()[0])
     }
 
-    pub fn collected(mode: Mode, collect: Collect) -> Option<World> {
+    pub fn collected(run: impl Into<Run>, collect: Collect) -> Option<World> {
         let limits = CxLimits { stack_bytes: STACK_BYTES, collect, ..CxLimits::default() };
-        tables(mode).map(|t| World::of(t, limits))
+        tables(run).map(|t| World::of(t, limits))
     }
 
     pub fn of(tables: &'static Tables, limits: CxLimits) -> World {
@@ -110,11 +116,8 @@ impl World {
     }
 
     /// The world of one client over a repository of its own, which has the objects of [`WORLD`].
-    pub fn kept(mode: Mode, collect: Collect) -> Option<World> {
-        static INTERPRETED: OnceLock<Option<&'static Tables>> = OnceLock::new();
-        static COMPILED: OnceLock<Option<&'static Tables>> = OnceLock::new();
-        let place = if mode == Mode::Interpreted { &INTERPRETED } else { &COMPILED };
-        let tables = (*place.get_or_init(|| load(WORLD, Run::kept(mode))))?;
+    pub fn kept(run: impl Into<Run>, collect: Collect) -> Option<World> {
+        let tables = tables(Run { kept: true, ..run.into() })?;
         let repository: Arc<dyn Repository> = Arc::new(Memory::new());
         World::over(tables, repository.clone(), collect).set_up();
         Some(World::over(tables, repository, collect))

@@ -1,0 +1,319 @@
+//! Structures of clients as machine code: when they become that, that it counts and traces as the interpreter does, and that
+//! its memory comes back.
+
+use std::sync::Arc;
+
+use bifrost_interp::{BatchEnd, Interp, Prepared};
+use bifrost_ir::text::parse;
+use bifrost_ir::verify::{verify_func, verify_program};
+use bifrost_jit::Jit;
+use bifrost_runtime::abi::Word;
+use bifrost_runtime::{Cx, Image, Limits};
+
+/// A program, its interpreter and its structures.
+struct Loaded {
+    jit: Arc<Jit>,
+    image: Arc<Image>,
+    interp: Arc<Interp>,
+    structures: Vec<Arc<Prepared>>,
+}
+
+impl Loaded {
+    fn new(text: &str, hot_steps: u64) -> Loaded {
+        Loaded::by(Arc::new(Jit::new().expect("a compiler for this machine")), text, hot_steps)
+    }
+
+    fn by(jit: Arc<Jit>, text: &str, hot_steps: u64) -> Loaded {
+        let file = parse(text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        verify_program(&file.program).expect("a valid program");
+        let image = Image::link(file.program, Some(jit.clone())).expect("linking");
+        let interp = Interp::with_hot_steps(image.clone(), hot_steps);
+        let mut structures: Vec<Arc<Prepared>> = Vec::new();
+        for func in &file.batches {
+            verify_func(image.program(), func).expect("a valid structure");
+            let index =
+                |f: &Arc<_>| file.batches.iter().position(|b| Arc::ptr_eq(b, f)).expect("defined before");
+            let procedures: Vec<_> = func.procedures.iter().map(|f| structures[index(f)].clone()).collect();
+            structures.push(Arc::new(interp.prepare(func.clone(), &procedures)));
+        }
+        Loaded { jit, image, interp, structures }
+    }
+
+    /// How the last structure ends with so much fuel, what is left of it, and how many calls it counted.
+    fn run(&self, fuel: i64, args: &[i64]) -> (BatchEnd, i64, u64) {
+        // Nodes take much stack for procedures that are nested as deep as they may be.
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().stack_size(16 << 20);
+            let thread = thread.spawn_scoped(scope, || self.run_here(fuel, args)).expect("a thread");
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn run_here(&self, fuel: i64, args: &[i64]) -> (BatchEnd, i64, u64) {
+        let limits = Limits { stack_bytes: 8 << 20, fuel, ..Limits::default() };
+        let mut cx = Cx::new(self.image.clone(), limits, 1, || 0);
+        let words: Vec<Word> = args.iter().map(|n| *n as Word).collect();
+        let last = self.structures.last().expect("there is one");
+        cx.begin();
+        // SAFETY: the context was made for this image, and the structures below take integers.
+        let end = unsafe { self.interp.run(&mut cx, last, &words) };
+        cx.leave();
+        (end, cx.fuel, cx.calls)
+    }
+
+    fn result(&self, args: &[i64]) -> i64 {
+        match self.run(1 << 40, args).0 {
+            BatchEnd::Done(word) => word as i64,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+const SUM: &str = "
+procedure sum (n: int) returns (int)
+  var b: bool, m: int
+  b := int.lt(n, 1)
+  if b then
+    return (0)
+  end
+  m := int.sub(n, 1)
+  m := itself(m)
+  m := int.add(m, n)
+  return (m)
+end";
+
+/// Bytes of code of structures. Where there is no place for such code these tests have nothing to say.
+fn compiled(loaded: &Loaded) -> bool {
+    loaded.jit.structure_bytes() > 0
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn a_structure_is_compiled_when_it_has_run_enough() {
+    let loaded = Loaded::new(SUM, 10);
+    // 7 statements and 10 more: at 170 steps.
+    assert_eq!(loaded.result(&[2]), 3);
+    assert!(!compiled(&loaded), "it was not hot");
+    assert_eq!(loaded.result(&[100]), 5050);
+    assert_eq!(loaded.result(&[100]), 5050);
+    assert!(compiled(&loaded));
+    let never = Loaded::new(SUM, u64::MAX);
+    assert_eq!(never.result(&[200]), 20100);
+    assert_eq!(never.result(&[200]), 20100);
+    assert!(!compiled(&never));
+}
+
+/// A long run does not have to end first.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn a_procedure_goes_on_as_code_at_its_next_call() {
+    let text = format!(
+        "{SUM}
+procedure often (n: int) returns (int) calls sum
+  var i: int, s: int, m: int
+  s := 0
+  for i in int.to(1, n) do
+    m := procedure 0(9)
+    s := int.add(s, m)
+  end
+  return (s)
+end"
+    );
+    let loaded = Loaded::new(&text, 10);
+    assert_eq!(loaded.result(&[100]), 4500);
+    assert!(compiled(&loaded));
+}
+
+#[test]
+fn code_of_structures_is_freed_with_them() {
+    let jit = Arc::new(Jit::new().expect("a compiler for this machine"));
+    let mut most = 0;
+    for round in 0..50 {
+        // Each another structure, of the same length.
+        let loaded = Loaded::by(jit.clone(), &SUM.replace("(0)", &format!("({})", round + 1000)), 0);
+        assert_eq!(loaded.result(&[100]), 6050 + round);
+        if round == 0 {
+            most = jit.structure_bytes();
+        }
+        assert_eq!(jit.structure_bytes(), most, "one is there at a time");
+    }
+    assert_eq!(jit.structure_bytes(), 0);
+}
+
+/// What does not fit is interpreted.
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[test]
+fn code_of_structures_has_a_limit() {
+    const BYTES_MAX: usize = 16 << 10;
+    let jit = Arc::new(Jit::with_structure_bytes(BYTES_MAX).expect("a compiler for this machine"));
+    let mut kept = Vec::new();
+    loop {
+        let before = jit.structure_bytes();
+        assert!(before <= BYTES_MAX);
+        let loaded = Loaded::by(jit.clone(), SUM, 0);
+        assert_eq!(loaded.result(&[100]), 5050);
+        if jit.structure_bytes() == before {
+            break;
+        }
+        kept.push(loaded);
+    }
+    assert!(kept.len() > 2);
+    // There is room again when others go.
+    kept.pop();
+    let before = jit.structure_bytes();
+    assert_eq!(Loaded::by(jit.clone(), SUM, 0).result(&[100]), 5050);
+    let loaded = Loaded::by(jit.clone(), SUM, 0);
+    assert_eq!(loaded.result(&[100]), 5050);
+    assert!(jit.structure_bytes() > before);
+}
+
+/// What is too large or too deep is interpreted, as are its callers.
+#[test]
+fn some_structures_are_interpreted() {
+    let many = "  n := int.add(n, 1)\n".repeat(2_001);
+    let large = format!("procedure large (n: int) returns (int)\n{many}  return (n)\nend");
+    let caller = format!(
+        "{large}\nprocedure caller (n: int) returns (int) calls large\n  n := procedure 0(n)\n  return (n)\nend"
+    );
+    for text in [large, caller] {
+        let loaded = Loaded::new(&text, 0);
+        assert_eq!(loaded.result(&[5]), 2_006);
+        assert!(!compiled(&loaded));
+    }
+    let (mut head, mut tail, mut vars) = (String::new(), String::new(), String::new());
+    for i in 0..65 {
+        vars.push_str(&format!(", i{i}: int"));
+        head.push_str(&format!("for i{i} in int.to(1, 1) do\n"));
+        tail.push_str("end\n");
+    }
+    let text = format!("batch deep (n: int)\nvar m: int{vars}\n{head}m := int.div(1, n)\n{tail}end");
+    let loaded = Loaded::new(&text, 0);
+    let (end, ..) = loaded.run(1_000_000, &[0]);
+    let BatchEnd::Signalled(trace) = end else { panic!("{end:?}") };
+    assert_eq!(trace.iterations.len(), 65);
+    assert!(!compiled(&loaded));
+    let params: Vec<String> = (0..30).map(|i| format!("p{i}: int")).collect();
+    let params = params.join(", ");
+    for (kind, is) in
+        [("procedure", false), ("batch", cfg!(all(target_os = "linux", target_arch = "x86_64")))]
+    {
+        let text = format!("{kind} wide ({params})\nvar n: int\nn := int.div(p29, p28)\nend");
+        let loaded = Loaded::new(&text, 0);
+        let mut args = vec![0; 30];
+        assert!(matches!(loaded.run(10, &args).0, BatchEnd::Signalled(_)));
+        args[28] = 1;
+        assert_eq!(loaded.run(10, &args), (BatchEnd::Done(0), 9, 1));
+        assert_eq!(compiled(&loaded), is, "{kind}");
+    }
+}
+
+/// Loops of all kinds, handlers, procedures: with each amount of fuel, nodes and code end in the same way, at the same place, and have
+/// counted the same.
+const PLACES: &str = "
+type counter
+  bump (by: int) returns (int) signals (odd (int))
+  steps (n: int) yields (int) signals (odd (int))
+end
+class Counter implements counter
+  n: int
+  method bump (by: int) returns (int) signals (odd (int))
+    var m: int, b: bool
+    m := get Counter.n(self)
+    m := int.add(m, by)
+    set Counter.n(self, m)
+    b := int.equal(m, 7)
+    if b then
+      signal odd(m)
+    end
+    return (m)
+  end
+  method steps (n: int) yields (int) signals (odd (int))
+    var i: int, b: bool
+    for i in int.to(1, n) do
+      yield (i)
+      b := int.equal(i, 4)
+      if b then
+        signal odd(i)
+      end
+    end
+  end
+end
+routine new_counter () returns (counter)
+  var c: Counter
+  c := new Counter(0)
+  return (c)
+end
+routine few (n: int) yields (int)
+  yield (n)
+  yield (2)
+end
+procedure down (c: counter, n: int) returns (int) signals (odd (int))
+  var b: bool, m: int
+  b := int.lt(n, 1)
+  if b then
+    return (0)
+  end
+  m := counter.bump(c, 1)
+  m := int.sub(n, 1)
+  m := itself(c, m)
+  m := int.add(m, 1)
+  return (m)
+end
+batch places (x: int, y: int, z: int) calls down
+  var c: counter, i: int, j: int, k: int, b: bool, m: int
+  c := new_counter()
+  m := 0
+  while
+    m := int.add(m, 1)
+    b := int.lt(m, 4)
+  test b do
+    for i in int.to(1, x) do
+      b := int.equal(i, 2)
+      if b then
+        continue
+      end
+      for j in counter.steps(c, i) do
+        k := int.div(y, i)
+        except
+          k := counter.bump(c, j)
+        when odd (k):
+          k := int.add(k, z)
+        end
+      end
+      for k in few(i) do
+        b := int.gt(k, 5)
+        if b then
+          break
+        end
+        k := int.mul(k, y)
+      end
+    end
+    except
+      k := procedure 0(c, z)
+    others:
+      m := int.add(m, 1)
+    end
+  end
+  k := procedure 0(c, x)
+end";
+
+#[test]
+fn code_counts_and_traces_as_nodes_do() {
+    let nodes = Loaded::new(PLACES, u64::MAX);
+    let code = Loaded::new(PLACES, 0);
+    let mut ends = std::collections::BTreeSet::new();
+    for args in
+        [[3, 5, 2], [4, 5, 3], [5, i64::MAX, 1], [2, 1, 300], [260, 1, 0], [0, 0, 0], [3, 1, i64::MAX]]
+    {
+        let (.., calls) = nodes.run(1 << 40, &args);
+        let fuels = (0..400).chain([1 << 40]).chain((400..2 * calls as i64).step_by(37));
+        for fuel in fuels {
+            let (expected, found) = (nodes.run(fuel, &args), code.run(fuel, &args));
+            assert_eq!(found, expected, "{args:?} with {fuel}");
+            ends.insert(format!("{:?}", expected.0));
+        }
+    }
+    // It is a test of many ends.
+    assert!(ends.len() > 30, "{ends:?}");
+    assert_eq!(compiled(&code), cfg!(all(target_os = "linux", target_arch = "x86_64")));
+}
