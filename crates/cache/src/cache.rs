@@ -7,16 +7,20 @@ use bifrost_repository::{
     BatchId, Changes, Commit, CommitError, Error, Holder, Oref, ReadSet, Registration, Stored, Tid,
 };
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, Keeper, Mode, NotFetched, Table};
+use bifrost_runtime::{Cx, Keeper, Kept, Mode, NotFetched, Ret, Table};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 
 use crate::ahead::{Ahead, Prefetch};
-use crate::decode::{Decoder, Unreadable};
+use crate::decode::{Decoder, Filled, Unreadable};
 use crate::encode::Encoder;
+use crate::migration::Migration;
 use crate::residents::Residents;
 use crate::schema::{Schema, Volatile};
+
+/// How often an object's migration is run while others commit.
+const MIGRATIONS_MAX: u32 = 8;
 
 /// Why a transaction was not committed. It is aborted: everything is as it was when it began.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +41,15 @@ pub enum NotCommitted {
         count: usize,
         /// The limit.
         limit: usize,
+    },
+    /// The batch was committed before: its reply.
+    #[error("the batch was committed before")]
+    Repeated(Bytes),
+    /// A later batch of the same client was committed before.
+    #[error("batch {last} of the same client was committed before, and numbers must grow")]
+    OutOfOrder {
+        /// The last one.
+        last: u64,
     },
     /// The repository failed. Only then it is not sure that nothing is stored ([`Error::InDoubt`]).
     #[error(transparent)]
@@ -81,6 +94,9 @@ struct Shared {
     residents: Arc<Mutex<Residents>>,
     ahead: Arc<Mutex<Ahead>>,
     valid_to: Mutex<Tid>,
+    /// The objects that are being made of what they were before their class was changed, and those that the transaction has made.
+    migrating: Mutex<Vec<Word>>,
+    migrated: Mutex<Vec<Word>>,
 }
 
 /// The persistent objects of one session.
@@ -117,7 +133,15 @@ impl Cache {
         let held = Held { residents: residents.clone(), ahead: ahead.clone() };
         let registration = schema.repository().register(Arc::new(held));
         let valid_to = Mutex::new(schema.repository().head());
-        let shared = Arc::new(Shared { schema, bytes_max: options.bytes_max, residents, ahead, valid_to });
+        let shared = Arc::new(Shared {
+            schema,
+            bytes_max: options.bytes_max,
+            residents,
+            ahead,
+            valid_to,
+            migrating: Mutex::default(),
+            migrated: Mutex::default(),
+        });
         cx.set_keeper(Arc::new(KeptBy(shared.clone())));
         let directory = cx.root_object();
         // SAFETY: the directory is an object of the context that was just made, and empty.
@@ -235,6 +259,8 @@ impl Cache {
             let commit = Commit { valid_to, reads: &reads, writes, creates, batch };
             schema.repository().commit(commit).map_err(|error| match error {
                 CommitError::Conflict { .. } | CommitError::TooOld { .. } => NotCommitted::Conflict,
+                CommitError::Repeated(reply) => NotCommitted::Repeated(reply),
+                CommitError::OutOfOrder { last } => NotCommitted::OutOfOrder { last },
                 CommitError::Store(error) => NotCommitted::Store(error),
                 other => unreachable!("commits of a cache are well formed: {other}"),
             })
@@ -267,8 +293,15 @@ impl Shared {
                 residents.touch(unsafe { number(*object) });
             }
         }
+        let migrated = std::mem::take(&mut *self.migrated.lock());
         cx.end_transaction(undo);
         residents.end_transaction();
+        // What was made of old states is not stored: it is made again when it is wanted.
+        for object in migrated.into_iter().filter(|_| undo) {
+            // SAFETY: these were changed in the transaction, so they are persistent objects of the context, and nothing was
+            // collected since.
+            unsafe { residents.make_absent(cx, object) };
+        }
     }
 
     /// Notes what objects cost that were written, by the length of their records.
@@ -356,6 +389,17 @@ impl Shared {
     }
 
     fn fetch(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched> {
+        // A migration may take so long that others commit meanwhile.
+        for _ in 0..MIGRATIONS_MAX {
+            if self.try_fetch(cx, object)? {
+                return Ok(());
+            }
+        }
+        Err(NotFetched::Stale)
+    }
+
+    /// Fetches an object; false if what was fetched may be old by now.
+    fn try_fetch(&self, cx: &mut Cx, object: Word) -> Result<bool, NotFetched> {
         let failed = |text: String| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
         // SAFETY: the object is one of the context, and absent, so it has a number.
         let number = unsafe { number(object) };
@@ -375,6 +419,7 @@ impl Shared {
             None => self.ask(cx, number, object)?,
         };
         let before = cx.taken_bytes();
+        let mut migrated = false;
         let mut decoder =
             Decoder { schema: &self.schema, residents: &self.residents, classes: self.schema.snapshot() };
         // SAFETY: the object is absent, and the caller of `Cx::open` keeps it.
@@ -386,15 +431,24 @@ impl Shared {
                 cx.make_absent(object);
                 filled = decoder.fill(cx, object, &stored.bytes);
             }
+            if let Ok(Filled::Before(migration, words)) = &filled {
+                if !self.migrate(cx, object, migration, words)? {
+                    return Ok(false);
+                }
+                migrated = true;
+            }
             match filled {
-                Ok(()) => {
+                Ok(_) => {
                     cx.set_mode(object, Mode::Unread);
                     let bytes = usize::try_from(cx.taken_bytes() - before).unwrap_or(usize::MAX);
                     let fields = bifrost_runtime::object::fields(object) * size_of::<Word>();
                     let mut residents = self.residents.lock();
                     residents.charge(number, fields.saturating_add(bytes));
                     cx.set_kept_bytes(residents.bytes());
-                    Ok(())
+                    drop(residents);
+                    // What is made of the old state is written with the transaction, with all that it refers to.
+                    let opened = if migrated { cx.open_to_change(object) } else { Ret::NOTHING };
+                    if opened.returned() { Ok(true) } else { Err(NotFetched::Ended(opened)) }
                 }
                 Err(why) => {
                     cx.make_absent(object);
@@ -405,6 +459,40 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Makes an object of what it was before its class was changed; false if others have committed meanwhile. It stays absent
+    /// until it is whole.
+    ///
+    /// # Safety
+    /// As for [`Migration::run`].
+    unsafe fn migrate(
+        &self,
+        cx: &mut Cx,
+        object: Word,
+        migration: &Migration,
+        words: &[(Word, Option<Kept>)],
+    ) -> Result<bool, NotFetched> {
+        let failed = |text: &str| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
+        if self.migrating.lock().contains(&object) {
+            return Err(failed("its migration looks at the object that it makes"));
+        }
+        let valid_to = *self.valid_to.lock();
+        self.migrating.lock().push(object);
+        // SAFETY: promised by the caller.
+        let done = unsafe { migration.run(cx, object, words) };
+        self.migrating.lock().retain(|other| *other != object);
+        let done = done.map_err(|why| match why {
+            NotFetched::Failed(text) => failed(&text),
+            why => why,
+        });
+        if done.is_err() || valid_to != *self.valid_to.lock() {
+            // SAFETY: the object is absent, and nobody has looked into it.
+            unsafe { cx.make_absent(object) };
+            return done.map(|()| false);
+        }
+        self.migrated.lock().push(object);
+        Ok(true)
     }
 
     /// Asks the repository for an absent object and what goes along with it.

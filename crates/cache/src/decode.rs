@@ -1,6 +1,9 @@
 //! Records as objects.
 
+use std::sync::Arc;
+
 use bifrost_heap::HeapFull;
+use bifrost_ir::{TypeId, Types};
 use bifrost_repository::record::{FieldKind, Kind, Reader, RecordError, Reference, Value};
 use bifrost_repository::{ClassNumber, Oref};
 use bifrost_runtime::abi::Word;
@@ -9,6 +12,7 @@ use bifrost_runtime::object::{self, array, cell, directory, list, map, sequence}
 use bifrost_runtime::{Cx, Kept, Mode, Table, natives};
 use parking_lot::Mutex;
 
+use crate::migration::Migration;
 use crate::residents::Residents;
 use crate::schema::{Classes, Known, Schema};
 
@@ -23,6 +27,19 @@ pub(crate) enum Unreadable {
     Other(String),
 }
 
+/// What became of a record.
+pub(crate) enum Filled {
+    /// The object's fields.
+    Whole,
+    /// What the object's fields were before its class was changed, in the order of the migration's parameters.
+    Before(Arc<Migration>, Vec<(Word, Option<Kept>)>),
+}
+
+/// Whether values are references.
+fn is_reference(kind: FieldKind) -> bool {
+    matches!(kind, FieldKind::Ref | FieldKind::Str | FieldKind::Bytes)
+}
+
 /// Fills objects from records; makes places for those that they refer to.
 pub(crate) struct Decoder<'d> {
     pub schema: &'d Schema,
@@ -35,7 +52,7 @@ impl Decoder<'_> {
     ///
     /// # Safety
     /// `object` is an absent object of the context, which something keeps.
-    pub unsafe fn fill(&mut self, cx: &mut Cx, object: Word, bytes: &[u8]) -> Result<(), Unreadable> {
+    pub unsafe fn fill(&mut self, cx: &mut Cx, object: Word, bytes: &[u8]) -> Result<Filled, Unreadable> {
         let (mut from, number) = Reader::new(bytes)?;
         let class = self.class(number)?;
         // SAFETY: promised by the caller.
@@ -44,13 +61,25 @@ impl Decoder<'_> {
             let (said, is) = (&table.info().name, &class.table.info().name);
             return Err(Unreadable::Other(format!("what refers to a `{is}` says that it is a `{said}`")));
         }
+        if let Some(migration) = &class.migration {
+            let mut words = Vec::with_capacity(class.holds.len());
+            if let Kind::Object(fields) = &*class.kind {
+                for (field, ty) in fields.iter().zip(&class.holds) {
+                    // SAFETY: as promised; what has been read is kept while the rest is.
+                    let word = unsafe { self.value(cx, field.kind, *ty, &mut from)? };
+                    words.push((word, is_reference(field.kind).then(|| cx.keep(word))));
+                }
+            }
+            from.end()?;
+            return Ok(Filled::Before(migration.clone(), words));
+        }
         // SAFETY: promised by the caller; what is written are words of the fields' types, and the places are those of the
         // class. Objects under way are 0 where nothing is written yet, which the collector skips.
         unsafe {
             self.content(cx, object, &class, &mut from)?;
         }
         from.end()?;
-        Ok(())
+        Ok(Filled::Whole)
     }
 
     unsafe fn content(
@@ -60,12 +89,13 @@ impl Decoder<'_> {
         class: &Known,
         from: &mut Reader<'_>,
     ) -> Result<(), Unreadable> {
+        let holds = |at: usize| class.holds.get(at).copied().unwrap_or(Types::ANY);
         // SAFETY: promised by the caller.
         unsafe {
             match &*class.kind {
                 Kind::Object(fields) => {
                     for (at, field) in fields.iter().enumerate() {
-                        let word = self.value(cx, field.kind, from)?;
+                        let word = self.value(cx, field.kind, holds(at), from)?;
                         object::set(object, at, word);
                     }
                 }
@@ -75,12 +105,12 @@ impl Decoder<'_> {
                     object::set(object, array::LOW, low as Word);
                     object::set(object, array::HEAD, 0);
                     if count > 0 {
-                        let ty = Table::of(object).info().element.unwrap_or(bifrost_ir::Types::ANY);
+                        let ty = Table::of(object).info().element.unwrap_or(Types::ANY);
                         let storage = cx.image().storage_table(ty);
                         let storage = cx.alloc(storage, count)?.as_ptr() as Word;
                         object::set(object, array::STORAGE, storage);
                         for at in 0..count {
-                            let word = self.value(cx, *element, from)?;
+                            let word = self.value(cx, *element, holds(0), from)?;
                             object::set(storage, at, word);
                         }
                     }
@@ -93,22 +123,26 @@ impl Decoder<'_> {
                     }
                     object::set(object, sequence::LENGTH, count as Word);
                     for at in 0..count {
-                        let word = self.value(cx, *element, from)?;
+                        let word = self.value(cx, *element, holds(0), from)?;
                         object::set(object, sequence::ELEMENTS + at, word);
                     }
                 }
                 Kind::List(element) => {
-                    let first = self.value(cx, *element, from)?;
+                    // The empty list has neither.
+                    let first = self.value_or_nothing(cx, *element, holds(0), from)?;
                     object::set(object, list::FIRST, first);
-                    let next = self.value(cx, FieldKind::Ref, from)?;
+                    let next = self.value_or_nothing(cx, FieldKind::Ref, holds(1), from)?;
                     object::set(object, list::NEXT, next);
                     let length = from.count()?;
+                    if next != 0 && first == 0 && is_reference(*element) {
+                        return Err(Unreadable::Other("a list lacks an element".to_owned()));
+                    }
                     object::set(object, list::LENGTH, if next == 0 { 0 } else { length });
                 }
                 Kind::Cell(element) => {
                     let full = from.bool()?;
                     if full {
-                        let value = self.value(cx, *element, from)?;
+                        let value = self.value(cx, *element, holds(0), from)?;
                         object::set(object, cell::VALUE, value);
                     }
                     object::set(object, cell::FULL, Word::from(full));
@@ -117,22 +151,22 @@ impl Decoder<'_> {
                     let count = from.elements()?;
                     natives::prepare_map(cx, object, count)?;
                     for at in 0..count {
-                        let k = self.value(cx, *key, from)?;
+                        let k = self.value(cx, *key, holds(0), from)?;
                         object::set(object::get(object, map::ENTRIES), 2 * at, k);
-                        let v = self.value(cx, *value, from)?;
+                        let v = self.value(cx, *value, holds(1), from)?;
                         object::set(object::get(object, map::ENTRIES), 2 * at + 1, v);
                     }
                 }
                 Kind::Directory => {
                     let count = from.elements()?;
                     if count > 0 {
-                        let storage = cx.image().storage_table(bifrost_ir::Types::ANY);
+                        let storage = cx.image().storage_table(Types::ANY);
                         let storage = cx.alloc(storage, 2 * count)?.as_ptr() as Word;
                         object::set(object, directory::STORAGE, storage);
                         for at in 0..count {
                             let name = cx.new_string(from.str()?)?;
                             object::set(storage, 2 * at, name);
-                            let word = self.value(cx, FieldKind::Ref, from)?;
+                            let word = self.value(cx, FieldKind::Ref, Types::ANY, from)?;
                             object::set(storage, 2 * at + 1, word);
                         }
                     }
@@ -143,7 +177,7 @@ impl Decoder<'_> {
                     // What was decoded is kept until the value keeps it.
                     let mut objects = Vec::with_capacity(count);
                     for _ in 0..count {
-                        let word = self.value(cx, FieldKind::Ref, from)?;
+                        let word = self.value(cx, FieldKind::Ref, Types::ANY, from)?;
                         objects.push(cx.keep(word));
                     }
                     let objects = objects.iter().map(Kept::word).collect();
@@ -155,14 +189,32 @@ impl Decoder<'_> {
         Ok(())
     }
 
+    /// The word of a value that has a type.
     unsafe fn value(
         &mut self,
         cx: &mut Cx,
         kind: FieldKind,
+        ty: TypeId,
+        from: &mut Reader<'_>,
+    ) -> Result<Word, Unreadable> {
+        // SAFETY: promised by the caller of `fill`.
+        let word = unsafe { self.value_or_nothing(cx, kind, ty, from)? };
+        if word == 0 && is_reference(kind) {
+            return Err(Unreadable::Other("a reference leads nowhere".to_owned()));
+        }
+        Ok(word)
+    }
+
+    /// The same; a reference may be missing.
+    unsafe fn value_or_nothing(
+        &mut self,
+        cx: &mut Cx,
+        kind: FieldKind,
+        ty: TypeId,
         from: &mut Reader<'_>,
     ) -> Result<Word, Unreadable> {
         let value = from.value(kind, &*self.classes)?;
-        Ok(match value {
+        let word = match value {
             Value::Nil => 0,
             Value::Bool(b) => Word::from(b),
             Value::Int(i) => i as Word,
@@ -175,7 +227,19 @@ impl Decoder<'_> {
                 // SAFETY: promised by the caller of `fill`.
                 unsafe { self.place(cx, oref, class, length)? }
             }
-        })
+        };
+        if word != 0 && kind == FieldKind::Ref {
+            // SAFETY: the word is a reference.
+            let info = unsafe { Table::of(word) }.info();
+            if !info.has_type(ty) {
+                let wanted = cx.image().program().types.name(ty).to_owned();
+                return Err(Unreadable::Other(format!(
+                    "a `{}` stands where a `{wanted}` belongs",
+                    info.name
+                )));
+            }
+        }
+        Ok(word)
     }
 
     /// The object that stands for an oref: an absent one is made if there is none.
@@ -214,7 +278,7 @@ impl Decoder<'_> {
         Ok(object)
     }
 
-    fn class(&mut self, number: ClassNumber) -> Result<std::sync::Arc<Known>, Unreadable> {
+    fn class(&mut self, number: ClassNumber) -> Result<Arc<Known>, Unreadable> {
         self.schema.of_number(number).map_err(Unreadable::Other)
     }
 }

@@ -25,6 +25,7 @@ mod cache;
 mod counters;
 mod decode;
 mod encode;
+mod migration;
 mod residents;
 pub mod schema;
 

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{TypeId, TypeKind};
+use bifrost_ir::{Program, TypeId, TypeKind};
 use bifrost_repository::record::{ClassDescriptor, Field, FieldKind, Kind};
-use bifrost_repository::{ClassNumber, Error, Repository};
+use bifrost_repository::{ClassNumber, Error, Repository, SPECIFICATION_BYTES_MAX};
 use bifrost_runtime::{Image, Table};
 use parking_lot::RwLock;
+
+use crate::migration::{self, Migration};
 
 use crate::counters::Counters;
 
@@ -16,14 +18,16 @@ use crate::counters::Counters;
 pub enum SchemaError {
     /// A class has changed.
     #[error(
-        "the class `{name}` is not what it was when its objects were stored: {change}; put it back, give it another name, or \
-         load the objects into a new store"
+        "the class `{name}` is not what it was when its objects were stored: {change}{}; or put it back, or give it another name",
+        match migration { Some(m) => format!("; write a routine `{m}` beside it, which says what they are now"), None => String::new() }
     )]
     Changed {
         /// The class.
         name: String,
         /// What has changed.
         change: String,
+        /// The heading of the routine that is missing, if one can help.
+        migration: Option<String>,
     },
     /// The repository failed.
     #[error(transparent)]
@@ -49,8 +53,13 @@ pub(crate) struct Known {
     pub fields: usize,
     /// The one object of it, if there is only one.
     pub lasting: Option<u64>,
+    /// What records of it hold.
     pub kind: Arc<Kind>,
     pub version: u32,
+    /// The types of what they hold: of the instance variables, of the elements, of keys and values.
+    pub holds: Vec<TypeId>,
+    /// If they are of a class as it was: what makes objects of them as it is.
+    pub migration: Option<Arc<Migration>>,
 }
 
 /// The classes of a program and of a repository, for all sessions of a server.
@@ -92,7 +101,9 @@ impl Schema {
             Schema { image, repository, by_name, state: RwLock::default(), counters: Counters::default() };
         let classes = schema.repository.classes();
         for stored in &classes {
-            if let Some(ty) = schema.by_name.get(&stored.name) {
+            if let Some(ty) = schema.by_name.get(&stored.name)
+                && migration::find(schema.image.program(), stored).is_none()
+            {
                 schema.compare(*ty, stored)?;
             }
         }
@@ -116,7 +127,11 @@ impl Schema {
     }
 
     fn compare(&self, ty: TypeId, stored: &ClassDescriptor) -> Result<(), SchemaError> {
-        let changed = |change: String| SchemaError::Changed { name: stored.name.clone(), change };
+        let changed = |change: String| SchemaError::Changed {
+            name: stored.name.clone(),
+            change,
+            migration: migration::heading(stored),
+        };
         let now = describe(&self.image, ty).map_err(|volatile| changed(volatile.why))?;
         match (&now.kind, &stored.kind) {
             (now, then) if now == then => Ok(()),
@@ -131,14 +146,27 @@ impl Schema {
             return Ok(known.clone());
         }
         let known = match describe(&self.image, ty) {
-            Ok(class) => {
+            Ok(mut class) => {
+                if class.kind != Kind::Native {
+                    class.version = self.version(&class);
+                }
                 let number = self.repository.define_class(&class)?;
-                Ok(self.enter(ty, number, &class))
+                Ok(self.enter(ty, number, &class, None))
             }
             Err(volatile) => Err(volatile),
         };
         self.state.write().by_type.insert(ty, known.clone());
         Ok(known)
+    }
+
+    /// Which version of the class it is: a new one if those that are stored have other instance variables.
+    fn version(&self, class: &ClassDescriptor) -> u32 {
+        let classes = self.snapshot();
+        let known = classes.iter().filter(|known| known.name == class.name);
+        let same = known.clone().find(|known| known.kind == class.kind).map(|known| known.version);
+        same.unwrap_or_else(|| {
+            known.map(|known| known.version).max().map_or(1, |last| last.saturating_add(1))
+        })
     }
 
     /// The class of a number, if the program has it.
@@ -149,19 +177,37 @@ impl Schema {
         }
         let class = self.class(number).ok_or_else(|| format!("the store has no class {number}"))?;
         let ty = self.by_name.get(&class.name).copied();
-        let ty = ty.ok_or_else(|| {
-            format!("the store has objects of `{}`, a class that the program lacks", class.name)
-        })?;
-        self.compare(ty, &class).map_err(|e| e.to_string())?;
-        Ok(self.enter(ty, number, &class))
+        let compared = ty.map(|ty| self.compare(ty, &class).map(|()| ty));
+        let (ty, migration) = match (compared, migration::find(self.image.program(), &class)) {
+            (Some(Ok(ty)), _) => (ty, None),
+            (_, Some((ty, migration, types))) => (ty, Some((migration, types))),
+            (Some(Err(changed)), None) => return Err(changed.to_string()),
+            (None, None) => {
+                return Err(format!(
+                    "the store has objects of `{}`, a class that the program lacks",
+                    class.name
+                ));
+            }
+        };
+        Ok(self.enter(ty, number, &class, migration))
     }
 
-    fn enter(&self, ty: TypeId, number: ClassNumber, class: &ClassDescriptor) -> Arc<Known> {
+    fn enter(
+        &self,
+        ty: TypeId,
+        number: ClassNumber,
+        class: &ClassDescriptor,
+        migration: Option<(Arc<Migration>, Vec<TypeId>)>,
+    ) -> Arc<Known> {
         let (kind, version) = (Arc::new(class.kind.clone()), class.version);
         let table = self.image.table_of(ty);
         let lasting = table.info().class.and_then(|class| self.image.lasting(class));
         let fields = bifrost_runtime::object::field_count(self.image.program(), ty);
-        let known = Arc::new(Known { number, table, fields, lasting, kind, version });
+        let (migration, holds) = match migration {
+            Some((migration, types)) => (Some(migration), types),
+            None => (None, holds(self.image.program(), ty)),
+        };
+        let known = Arc::new(Known { number, table, fields, lasting, kind, version, holds, migration });
         let mut state = self.state.write();
         let place = number.0 as usize;
         if state.by_number.len() <= place {
@@ -194,13 +240,9 @@ impl Schema {
     }
 }
 
-/// What a repository is told of a class of a program.
-fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
-    let program = image.program();
-    let mut version = 1;
-    let def = program.types.def(ty);
-    let volatile = |why: String| Volatile { class: def.name.clone(), why };
-    let value = |ty: TypeId| match program.types.kind(ty) {
+/// What a place for values of a type is in a record.
+pub(crate) fn field_kind(program: &Program, ty: TypeId) -> FieldKind {
+    match program.types.kind(ty) {
         TypeKind::Null => FieldKind::Nil,
         TypeKind::Bool => FieldKind::Bool,
         TypeKind::Int => FieldKind::Int,
@@ -209,7 +251,44 @@ fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
         TypeKind::String => FieldKind::Str,
         TypeKind::Bytes => FieldKind::Bytes,
         _ => FieldKind::Ref,
-    };
+    }
+}
+
+/// The types of what objects hold.
+fn holds(program: &Program, ty: TypeId) -> Vec<TypeId> {
+    match program.types.kind(ty) {
+        TypeKind::Class(class) => program.classes[class].fields.iter().map(|field| field.ty).collect(),
+        TypeKind::Array(element)
+        | TypeKind::Vector(element)
+        | TypeKind::Sequence(element)
+        | TypeKind::Cell(element) => vec![element],
+        TypeKind::List(element) => vec![element, ty],
+        TypeKind::Map(key, element) => vec![key, element],
+        _ => Vec::new(),
+    }
+}
+
+/// What the types of a class say of its objects: the headings of the methods.
+fn specification(program: &Program, ty: TypeId) -> String {
+    let def = program.types.def(ty);
+    if !matches!(def.kind, TypeKind::Class(_)) {
+        return String::new();
+    }
+    let mut headings: Vec<String> =
+        def.methods.values().map(|method| program.types.heading(&method.name, &method.signature)).collect();
+    headings.sort_unstable();
+    let mut text = headings.join("\n");
+    text.truncate(text.floor_char_boundary(SPECIFICATION_BYTES_MAX));
+    text
+}
+
+/// What a repository is told of a class of a program.
+fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
+    let program = image.program();
+    let mut version = 1;
+    let def = program.types.def(ty);
+    let volatile = |why: String| Volatile { class: def.name.clone(), why };
+    let value = |ty: TypeId| field_kind(program, ty);
     let kind = match def.kind {
         TypeKind::Class(class) if program.native_class(class).is_some() => {
             let persistence = image.find_table(ty).and_then(|table| table.info().persistence);
@@ -236,7 +315,13 @@ fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
         _ => return Err(volatile("it is a routine".to_owned())),
     };
     let supertypes = def.supertypes.iter().map(|sup| program.types.name(sup.ty).to_owned()).collect();
-    Ok(ClassDescriptor { name: def.name.clone(), version, kind, supertypes, specification: String::new() })
+    Ok(ClassDescriptor {
+        name: def.name.clone(),
+        version,
+        kind,
+        supertypes,
+        specification: specification(program, ty),
+    })
 }
 
 /// How the instance variables of a class have changed.

@@ -106,6 +106,9 @@ pub enum NotFetched {
     /// There is no room for it.
     #[error(transparent)]
     Full(#[from] HeapFull),
+    /// What had to run for it was ended, with this outcome.
+    #[error("what the object is made by was ended")]
+    Ended(Ret),
     /// The repository does not have it, or cannot be reached.
     #[error("{0}")]
     Failed(String),
@@ -127,7 +130,7 @@ impl From<HeapFull> for NotCopied {
 /// Whoever keeps the objects of a context that are in other modes than the ordinary one.
 pub trait Keeper: Send + Sync {
     /// Fills the fields of an absent object, and puts it into the mode unread. It may make objects in the context, but runs
-    /// no code of the program.
+    /// no code of the program but to make an object of what it was before its class was changed.
     ///
     /// # Errors
     /// [`NotFetched`]; the object is as before.
@@ -205,6 +208,7 @@ impl Cx {
             match keeper.fetch(self, object) {
                 Ok(()) => {}
                 Err(NotFetched::Stale) => return self.kill(Kill::Conflict),
+                Err(NotFetched::Ended(ended)) => return ended,
                 Err(NotFetched::Full(full)) => return self.out_of_memory(full),
                 Err(NotFetched::Failed(text)) => return self.failure(&text),
             }

@@ -173,7 +173,10 @@ fn run(shared: &Shared, space: &Space, stream: &mut Stream, session: &mut Sessio
             if let Some(end) = answer(stream, session, form, patience.unread) {
                 return end;
             }
-            if !form.has_more() {
+            if let Some(pause) = session.pause() {
+                // Others got in between of the batch: it runs again when they are done.
+                std::thread::sleep(pause);
+            } else if !form.has_more() {
                 break;
             }
         }

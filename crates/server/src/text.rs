@@ -59,7 +59,11 @@ impl TextForm {
     pub(crate) fn handle(&mut self, session: &mut Session, cx: &mut Cx, bytes: &[u8]) -> usize {
         let mut done = 0;
         self.more = false;
-        while !session.ended() {
+        if session.pause().is_some() {
+            session.handle(cx, &[]);
+            self.translate(session);
+        }
+        while !session.ended() && session.pause().is_none() {
             let rest = &bytes[done..];
             let Some(length) = rest.iter().position(|b| *b == b'\n') else {
                 if rest.len() as u64 > self.limits.get(Limit::FrameBytes) {

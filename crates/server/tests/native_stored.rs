@@ -1,9 +1,12 @@
 //! Objects of native classes that outlive their session: as machine code and in the interpreter, and with a collection at
 //! each allocation.
 
+#[path = "../../session/tests/direct/mod.rs"]
+mod direct;
+
 use std::sync::Arc;
 
-use bifrost_cache::{Cache, NotCommitted, Schema};
+use bifrost_cache::NotCommitted;
 use bifrost_engine::{Engine, Mode, Run};
 use bifrost_native::{
     Cx, Flow, ObjectType, Parts, Persist, Raised, Ref, Registry, Stored, theta_class, theta_routine,
@@ -11,9 +14,9 @@ use bifrost_native::{
 use bifrost_repository::memory::Memory;
 use bifrost_repository::record::Kind;
 use bifrost_repository::{Oref, Repository};
-use bifrost_runtime::cx::{Limits, Output};
-use bifrost_runtime::{Collect, Cx as Raw};
+use bifrost_runtime::Collect;
 use bifrost_theta::{Options, Sources};
+use direct::Session;
 
 /// `page = type … end page`
 struct Page;
@@ -169,37 +172,6 @@ fn load(mode: Mode) -> Arc<Engine> {
         .unwrap_or_else(|e| panic!("{e}"))
 }
 
-struct Session {
-    engine: Arc<Engine>,
-    cx: Box<Raw>,
-    cache: Cache,
-}
-
-impl Session {
-    fn open(engine: &Arc<Engine>, repository: &Arc<dyn Repository>, collect: Collect) -> Session {
-        let schema = Schema::new(engine.image().clone(), repository.clone()).unwrap();
-        let limits = Limits { stack_bytes: 512 << 10, collect, ..Limits::default() };
-        let mut cx = Raw::new(engine.image().clone(), limits, 1, || 0);
-        cx.set_output(Output::Buffer(String::new()));
-        let cache = Cache::open(&mut cx, schema);
-        Session { engine: engine.clone(), cx, cache }
-    }
-
-    /// What a routine prints, or how it ends.
-    fn run(&mut self, routine: &str) -> String {
-        let entry = self.engine.find_entry(routine, 0).expect("there is such a routine");
-        // SAFETY: the context runs the engine's image, and the routine takes nothing.
-        match unsafe { self.engine.call(&mut self.cx, entry, &[]) } {
-            Ok(_) => self.cx.take_output().trim_end().replace('\n', " "),
-            Err(raised) => raised.to_string(),
-        }
-    }
-
-    fn commit(&mut self) -> Result<(), NotCommitted> {
-        self.cache.commit(&mut self.cx, None).map(|_| ())
-    }
-}
-
 /// In all ways to run.
 fn each(test: impl Fn(&dyn Fn() -> Session, &Arc<dyn Repository>)) {
     for mode in [Mode::Interpreted, Mode::Compiled] {
@@ -222,18 +194,18 @@ fn values_are_what_was_committed_with_what_they_hold() {
     each(|open, _| {
         let mut writer = open();
         assert_eq!(writer.run("add_two"), "");
-        assert_eq!(writer.run("look"), "2 one two 0");
+        assert_eq!(writer.run("look"), "2\none\ntwo\n0");
         writer.commit().unwrap();
-        assert_eq!(writer.run("look"), "2 one two 0");
+        assert_eq!(writer.run("look"), "2\none\ntwo\n0");
         let mut reader = open();
         assert_eq!(reader.run("compare"), "true");
-        assert_eq!(reader.run("look"), "2 one two 0");
+        assert_eq!(reader.run("look"), "2\none\ntwo\n0");
         // What others write is seen in the next transaction.
         assert_eq!(writer.run("add_to_b"), "");
         writer.commit().unwrap();
-        assert_eq!(reader.run("look"), "2 one two 0");
-        reader.cache.abort(&mut reader.cx);
-        assert_eq!(reader.run("look"), "2 one two 1 b's");
+        assert_eq!(reader.run("look"), "2\none\ntwo\n0");
+        reader.abort();
+        assert_eq!(reader.run("look"), "2\none\ntwo\n1\nb's");
     });
 }
 
@@ -243,11 +215,11 @@ fn an_aborted_transaction_leaves_values_as_they_were() {
         let mut session = open();
         assert_eq!(session.run("add_two"), "");
         assert_eq!(session.run("add_to_b"), "");
-        assert_eq!(session.run("look"), "2 one two 1 b's");
-        session.cache.abort(&mut session.cx);
-        assert_eq!(session.run("look"), "1 one 0");
+        assert_eq!(session.run("look"), "2\none\ntwo\n1\nb's");
+        session.abort();
+        assert_eq!(session.run("look"), "1\none\n0");
         session.commit().unwrap();
-        assert_eq!(open().run("look"), "1 one 0");
+        assert_eq!(open().run("look"), "1\none\n0");
     });
 }
 
@@ -270,7 +242,7 @@ fn of_two_that_change_a_value_one_conflicts() {
         assert_eq!(other.run("add_two"), "");
         one.commit().unwrap();
         assert!(matches!(other.commit(), Err(NotCommitted::Conflict)));
-        assert_eq!(other.run("look"), "2 one two 0");
+        assert_eq!(other.run("look"), "2\none\ntwo\n0");
     });
 }
 
@@ -285,7 +257,7 @@ fn what_is_not_persistent_is_named_and_nothing_is_stored() {
             error,
             "an object of `Lamp` cannot be stored: it is native, and its values are not stored"
         );
-        assert_eq!(session.run("look"), "1 one 0");
+        assert_eq!(session.run("look"), "1\none\n0");
         // A value that panicked is not stored either, and it is what it was then.
         assert_eq!(session.run("fall"), "failure(\"native `test::Shelf.fall` panicked: it fell\")");
         let error = session.commit().unwrap_err().to_string();
@@ -293,7 +265,7 @@ fn what_is_not_persistent_is_named_and_nothing_is_stored() {
             error,
             "an object of `Shelf` cannot be stored: the object of `test::Shelf` is poisoned by a panic"
         );
-        assert_eq!(session.run("look"), "1 one 0");
+        assert_eq!(session.run("look"), "1\none\n0");
     });
 }
 
@@ -309,7 +281,7 @@ fn parts_that_are_no_value_fail_the_call_and_are_not_lost() {
         let mut other = open();
         assert_eq!(other.run("look"), failure);
         other.commit().unwrap();
-        assert_eq!(session.run("look"), "99 one two 0");
+        assert_eq!(session.run("look"), "99\none\ntwo\n0");
         // Nor can it be changed where it is: there would be no way back.
         assert_eq!(session.run("add_two"), "failure(\"99 is no count\")");
         let class = |n: u32| repository.classes()[n as usize - 1].clone();

@@ -22,6 +22,7 @@ mod futures;
 mod handles;
 mod limits;
 mod session;
+mod shipped;
 mod structure;
 mod tables;
 mod transactions;

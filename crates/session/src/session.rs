@@ -22,6 +22,7 @@ use crate::failures::{Failure, FailureKind, History};
 use crate::futures::Future;
 use crate::handles::Handles;
 use crate::limits::Limits;
+use crate::shipped::{Procedures, Shipped};
 use crate::structure::Scan;
 use crate::tables::Tables;
 use crate::transactions::Transactions;
@@ -120,9 +121,11 @@ pub struct Session {
     batches: u64,
     /// Commands of the session, for error messages.
     position: u64,
-    errors: u32,
+    pub(crate) errors: u32,
     pub(crate) counters: Counters,
-    output: Vec<u8>,
+    pub(crate) output: Vec<u8>,
+    /// The batch that is a transaction, from `transaction` until it has run to its end.
+    pub(crate) shipped: Option<Shipped>,
 }
 
 impl Session {
@@ -156,13 +159,15 @@ impl Session {
             errors: 0,
             counters: Counters::default(),
             output: Vec::new(),
+            shipped: None,
         }
     }
 
     /// Executes the commands that are whole, and says how many bytes they had: hand in the others again, at the
     /// same place, with what follows them. Does not read after the end of the session.
     ///
-    /// A session runs in one context all its life.
+    /// A session runs in one context all its life. When it asks for a [pause](Session::pause) it has done nothing of the
+    /// bytes that it has not counted.
     pub fn handle(&mut self, cx: &mut Cx, bytes: &[u8]) -> usize {
         if self.roots.is_none() {
             self.roots = Some(Roots::new(cx));
@@ -171,6 +176,17 @@ impl Session {
         cx.begin();
         cx.charge_batch(self.batch.heap_bytes);
         cx.fuel = self.batch.fuel;
+        self.run_again(cx);
+        let at = if self.pause().is_none() { self.work(cx, bytes) } else { 0 };
+        self.batch.fuel = cx.fuel;
+        self.batch.heap_bytes = cx.batch_heap_bytes();
+        cx.leave();
+        self.transactions.rest(cx);
+        at
+    }
+
+    /// Executes commands that are whole, and returns how many bytes they had.
+    pub(crate) fn work(&mut self, cx: &mut Cx, bytes: &[u8]) -> usize {
         let frame = self.limits.size(Limit::FrameBytes);
         let mut sight = Sight::new(cx, self);
         let mut at = 0;
@@ -189,6 +205,14 @@ impl Session {
                 Ok(Decoded::Command(command, used)) => {
                     if !self.count(cx, used) {
                         break;
+                    }
+                    if self.shipped.is_some() {
+                        self.collect(cx, command, &bytes[at..at + used]);
+                        at += used;
+                        if self.pause().is_some() {
+                            break;
+                        }
+                        continue;
                     }
                     // By far the most frequent command goes by the shortest way.
                     if let Command::Call { method, receiver, args } = command
@@ -218,10 +242,6 @@ impl Session {
                 Err(error) => self.fail(error.number, &error.to_string()),
             }
         }
-        self.batch.fuel = cx.fuel;
-        self.batch.heap_bytes = cx.batch_heap_bytes();
-        cx.leave();
-        self.transactions.rest(cx);
         at
     }
 
@@ -327,6 +347,22 @@ impl Session {
         cx.root_set(&self.roots().procedures).extend(objects.map(|(word, _)| *word));
     }
 
+    /// The number of the session in the server's logs.
+    pub(crate) fn number(&self) -> u64 {
+        self.welcome.session
+    }
+
+    /// How many batched procedures there are.
+    pub(crate) fn procedures(&self, cx: &mut Cx) -> Procedures {
+        Procedures { defined: self.procedures.len(), captured: cx.root_set(&self.roots().procedures).len() }
+    }
+
+    /// Forgets the batched procedures beyond those.
+    pub(crate) fn forget_procedures(&mut self, cx: &mut Cx, kept: Procedures) {
+        self.procedures.truncate(kept.defined);
+        cx.root_set(&self.roots().procedures).truncate(kept.captured);
+    }
+
     /// The position of the next future.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
@@ -413,7 +449,7 @@ impl Session {
     }
 
     /// A command outside structures.
-    fn command(&mut self, cx: &mut Cx, command: Command<'_>) {
+    pub(crate) fn command(&mut self, cx: &mut Cx, command: Command<'_>) {
         if !self.greeted {
             return match command {
                 Command::Hello(hello) => self.hello(cx, hello),
@@ -449,6 +485,7 @@ impl Session {
                 self.history.clear();
                 cx.root_set(&self.roots().history).clear();
             }
+            Command::Transaction { tries, batch } => self.ship(cx, tries, batch),
             Command::Commit => self.commit(cx),
             Command::Abort => self.abort(cx),
             Command::Bye => {
@@ -695,6 +732,47 @@ impl Session {
         self.reset_batch(cx);
     }
 
+    /// The reply that is stored with the batch under way, all of which has gone well, for whoever sends it again: a handle
+    /// would mean nothing to them.
+    pub(crate) fn stored_reply(&self, wanted: Ranges<'_>) -> Vec<u8> {
+        let mut stored = Vec::new();
+        let mut reply = Flushed::begin(&mut stored);
+        let mut objects = Vec::new();
+        for position in wanted.positions() {
+            let outcome = match self.batch.futures.get(position as usize - 1) {
+                None | Some(Future::Inner | Future::Failed(_)) => Outcome::Absent,
+                Some(Future::Nothing) => Outcome::Value(Value::Nil),
+                Some(Future::Basic(word, ty)) => Outcome::Value(basic_value(*word, *ty)),
+                Some(Future::Object(word, _)) => match string_of(*word) {
+                    Some(text) => Outcome::Value(Value::Str(text)),
+                    None => {
+                        objects.push(position);
+                        Outcome::Exception(objects.len() as u32 - 1)
+                    }
+                },
+            };
+            reply.outcome(&outcome);
+        }
+        let text = "the batch was done before, and its objects are not told again";
+        for position in objects {
+            let kind = ExceptionKind::Refused { number: ErrorNumber::Repeated as u32, text };
+            reply.exception(position, &[], &kind);
+        }
+        reply.finish(encode::Counters { calls: 0, fuel: 0 }, 0);
+        stored
+    }
+
+    /// Answers the batch with what was stored.
+    pub(crate) fn replay(&mut self, cx: &mut Cx, reply: &[u8]) {
+        self.counters.crossings += 1;
+        self.batches += 1;
+        self.output.extend_from_slice(reply);
+        self.reset_batch(cx);
+        cx.leave();
+        cx.begin();
+        cx.fuel = self.batch.fuel;
+    }
+
     fn reported(&self, failures: &[Failure], wanted: Ranges<'_>, quiet: bool) -> Vec<u32> {
         let all = 0..failures.len() as u32;
         if !quiet {
@@ -712,7 +790,7 @@ impl Session {
         asked
     }
 
-    fn reset_batch(&mut self, cx: &mut Cx) {
+    pub(crate) fn reset_batch(&mut self, cx: &mut Cx) {
         let held = cx.root_set(&self.roots().batch);
         held.clear();
         held.shrink_to(1 << 16);
@@ -761,6 +839,12 @@ fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
     }
 }
 
+/// The text of a string; it is copied into a reply before anything else runs.
+fn string_of(word: Word) -> Option<&'static str> {
+    // SAFETY: futures and exception values of object types are references, and those of that type are strings.
+    unsafe { (Table::of(word).info().ty == Types::STRING).then(|| object::text(word)) }
+}
+
 /// An object as it crosses: strings as values, all others as handles. Nothing at the limit of handles.
 fn object_outcome(
     tables: &Tables,
@@ -769,12 +853,11 @@ fn object_outcome(
     word: Word,
     most: usize,
 ) -> Option<Outcome<'static>> {
+    if let Some(text) = string_of(word) {
+        return Some(Outcome::Value(Value::Str(text)));
+    }
     // SAFETY: futures and exception values of object types are references.
     let info = unsafe { Table::of(word) }.info();
-    if info.ty == Types::STRING {
-        // SAFETY: the object is a string. The text is copied into the reply before anything else runs.
-        return Some(Outcome::Value(Value::Str(unsafe { object::text(word) })));
-    }
     let handle = handles.of(word, most, roots)?;
     Some(Outcome::Handle { handle, ty: tables.type_number(info.seen_as) })
 }

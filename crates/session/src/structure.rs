@@ -211,7 +211,7 @@ impl Session {
     }
 
     /// The batch ended inside the structure.
-    fn unfinished(&mut self, cx: &mut Cx, scan: Scan) {
+    pub(crate) fn unfinished(&mut self, cx: &mut Cx, scan: Scan) {
         let open = scan.open.last().map_or("a structure", |o| o.name());
         let text = format!("the batch ended inside {open}: its end marker is missing");
         let failed = self.refuse(ErrorNumber::MissingEnd, text);
@@ -401,13 +401,17 @@ impl Session {
             | Command::Describe
             | Command::History
             | Command::ClearHistory
+            | Command::Transaction { .. }
             | Command::Commit
             | Command::Abort
             | Command::Flush { .. }
             | Command::Bye => {
                 let open = scan.open.last().map_or("a structure", |o| o.name());
                 scan.refuse(ErrorNumber::OpenStructure, format!("this cannot be said inside {open}"));
-                let futures = matches!(command, Command::Lookup { .. } | Command::Commit | Command::Abort);
+                let futures = matches!(
+                    command,
+                    Command::Lookup { .. } | Command::Transaction { .. } | Command::Commit | Command::Abort
+                );
                 scan.numbers += u32::from(futures);
             }
         }

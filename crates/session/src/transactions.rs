@@ -1,13 +1,23 @@
 //! Transactions of a session: one is always under way, and `commit` and `abort` end it and begin the next.
 
 use bifrost_cache::{Cache, NotCommitted};
+use bifrost_repository::{BatchId, Error, REPLY_BYTES_MAX};
 use bifrost_runtime::Cx;
 use bifrost_wire::{ErrorNumber, Limit};
+use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::failures::{Failure, FailureKind};
 use crate::futures::Future;
 use crate::session::Session;
+
+/// Why a transaction is not committed.
+pub(crate) enum Refusal {
+    /// It is aborted.
+    Not(ErrorNumber, String),
+    /// The batch was committed before: its reply.
+    Repeated(Bytes),
+}
 
 /// The transaction of a session.
 #[derive(Debug)]
@@ -52,15 +62,49 @@ impl Transactions {
         }
     }
 
-    /// Ends the transaction: nothing, or why it is aborted.
-    fn commit(&mut self, cx: &mut Cx) -> Result<(), (ErrorNumber, String)> {
-        let Some(cache) = &self.cache else { return Ok(()) };
-        if std::mem::take(&mut self.unseen) {
-            cache.abort(cx);
-            return Err((ErrorNumber::Unseen, ErrorNumber::Unseen.text().to_owned()));
+    /// Whether objects are kept, so that a batch can be known again.
+    pub fn are_kept(&self) -> bool {
+        self.cache.is_some()
+    }
+
+    /// Ends a transaction that has changed nothing and that nobody has to look at; false if there is more to it.
+    pub fn end_unchanged(&mut self, cx: &mut Cx) -> bool {
+        let unchanged = !self.unseen && cx.changed().next().is_none();
+        if unchanged {
+            self.abort(cx);
         }
-        cache.commit(cx, None).map(|_| ()).map_err(|why| {
-            let number = match &why {
+        unchanged
+    }
+
+    /// The reply of a batch that was committed before, if it was; or why nobody knows.
+    pub fn outcome(&self, batch: BatchId) -> Result<Option<Bytes>, (ErrorNumber, String)> {
+        let Some(cache) = &self.cache else { return Ok(None) };
+        cache.schema().repository().outcome(batch).map_err(|error| {
+            let number = match error {
+                Error::Forgotten { .. } => ErrorNumber::Repeated,
+                _ => ErrorNumber::StoreFailed,
+            };
+            (number, format!("{}: {error}", number.text()))
+        })
+    }
+
+    /// Ends the transaction: nothing, or why it is aborted.
+    pub fn commit(&mut self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<(), Refusal> {
+        let unseen = std::mem::take(&mut self.unseen);
+        let Some(cache) = &self.cache else { return Ok(()) };
+        if unseen {
+            cache.abort(cx);
+            return Err(Refusal::Not(ErrorNumber::Unseen, ErrorNumber::Unseen.text().to_owned()));
+        }
+        if batch.as_ref().is_some_and(|(_, reply)| reply.len() > REPLY_BYTES_MAX) {
+            cache.abort(cx);
+            let text = format!("the reply of a batch that is done once has at most {REPLY_BYTES_MAX} bytes");
+            return Err(Refusal::Not(ErrorNumber::ReplyTooLong, text));
+        }
+        cache.commit(cx, batch).map(|_| ()).map_err(|why| {
+            let number = match why {
+                NotCommitted::Repeated(reply) => return Refusal::Repeated(reply),
+                NotCommitted::OutOfOrder { .. } => ErrorNumber::Repeated,
                 NotCommitted::Conflict => ErrorNumber::Conflict,
                 NotCommitted::Volatile(_) | NotCommitted::TooMany => ErrorNumber::NotStorable,
                 NotCommitted::TooManyObjects { .. } => ErrorNumber::TooManyObjects,
@@ -74,7 +118,7 @@ impl Transactions {
                 }
                 why => format!("{}: {why}", number.text()),
             };
-            (number, text)
+            Refusal::Not(number, text)
         })
     }
 }
@@ -82,9 +126,9 @@ impl Transactions {
 impl Session {
     /// `commit`: the future is nil, or says why the transaction is aborted; then the rest of the batch is not run.
     pub(crate) fn commit(&mut self, cx: &mut Cx) {
-        let future = match self.transactions.commit(cx) {
-            Ok(()) => Future::Nothing,
-            Err((number, text)) => {
+        let future = match self.transactions.commit(cx, None) {
+            Ok(()) | Err(Refusal::Repeated(_)) => Future::Nothing,
+            Err(Refusal::Not(number, text)) => {
                 let kind = FailureKind::refused(number, text);
                 let call = self.next();
                 let failed = self.note(Failure { call, iterations: SmallVec::new(), kind });

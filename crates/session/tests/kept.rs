@@ -1,56 +1,16 @@
 //! Objects that outlive their session: every kind, shared by sessions, in both executions and with a collection at every
 //! allocation.
 
+mod direct;
+
 use std::sync::Arc;
 
-use bifrost_cache::{Cache, NotCommitted, Schema};
-use bifrost_engine::{Engine, Mode, Run};
+use bifrost_cache::NotCommitted;
+use bifrost_engine::Mode;
 use bifrost_repository::Repository;
 use bifrost_repository::memory::Memory;
-use bifrost_runtime::cx::{Limits, Output};
-use bifrost_runtime::{Collect, Cx};
-use bifrost_theta::{Colour, Options, Sources, compile, render_all};
-
-fn load(text: &str, mode: Mode) -> Arc<Engine> {
-    let mut sources = Sources::new();
-    sources.add("test.theta", text);
-    let compilation = compile(&sources, &Options::default());
-    let rendered = render_all(&sources, &compilation.diagnostics, Colour::Plain);
-    let program = compilation.program.unwrap_or_else(|| panic!("{rendered}"));
-    Engine::new(program, Run::kept(mode)).unwrap_or_else(|e| panic!("{e}"))
-}
-
-/// A session in Rust: routines of the program are its calls.
-struct Session {
-    engine: Arc<Engine>,
-    cx: Box<Cx>,
-    cache: Cache,
-}
-
-impl Session {
-    fn open(engine: &Arc<Engine>, repository: &Arc<dyn Repository>, collect: Collect) -> Session {
-        let schema = Schema::new(engine.image().clone(), repository.clone()).unwrap();
-        let limits = Limits { stack_bytes: 512 << 10, collect, ..Limits::default() };
-        let mut cx = Cx::new(engine.image().clone(), limits, 1, || 0);
-        cx.set_output(Output::Buffer(String::new()));
-        let cache = Cache::open(&mut cx, schema);
-        Session { engine: engine.clone(), cx, cache }
-    }
-
-    /// What a routine prints, or how it ends.
-    fn run(&mut self, routine: &str) -> String {
-        let entry = self.engine.find_entry(routine, 0).expect("there is such a routine");
-        // SAFETY: the context runs the engine's image, and the routine takes nothing.
-        match unsafe { self.engine.call(&mut self.cx, entry, &[]) } {
-            Ok(_) => self.cx.take_output().trim_end().to_owned(),
-            Err(raised) => raised.to_string(),
-        }
-    }
-
-    fn commit(&mut self) -> Result<(), NotCommitted> {
-        self.cache.commit(&mut self.cx, None).map(|_| ())
-    }
-}
+use bifrost_runtime::Collect;
+use direct::{Session, load};
 
 /// In all ways to run.
 fn each(text: &str, test: impl Fn(&dyn Fn() -> Session)) {

@@ -87,6 +87,11 @@ pub enum Misuse {
     /// A claim or flush where the batch cannot end.
     #[error("a value cannot be claimed inside an open structure")]
     OpenStructure,
+    /// A claim, a flush or the end of a transaction in a batch that is a transaction.
+    #[error(
+        "a batch that is a transaction is sent whole: nothing can be claimed, committed or aborted in it"
+    )]
+    InTransaction,
     /// The stub was made inside a structure that has ended.
     #[error("the stub was made inside a structure that has ended; carry the value out in a cell")]
     OutOfScope,

@@ -51,7 +51,8 @@ pub use error::{CallName, Closed, ConnectError, Error, ErrorValue, Exception, Mi
 pub use iter::{Iter, Yields};
 pub use procedure::{Params, Procedure};
 pub use promise::{Promise, Value};
-pub use session::{Builder, Counters, Session};
+pub use session::{Builder, Counters, How, Session};
 pub use stubs::{BasicNumbers, CellNumbers, Object, Stubs};
 
 pub use bifrost_wire as wire;
+pub use bifrost_wire::BatchName;

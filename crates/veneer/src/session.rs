@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bifrost_transport::{Address, ConnectOptions, Stream};
-use bifrost_wire::{Hello, Interface, Limit, Reply, VERSION, encode, op};
+use bifrost_wire::{BatchName, Hello, Interface, Limit, Reply, VERSION, encode, op};
 
 use crate::call::{Argument, Element, IntoArg, Reference, Results, Stub, missing, record_plain, server_type};
 use crate::cell::Cell;
@@ -44,6 +44,42 @@ impl Counters {
     /// The batching factor B: commands for each pair of crossings; 0 before the first.
     pub fn batching_factor(&self) -> f64 {
         if self.crossings == 0 { 0.0 } else { self.calls as f64 / self.crossings as f64 }
+    }
+}
+
+/// How a batch that is a transaction is run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct How {
+    tries: u16,
+    batch: Option<BatchName>,
+}
+
+impl How {
+    /// At most so often. Default: as often as the server lets it.
+    pub fn tries(mut self, tries: u16) -> How {
+        self.tries = tries;
+        self
+    }
+
+    /// Once, however often it is sent under this name. The numbers of a client's batches grow; the server knows the last of each.
+    pub fn named(mut self, batch: BatchName) -> How {
+        self.batch = Some(batch);
+        self
+    }
+}
+
+/// While the batch of a transaction is recorded. If that ends by a panic or with a misuse, the server refuses the batch.
+struct Shipping<'s>(&'s Session);
+
+impl Drop for Shipping<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.core.state.borrow_mut();
+        state.shipping = false;
+        if std::thread::panicking() || state.has_misuse() {
+            // No batch that is a transaction has it.
+            encode::plain(&mut state.batch, op::ABORT);
+            state.recorded();
+        }
     }
 }
 
@@ -276,10 +312,44 @@ impl Session {
         self.end_transaction(op::ABORT, Made::Abort, Location::caller())
     }
 
+    /// Records a batch that is a transaction of its own, sends it, and waits until it is committed. The server runs it again by
+    /// itself while others get in between, as often as `how` says; nothing of `body` is run again, and nothing but the
+    /// batch and its answer crosses. What `body` returns may hold promises and stubs, which have their values then.
+    ///
+    /// Nothing can be claimed in `body`; conditions and loops are those of [structures](Session::while_). An exception
+    /// that no structure handles aborts the transaction. What was recorded before is flushed first.
+    ///
+    /// With a [name](How::named) the batch is done once, however often it is sent, by whatever session: for when its answer
+    /// was lost with the connection. An answer that is given again has values, but no objects.
+    ///
+    /// # Errors
+    /// Why nothing of it was done: others got in between of each run ([`Error::Refused`] with `Conflict`), a
+    /// call failed, a transaction is under way that has changed something. Only if the connection is lost
+    /// ([`Error::Closed`]), or the store has failed (`StoreFailed`), it may have been done all the same.
+    #[track_caller]
+    pub fn transaction<R>(&self, how: How, body: impl FnOnce() -> R) -> Result<R, Error> {
+        self.flush()?;
+        let location = Location::caller();
+        let done = {
+            let mut state = self.core.state.borrow_mut();
+            encode::transaction(&mut state.batch, how.tries, how.batch);
+            state.recorded();
+            state.shipping = true;
+            let slot = state.new_future(Made::Transaction, location);
+            Promise::<()>::from_stub(Stub { core: self.core.clone(), slot })
+        };
+        let shipping = Shipping(self);
+        let result = body();
+        drop(shipping);
+        self.flush()?;
+        done.claim().map(|()| result)
+    }
+
     fn end_transaction(&self, code: u8, made: Made, location: &'static Location<'static>) -> Promise<()> {
         let mut state = self.core.state.borrow_mut();
         let admitted = state.admit();
         let allowed = admitted.and_then(|()| match state.depth() {
+            0 if state.shipping => Err(state.misused(Misuse::InTransaction)),
             0 => Ok(()),
             _ => Err(state.misused(Misuse::OpenStructure)),
         });

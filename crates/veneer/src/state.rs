@@ -130,6 +130,7 @@ pub(crate) enum Made {
     Constant,
     Cell,
     Variable,
+    Transaction,
     Commit,
     Abort,
 }
@@ -205,6 +206,8 @@ pub(crate) struct State {
     out_of_scope: Arc<Error>,
     history: Vec<Exception>,
     history_omitted: u64,
+    /// Whether the batch is a transaction, which is sent whole.
+    pub(crate) shipping: bool,
     batch_number: u64,
     /// When either is reached, [`State::admit`] looks more closely.
     attention_bytes: usize,
@@ -246,6 +249,7 @@ impl State {
             out_of_scope: Arc::new(Error::Misuse(Misuse::OutOfScope)),
             history: Vec::new(),
             history_omitted: 0,
+            shipping: false,
             batch_number: 1,
             attention_bytes: PUBLISH_BYTES,
             attention_futures: 1,
@@ -425,7 +429,7 @@ impl State {
         if let Some(error) = self.broken.as_ref().or(self.poison.as_ref()) {
             return Err(error.clone());
         }
-        if !self.scopes.is_empty() {
+        if !self.scopes.is_empty() || self.shipping {
             let over = self.published + self.batch.len() > self.bounds.batch_bytes
                 || self.futures.len() >= self.bounds.futures
                 || self.commands >= self.bounds.commands;

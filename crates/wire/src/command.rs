@@ -10,7 +10,7 @@ use crate::word::{Read, Reader, Stop, word_at};
 /// A command, borrowed from the bytes it came in.
 ///
 /// Commands that make results take the next future numbers of the batch, from -1 downwards: `Lookup`,
-/// `Constant`, `Cell` take one; calls take one for each result, and at least one; the call of a
+/// `Constant`, `Cell`, `Transaction`, `Commit`, `Abort` take one; calls take one for each result, and at least one; the call of a
 /// `Foreach` takes one for each value its iterator yields, and at least one; `Procedure` takes one for each parameter,
 /// `When` one for each value, `Others` one if it wants the name. Other commands take none.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -69,6 +69,14 @@ pub enum Command<'a> {
     History,
     /// Clears the exception history.
     ClearHistory,
+    /// The first command of a batch that is a transaction of its own: a future that is nil when the batch is committed, or the
+    /// reason why not. Runs when the batch has come whole, and again if others got in between.
+    Transaction {
+        /// How often it runs at most; 0 for as often as the server lets it.
+        tries: u16,
+        /// By what name it is done once, however often it is sent.
+        batch: Option<BatchName>,
+    },
     /// Commits the transaction: a future that is nil, or the reason why not. The next command begins the next one.
     Commit,
     /// Aborts the transaction: a future that is nil. The next command begins the next one.
@@ -132,6 +140,29 @@ pub enum Command<'a> {
     Return(Option<Arg<'a>>),
     /// Ends the definition of a batched procedure.
     EndProcedure,
+}
+
+/// The name of a batch that is done once.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct BatchName {
+    /// 128 random bits of the client's own: whoever knows them can ask for the reply.
+    pub client: u128,
+    /// Grows with each batch of that client.
+    pub number: u64,
+}
+
+impl BatchName {
+    fn read(reader: &mut Reader<'_>) -> Read<BatchName> {
+        let (low, high) = (reader.word()?, reader.word()?);
+        Ok(BatchName { client: u128::from(high) << 64 | u128::from(low), number: reader.word()? })
+    }
+}
+
+impl std::fmt::Debug for BatchName {
+    /// Without the client's bits, which are a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "batch {}", self.number)
+    }
 }
 
 /// How a session is opened.
@@ -268,6 +299,11 @@ fn other<'a>(reader: &mut Reader<'a>, word: u64) -> Read<Command<'a>> {
         op::HISTORY => {
             reader.check(number == 0 && flags <= 1, "a flag")?;
             Ok(if flags == 1 { Command::ClearHistory } else { Command::History })
+        }
+        op::TRANSACTION => {
+            reader.check(number == 0 && flags & 0xff <= 1, "a flag and a number of tries")?;
+            let batch = (flags & 0xff == 1).then(|| BatchName::read(reader)).transpose()?;
+            Ok(Command::Transaction { tries: (flags >> 8) as u16, batch })
         }
         op::COMMIT => plain(Command::Commit),
         op::ABORT => plain(Command::Abort),

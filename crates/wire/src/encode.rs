@@ -4,7 +4,7 @@
 //! too long or too much is found by the receiver, and, before that, by the veneer that knows the
 //! server's limits.
 
-use crate::command::{Command, Hello};
+use crate::command::{BatchName, Command, Hello};
 use crate::error::ErrorNumber;
 use crate::ids::{MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
 use crate::limit::Limit;
@@ -38,6 +38,16 @@ pub const fn head(code: u8, flags: u32, number: u32) -> u64 {
 #[inline]
 pub fn plain(out: &mut Vec<u8>, code: u8) {
     word(out, u64::from(code));
+}
+
+/// Appends `transaction`.
+pub fn transaction(out: &mut Vec<u8>, tries: u16, batch: Option<BatchName>) {
+    word(out, head(op::TRANSACTION, u32::from(tries) << 8 | u32::from(batch.is_some()), 0));
+    if let Some(batch) = batch {
+        word(out, batch.client as u64);
+        word(out, (batch.client >> 64) as u64);
+        word(out, batch.number);
+    }
 }
 
 /// Appends `hello`.
@@ -240,6 +250,7 @@ pub fn command(out: &mut Vec<u8>, command: &Command<'_>) {
         Command::Describe => plain(out, op::DESCRIBE),
         Command::History => history(out, false),
         Command::ClearHistory => history(out, true),
+        Command::Transaction { tries, batch } => transaction(out, tries, batch),
         Command::Commit => plain(out, op::COMMIT),
         Command::Abort => plain(out, op::ABORT),
         Command::Bye => plain(out, op::BYE),

@@ -119,6 +119,8 @@ errors! {
     Expired = 41, Session, "the session was idle or slow for too long";
     ShuttingDown = 42, Session, "the server is going down";
     Internal = 43, Session, "the server failed; the session cannot go on";
+    InTransaction = 44, Batch, "this cannot be said in the middle of a transaction";
+    Repeated = 45, Batch, "the batch was done before";
     BadLine = 48, Call, "the line is not a command of the text form";
 }
 

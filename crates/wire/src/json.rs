@@ -72,6 +72,10 @@ pub fn command(command: &Command<'_>) -> Json {
         Command::Describe => json!("describe"),
         Command::History => json!("history"),
         Command::ClearHistory => json!("clear_history"),
+        Command::Transaction { tries, batch } => {
+            let batch = batch.map(|b| json!({"client": format!("{:032x}", b.client), "number": b.number}));
+            json!({"transaction": {"tries": tries, "batch": batch}})
+        }
         Command::Commit => json!("commit"),
         Command::Abort => json!("abort"),
         Command::Bye => json!("bye"),

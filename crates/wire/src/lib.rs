@@ -33,7 +33,7 @@ pub mod text;
 pub mod value;
 mod word;
 
-pub use command::{Command, Decoded, Hello, decode};
+pub use command::{BatchName, Command, Decoded, Hello, decode};
 pub use error::{DecodeError, ErrorNumber, Scope};
 pub use ids::{MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
 pub use interface::{Interface, InterfaceError};

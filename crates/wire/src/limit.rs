@@ -52,4 +52,5 @@ limits! {
     IdleMs = 11, "idle_ms_max", 600_000, "Milliseconds that a session may be idle.";
     TransactionObjects = 12, "transaction_objects_max", 4_000_000, "Persistent objects that one transaction may read and make.";
     TransactionIdleMs = 13, "transaction_idle_ms_max", 60_000, "Milliseconds that a transaction may wait for its client; then it is aborted.";
+    Tries = 14, "transaction_tries_max", 32, "How often a batch that is a transaction is run while others get in between.";
 }

@@ -65,6 +65,7 @@ ops! {
     PROCEDURE = 0x1f, Client, "procedure", "Begins the definition of a batched procedure.";
     RETURN = 0x20, Client, "return", "Ends a batched procedure's run, with its result.";
     END_PROCEDURE = 0x21, Client, "end_procedure", "Ends the definition of a batched procedure.";
+    TRANSACTION = 0x30, Client, "transaction", "Ships the batch as a transaction, which the server runs again after a conflict.";
     COMMIT = 0x31, Client, "commit", "Commits the transaction and begins the next one.";
     ABORT = 0x32, Client, "abort", "Aborts the transaction and begins the next one.";
     HELLO = 0x89, Client, "hello", "Opens a session.";

@@ -120,6 +120,9 @@ free $db
 flush
 history
 clear
+transaction
+$done := transaction 5
+transaction batch "00112233445566778899aabbccddeeff" 7
 $done := commit
 commit
 abort

@@ -30,8 +30,8 @@ use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use bifrost_wire::command::Hello;
 use bifrost_wire::interface::{Heading, Numbering};
 use bifrost_wire::{
-    Arg, DecodedReply, ErrorNumber, ExceptionKind, MethodNumber, Outcome, ProcedureNumber, Ref, Reply,
-    RoutineNumber, TypeNumber, VERSION, Value, decode_reply, encode, op,
+    Arg, BatchName, DecodedReply, ErrorNumber, ExceptionKind, MethodNumber, Outcome, ProcedureNumber, Ref,
+    Reply, RoutineNumber, TypeNumber, VERSION, Value, decode_reply, encode, op,
 };
 
 pub mod bodies;
@@ -176,6 +176,7 @@ impl World {
             names: HashMap::new(),
             next: 1,
             split: None,
+            pauses: 0,
             bytes: Vec::new(),
             wanted: Vec::new(),
         }
@@ -243,6 +244,8 @@ pub struct Client {
     pub next: u32,
     /// Hands the session this many bytes more at a time; `None` for all at once.
     pub split: Option<usize>,
+    /// How often the session asked for a pause.
+    pub pauses: u32,
     pub bytes: Vec<u8>,
     /// For each `flush` recorded, the names that are wanted with their positions.
     wanted: Vec<Vec<(String, u32)>>,
@@ -289,6 +292,10 @@ impl Client {
             // A copy of exactly what came, so that a read beyond it is found.
             let came = bytes[done..end].to_vec();
             done += self.session.handle(&mut world.cx, &came);
+            while self.session.pause().is_some() {
+                self.pauses += 1;
+                done += self.session.handle(&mut world.cx, &bytes[done..end]);
+            }
             assert!(done <= end);
         }
         let output = self.session.output().to_vec();
@@ -414,6 +421,14 @@ impl Client {
             "cell" => {
                 let ty = self.ty(rest[0]);
                 encode::cell(&mut self.bytes, ty);
+                1
+            }
+            // `transaction`, `transaction TRIES` or `transaction TRIES batch NUMBER`.
+            "transaction" => {
+                let tries = rest.first().map_or(0, |tries| tries.parse().expect("a number of tries"));
+                let number = rest.get(2).map(|number| number.parse().expect("a number of a batch"));
+                let batch = number.map(|number| BatchName { client: 7, number });
+                encode::transaction(&mut self.bytes, tries, batch);
                 1
             }
             "commit" | "abort" => {

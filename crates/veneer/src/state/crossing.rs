@@ -83,6 +83,9 @@ impl State {
         if !self.scopes.is_empty() {
             return Err(Error::Misuse(Misuse::OpenStructure));
         }
+        if self.shipping {
+            return Err((*self.misused(Misuse::InTransaction)).clone());
+        }
         if self.commands == 0 && self.frees.is_empty() {
             return Ok(());
         }
@@ -244,6 +247,7 @@ impl State {
             }
             Some(Made::Lookup) => "lookup".into(),
             Some(Made::Constant) => "constant".into(),
+            Some(Made::Transaction) => "transaction".into(),
             Some(Made::Commit) => "commit".into(),
             Some(Made::Abort) => "abort".into(),
             Some(Made::Cell) => "cell".into(),
@@ -251,6 +255,11 @@ impl State {
             None => "?".into(),
         };
         CallName { name, number, location: made.map(|f| f.location), rounds: rounds.into() }
+    }
+
+    /// Whether there was a misuse that nobody was told of.
+    pub(crate) fn has_misuse(&self) -> bool {
+        self.misuse.is_some()
     }
 
     /// Misuse since the last time it was asked for.
@@ -265,7 +274,9 @@ impl State {
     pub(crate) fn clear_history(&mut self) {
         self.history.clear();
         self.history_omitted = 0;
-        if self.scopes.is_empty() && self.admit().is_ok() {
+        if self.shipping {
+            self.misused(Misuse::InTransaction);
+        } else if self.scopes.is_empty() && self.admit().is_ok() {
             encode::history(&mut self.batch, true);
             self.recorded();
         }

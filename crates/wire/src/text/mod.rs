@@ -23,6 +23,7 @@ $p := new_point(1, 2)              call a routine or procedure
 flush                              run the batch; print all names
 $c := cell int                     a cell; $c.put(1), $c.get()
 commit                             commits the transaction; abort takes back what it did
+transaction                        the batch is one; run again while others get in between
 while $c.get().lt(9) do  ...  end
 if $c.full() then  ...  else  ...  end
 foreach $e in $db.users() do  ...  end

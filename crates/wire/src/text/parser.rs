@@ -2,6 +2,7 @@
 
 use super::lexer::{Token, tokens};
 use super::translate::LineError;
+use crate::BatchName;
 
 /// A line.
 #[derive(Clone, PartialEq, Debug)]
@@ -66,6 +67,7 @@ pub(super) enum ExprKind {
     Str(String),
     Lookup(String, Option<String>),
     Cell(String),
+    Transaction(u16, Option<BatchName>),
     Commit,
     Abort,
     Call(Option<Box<Expr>>, String, Vec<Expr>),
@@ -396,6 +398,36 @@ impl Parser<'_> {
         }
     }
 
+    /// `transaction`, how often at most, and what batch it is.
+    fn transaction(&mut self) -> Result<ExprKind, LineError> {
+        let tries = match self.peek() {
+            Some(Token::Int(tries)) => {
+                let tries = u16::try_from(*tries).ok().filter(|tries| *tries > 0);
+                let tries =
+                    tries.ok_or_else(|| self.bad("a number of tries from 1 to 65535 was expected"))?;
+                self.at += 1;
+                tries
+            }
+            _ => 0,
+        };
+        if !self.take_word("batch") {
+            return Ok(ExprKind::Transaction(tries, None));
+        }
+        let client = match self.peek() {
+            Some(Token::Str(hex)) if hex.len() == 32 => u128::from_str_radix(hex, 16).ok(),
+            _ => None,
+        };
+        let client = client.ok_or_else(|| self.bad("32 hexadecimal digits were expected"))?;
+        self.at += 1;
+        let number = match self.peek() {
+            Some(Token::Int(number)) => u64::try_from(*number).ok(),
+            _ => None,
+        };
+        let number = number.ok_or_else(|| self.bad("the number of the batch was expected"))?;
+        self.at += 1;
+        Ok(ExprKind::Transaction(tries, Some(BatchName { client, number })))
+    }
+
     fn primary(&mut self) -> Result<Expr, LineError> {
         let column = self.column();
         let Some(token) = self.peek().cloned() else { return Err(self.bad("an expression was expected")) };
@@ -426,6 +458,7 @@ impl Parser<'_> {
                     ExprKind::Lookup(object, ty)
                 }
                 "cell" => ExprKind::Cell(self.ty()?),
+                "transaction" => self.transaction()?,
                 "commit" => ExprKind::Commit,
                 "abort" => ExprKind::Abort,
                 "constant" => return self.primary(),

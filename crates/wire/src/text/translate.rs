@@ -470,6 +470,10 @@ impl Translator {
                 let ty = self.numbering.interface().find_kind(Kind::Cell, Some(element));
                 return Ok(vec![self.future(ty.unwrap_or(TypeNumber::NONE), "cell")]);
             }
+            ExprKind::Transaction(tries, batch) => {
+                encode::transaction(out, *tries, *batch);
+                return Ok(vec![self.future(self.kind(Kind::Null), "transaction")]);
+            }
             ExprKind::Commit => {
                 encode::plain(out, op::COMMIT);
                 return Ok(vec![self.future(self.kind(Kind::Null), "commit")]);

@@ -1,0 +1,131 @@
+//! Objects of classes that have changed since they were stored.
+//!
+//! A routine `migrate_C`, or one whose name begins with `migrate_C_`, with a parameter for each instance variable that the class
+//! `C` had, says what an object of that time is now: it returns an object of the class as it is. It runs when such an object is touched for
+//! the first time; what it returned is the object's state from then on, and is written when the transaction commits, which so
+//! counts as one that has changed the object.
+
+use std::sync::Arc;
+
+use bifrost_ir::{Program, RoutineId, SignalId, Signature, TypeId, TypeKind};
+use bifrost_repository::record::{ClassDescriptor, Field, FieldKind, Kind};
+use bifrost_runtime::abi::{Outcome, Word};
+use bifrost_runtime::{Cx, Kept, NotFetched, Table, invoke, object};
+
+use crate::schema::field_kind;
+
+/// What makes objects of a class as it is of those that it had.
+#[derive(Debug)]
+pub(crate) struct Migration {
+    routine: RoutineId,
+    /// For each parameter the place of the instance variable.
+    places: Vec<usize>,
+}
+
+/// What of a program says how objects of a stored class are now: the type of those, the migration, and what its
+/// parameters take, in the order of the stored instance variables.
+pub(crate) fn find(
+    program: &Program,
+    stored: &ClassDescriptor,
+) -> Option<(TypeId, Arc<Migration>, Vec<TypeId>)> {
+    let Kind::Object(fields) = &stored.kind else { return None };
+    let own = own_name(&stored.name);
+    program.routines.iter().find_map(|(routine, def)| {
+        let rest = own_name(&def.name).strip_prefix("migrate_")?.strip_prefix(own)?;
+        if !rest.is_empty() && !rest.starts_with('_') {
+            return None;
+        }
+        let [result] = def.signature.results[..] else { return None };
+        if !matches!(program.types.kind(result), TypeKind::Class(_)) || def.signature.is_iterator() {
+            return None;
+        }
+        let places = places(program, &def.signature, fields)?;
+        let mut types = vec![TypeId::from_u32(0); fields.len()];
+        for (param, place) in def.signature.params.iter().zip(&places) {
+            types[*place] = param.ty;
+        }
+        Some((result, Arc::new(Migration { routine, places }), types))
+    })
+}
+
+/// Which instance variable each parameter is, if each is one and each has one.
+fn places(program: &Program, signature: &Signature, fields: &[Field]) -> Option<Vec<usize>> {
+    if signature.params.len() != fields.len() {
+        return None;
+    }
+    let place = |param: &bifrost_ir::Param| {
+        let kind = field_kind(program, param.ty);
+        fields.iter().position(|field| field.name == param.name && field.kind == kind)
+    };
+    signature.params.iter().map(place).collect()
+}
+
+/// A name without the modules that it is in.
+fn own_name(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
+}
+
+/// The heading of a migration that is missing.
+pub(crate) fn heading(stored: &ClassDescriptor) -> Option<String> {
+    let Kind::Object(fields) = &stored.kind else { return None };
+    let name = own_name(&stored.name);
+    let kind = |kind: FieldKind| match kind {
+        FieldKind::Nil => "null",
+        FieldKind::Bool => "bool",
+        FieldKind::Int => "int",
+        FieldKind::Real => "real",
+        FieldKind::Char => "char",
+        FieldKind::Str => "string",
+        FieldKind::Bytes => "bytes",
+        FieldKind::Ref => "...",
+    };
+    let params: Vec<String> = fields.iter().map(|f| format!("{}: {}", f.name, kind(f.kind))).collect();
+    Some(format!("migrate_{name} ({}) returns ({name})", params.join(", ")))
+}
+
+impl Migration {
+    /// Runs the routine, and gives an object what the one has that it returned.
+    ///
+    /// # Safety
+    /// `object` is an object of the class that the routine returns, and `words` are the values of the instance variables in the
+    /// order of the class as it was.
+    pub unsafe fn run(
+        &self,
+        cx: &mut Cx,
+        object: Word,
+        words: &[(Word, Option<Kept>)],
+    ) -> Result<(), NotFetched> {
+        let image = cx.image().clone();
+        let desc = image.routine(self.routine);
+        let mut args = vec![0];
+        args.extend(self.places.iter().map(|place| words[*place].0));
+        // SAFETY: promised by the caller; the parameters' types were compared when the migration was found, and references were
+        // compared with them when they were read.
+        unsafe {
+            let ended = invoke::routine(cx, desc, &mut args);
+            if !ended.returned() {
+                if ended.outcome == Outcome::Signalled as u64 {
+                    let name = image.program().types.signal_name(SignalId::from_u32(cx.signal_id as u32));
+                    let text = format!("the migration `{}` ended with `{name}`", desc.name);
+                    return Err(NotFetched::Failed(text));
+                }
+                return Err(NotFetched::Ended(ended));
+            }
+            let made = ended.value;
+            let _kept = cx.keep(made);
+            if !std::ptr::eq(Table::of(made).ordinary(), Table::of(object).ordinary()) {
+                let class = &Table::of(made).info().name;
+                let text = format!("the migration `{}` returned an object of `{class}`", desc.name);
+                return Err(NotFetched::Failed(text));
+            }
+            let opened = cx.opened(made);
+            if !opened.returned() {
+                return Err(NotFetched::Ended(opened));
+            }
+            for field in 0..object::fields(object) {
+                object::set(object, field, object::get(made, field));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! Batches that are transactions of their own: collected whole, run, and run again by the session itself while others get in
+//! between (design.md, Transactions). No code of the client is run again, and nothing crosses.
+//!
+//! A named batch is done once: its reply is stored with its commit, and whoever sends it again gets that.
+
+use std::time::Duration;
+
+use bifrost_repository::BatchId;
+use bifrost_runtime::Cx;
+use bifrost_wire::{BatchName, Command, Decoded, ErrorNumber, Limit, Ref, decode};
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use crate::failures::{Failure, FailureKind};
+use crate::futures::Future;
+use crate::session::Session;
+use crate::transactions::Refusal;
+
+/// The shortest pause before a batch is run again; each next one may be twice as long.
+const PAUSE: Duration = Duration::from_millis(1);
+/// How often pauses double.
+const PAUSES_DOUBLE: u32 = 7;
+
+/// A batch that is a transaction.
+#[derive(Debug)]
+pub(crate) struct Shipped {
+    batch: Option<BatchId>,
+    /// What comes between `transaction` and `flush`, and `flush`.
+    commands: Vec<u8>,
+    /// Where `flush` is in them.
+    flush: usize,
+    /// Handles given back: they go when the batch has run to its end.
+    frees: Vec<Ref>,
+    /// How many procedures it defines.
+    definitions: usize,
+    /// How often it may be run from now on, and how often it was.
+    tries: u64,
+    failed: u32,
+    /// What there was before it.
+    errors: u32,
+    procedures: Procedures,
+    /// Set while the session waits before it runs it again.
+    pause: Option<Duration>,
+}
+
+/// How many batched procedures there are, and how many objects they use from outside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Procedures {
+    pub defined: usize,
+    pub captured: usize,
+}
+
+impl Session {
+    /// For how long the caller waits before it calls [`Session::handle`] again, which then runs a batch again that others got in
+    /// between of. What has not been counted as used is handed in then as well.
+    pub fn pause(&self) -> Option<Duration> {
+        self.shipped.as_ref()?.pause
+    }
+
+    /// `transaction`: the batch is collected from here on. The future is nil if all goes well.
+    pub(crate) fn ship(&mut self, cx: &mut Cx, tries: u16, batch: Option<BatchName>) {
+        let batch = batch.map(|name| BatchId { session: name.client, number: name.number });
+        let refused = if self.batch.commands > 1 {
+            Some((ErrorNumber::InTransaction, "`transaction` is the first command of its batch"))
+        } else if !self.transactions.end_unchanged(cx) {
+            let text = "a transaction is under way that has changed something: commit or abort it first";
+            Some((ErrorNumber::InTransaction, text))
+        } else if batch.is_some() && !self.transactions.are_kept() {
+            Some((ErrorNumber::StoreFailed, "there is no store that would know the batch again"))
+        } else {
+            None
+        };
+        if let Some((number, text)) = refused {
+            let failed = self.refuse(number, text);
+            return self.make_one(cx, Future::Failed(failed));
+        }
+        let most = self.limits.get(Limit::Tries).max(1);
+        self.make_one(cx, Future::Nothing);
+        self.shipped = Some(Shipped {
+            batch,
+            commands: Vec::new(),
+            flush: 0,
+            frees: Vec::new(),
+            definitions: 0,
+            tries: if tries == 0 { most } else { most.min(u64::from(tries)) },
+            failed: 0,
+            errors: self.errors,
+            procedures: self.procedures(cx),
+            pause: None,
+        });
+    }
+
+    /// Takes up a command of such a batch; `bytes` are those of the command. Runs the batch when it is whole.
+    pub(crate) fn collect(&mut self, cx: &mut Cx, command: Command<'_>, bytes: &[u8]) {
+        let Some(shipped) = &mut self.shipped else { return };
+        match command {
+            Command::Free(handles) => shipped.frees.extend(handles.iter()),
+            Command::Flush { .. } if !self.batch.dead => {
+                shipped.flush = shipped.commands.len();
+                shipped.commands.extend_from_slice(bytes);
+                self.run_shipped(cx);
+            }
+            Command::Hello(_)
+            | Command::Flush { .. }
+            | Command::Describe
+            | Command::History
+            | Command::ClearHistory
+            | Command::Transaction { .. }
+            | Command::Commit
+            | Command::Abort
+            | Command::Bye => {
+                // The batch is not run. What a client waits for an answer to is answered.
+                let (frees, definitions) = (std::mem::take(&mut shipped.frees), shipped.definitions);
+                self.shipped = None;
+                if !self.batch.dead {
+                    self.refuse(ErrorNumber::InTransaction, ErrorNumber::InTransaction.text());
+                }
+                self.fail_shipped();
+                // Nothing of it was done that would have to be looked at.
+                self.transactions.unseen = false;
+                self.undefined(definitions);
+                frees.into_iter().for_each(|handle| self.free(cx, handle));
+                self.command(cx, command);
+            }
+            // Over a limit: nothing is kept any more.
+            _ if self.batch.dead => {}
+            _ => {
+                shipped.definitions += usize::from(matches!(command, Command::Procedure { .. }));
+                shipped.commands.extend_from_slice(bytes);
+            }
+        }
+    }
+
+    /// The future of `transaction` becomes the failure that ended the batch.
+    fn fail_shipped(&mut self) {
+        let last = self.batch.failures.len().checked_sub(1).map_or(u32::MAX, |last| last as u32);
+        if let Some(first) = self.batch.futures.first_mut() {
+            *first = Future::Failed(last);
+        }
+    }
+
+    /// Runs the batch again that waits for it.
+    pub(crate) fn run_again(&mut self, cx: &mut Cx) {
+        if let Some(shipped) = self.shipped.as_mut().filter(|shipped| shipped.pause.is_some()) {
+            shipped.pause = None;
+            self.run_shipped(cx);
+        }
+    }
+
+    /// Runs the batch once. Afterwards it is over, or there is a pause.
+    fn run_shipped(&mut self, cx: &mut Cx) {
+        let Some(mut shipped) = self.shipped.take() else { return };
+        self.begin_try(cx, &shipped);
+        let Ok(Decoded::Command(Command::Flush { wanted, quiet }, _)) =
+            decode(&shipped.commands[shipped.flush..], usize::MAX)
+        else {
+            return;
+        };
+        match shipped.batch.map(|batch| self.transactions.outcome(batch)) {
+            Some(Ok(Some(reply))) => return self.repeat(cx, &reply, shipped.frees),
+            Some(Err((number, text))) => {
+                let kind = FailureKind::refused(number, text);
+                self.note(Failure { call: 1, iterations: SmallVec::new(), kind });
+            }
+            _ => {
+                self.work(cx, &shipped.commands[..shipped.flush]);
+                if let Some(scan) = self.scan.take() {
+                    self.unfinished(cx, scan);
+                }
+            }
+        }
+        if self.ended() {
+            return;
+        }
+        let conflict = |failure: &Failure| {
+            matches!(failure.kind, FailureKind::Refused { number: ErrorNumber::Conflict, .. })
+        };
+        let mut lost = self.batch.failures.iter().any(conflict);
+        if !self.batch.dead {
+            let batch = shipped.batch.map(|batch| (batch, Bytes::from(self.stored_reply(wanted))));
+            match self.transactions.commit(cx, batch) {
+                Ok(()) => {}
+                Err(Refusal::Repeated(reply)) => return self.repeat(cx, &reply, shipped.frees),
+                Err(Refusal::Not(number, text)) => {
+                    lost = number == ErrorNumber::Conflict;
+                    let kind = FailureKind::refused(number, text);
+                    self.note(Failure { call: 1, iterations: SmallVec::new(), kind });
+                }
+            }
+        }
+        if lost && shipped.tries > 1 {
+            shipped.tries -= 1;
+            shipped.failed += 1;
+            shipped.pause = Some(self.pause_after(shipped.failed));
+            self.transactions.abort(cx);
+            self.shipped = Some(shipped);
+            return;
+        }
+        if self.batch.dead {
+            self.transactions.abort(cx);
+            self.fail_shipped();
+        }
+        shipped.frees.into_iter().for_each(|handle| self.free(cx, handle));
+        self.command(cx, Command::Flush { wanted, quiet });
+    }
+
+    /// Nothing of the batch has happened yet, and a new run begins.
+    fn begin_try(&mut self, cx: &mut Cx, shipped: &Shipped) {
+        self.reset_batch(cx);
+        self.batch.commands = 1;
+        self.errors = shipped.errors;
+        self.transactions.unseen = false;
+        self.forget_procedures(cx, shipped.procedures);
+        cx.leave();
+        cx.begin();
+        cx.charge_batch(0);
+        cx.fuel = self.batch.fuel;
+        self.make_one(cx, Future::Nothing);
+    }
+
+    /// Answers a batch that was done before.
+    fn repeat(&mut self, cx: &mut Cx, reply: &[u8], frees: Vec<Ref>) {
+        self.transactions.abort(cx);
+        frees.into_iter().for_each(|handle| self.free(cx, handle));
+        self.replay(cx, reply);
+    }
+
+    /// Longer each time, and another one in each session, so that those who got in each other's way do not do so again.
+    fn pause_after(&self, failed: u32) -> Duration {
+        let longest = PAUSE * (1 << failed.min(PAUSES_DOUBLE));
+        // SplitMix64 (Steele, Lea, Flood 2014): as good as chance here, and the same in each run.
+        let mut mixed = self.number().wrapping_add(u64::from(failed)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        longest / 2 + longest.mul_f64((mixed >> 11) as f64 / (1_u64 << 54) as f64)
+    }
+}
