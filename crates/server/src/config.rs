@@ -143,6 +143,7 @@ const NO_SETTINGS: &[&str] = &[
     "gc",
     "filetest",
     "oo7_sizes",
+    "oo7_kills",
     "victim",
     "child",
     "transport_address",

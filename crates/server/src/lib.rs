@@ -17,6 +17,7 @@ mod server;
 pub mod space;
 mod text;
 
+pub use bifrost_cache::Counted;
 pub use config::{Config, ConfigError};
 pub use objects::StoreError;
 pub use server::{Server, StartError};

@@ -45,7 +45,12 @@ enum What {
     #[command(hide = true)]
     Echo { file: PathBuf, core: usize },
     #[command(hide = true)]
-    Oo7Server { folder: PathBuf, core: usize },
+    Oo7Server {
+        folder: PathBuf,
+        core: usize,
+        #[arg(long, default_value = "")]
+        store: String,
+    },
 }
 
 /// What `bifrost bench calls` takes.
@@ -79,7 +84,7 @@ pub fn run(args: Args) -> Outcome {
         What::Calls(calls) => bench_calls(calls),
         What::Theta(args) => theta::run(args),
         What::Oo7(args) => oo7::run(args),
-        What::Oo7Server { folder, core } => oo7::serve(folder, *core),
+        What::Oo7Server { folder, core, store } => oo7::serve(folder, *core, store),
         What::Server { folder, core } => serve(folder, *core),
         What::Echo { file, core } => echo(file, *core),
     }

@@ -39,6 +39,18 @@ pub struct Case {
     /// Calls for each pair of crossings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batching_factor: Option<f64>,
+    /// `cold` or `hot`, where both are measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<&'static str>,
+    /// Calls of the store that fetched in one sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetches: Option<u64>,
+    /// Objects that these brought and that were used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetched: Option<u64>,
+    /// Objects that came along with others, used or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetched: Option<u64>,
 }
 
 /// The median, least and greatest of samples.
@@ -69,6 +81,10 @@ impl Case {
             crossings: None,
             calls: None,
             batching_factor: None,
+            temperature: None,
+            fetches: None,
+            fetched: None,
+            prefetched: None,
         }
     }
 
@@ -93,6 +109,18 @@ impl Case {
     /// With what the work gave.
     pub fn gives(mut self, result: i64) -> Case {
         self.result = Some(result);
+        self
+    }
+
+    /// The same at this temperature.
+    pub fn at(mut self, temperature: &'static str) -> Case {
+        self.temperature = Some(temperature);
+        self
+    }
+
+    /// With what was fetched in one sample.
+    pub fn fetched(mut self, fetches: u64, fetched: u64, prefetched: u64) -> Case {
+        (self.fetches, self.fetched, self.prefetched) = (Some(fetches), Some(fetched), Some(prefetched));
         self
     }
 

@@ -5,17 +5,17 @@
 
 mod client;
 mod ops;
+mod store;
 mod structures;
 #[rustfmt::skip]
 #[path = "bifrost_stubs.rs"]
 #[allow(dead_code, clippy::all, reason = "generated")]
 mod stubs;
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use bifrost_engine::Mode;
+use bifrost_engine::{Mode, Run};
 use bifrost_server::{Config, Server, program};
 use bifrost_theta::{Options, Sources};
 use bifrost_veneer::Session;
@@ -24,8 +24,9 @@ use clap::builder::PossibleValuesParser;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::report::{self, Case, Target};
-use super::{Failed, Helper, note_debug_build, pin, say};
+use super::{Failed, note_debug_build, pin, say};
 use ops::{OPS, Op, Way, Ways};
+use store::Serving;
 
 macro_rules! sources {
     ($($name:literal),* $(,)?) => {
@@ -72,6 +73,9 @@ pub struct Args {
     /// A way to run them; can be given several times [default: all]
     #[arg(long, value_enum)]
     way: Vec<Way>,
+    /// Keep the database in a store: a folder, or `memory:`; each operation is then measured hot and cold
+    #[arg(long, value_name = "STORE")]
+    store: Option<String>,
     /// Runs of each operation and way that count
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     samples: u32,
@@ -98,7 +102,13 @@ Operations, with what they count:
 Examples:
   bifrost bench oo7
   bifrost bench oo7 --op T2b --way futures --way promises
-  bifrost bench oo7 --size medium9 --way theta --json oo7.jsonl",
+  bifrost bench oo7 --size medium9 --way theta --json oo7.jsonl
+  bifrost bench oo7 --op T1 --op T6 --store /tmp/oo7.store
+
+With --store each run is a transaction. Hot is in a session that has run the operation before; cold is in a new session, of a
+server that has just been started if the store is not in memory. A database of the same size and seed that the store has
+already is used as it is. `fetches` are calls of the store, `objects` what they brought and was used, `before` how many of
+these and of those not used came before they were asked for.",
     );
     text
 }
@@ -110,17 +120,26 @@ Examples:
 pub fn run(args: &Args) -> Result<(), Failed> {
     note_debug_build();
     let folder = tempfile::tempdir()?;
-    let core = args.cores[1].to_string();
-    let mut serving = Helper::start(&["oo7-server", &folder.path().to_string_lossy(), &core])?;
-    let url = serving.ready()?;
+    let chosen: Vec<&Op> =
+        OPS.iter().filter(|op| args.op.is_empty() || args.op.iter().any(|o| o == op.name)).collect();
     pin(args.cores[0]);
-    // A batch takes as long as it takes.
-    let builder = Session::builder(&stubs::INTERFACE).timeout(Duration::from_secs(24 * 3600));
-    let session = builder.reply_bytes_max(1 << 30).connect(&url)?;
-    let cases = measure(args, &session)?;
-    session.close()?;
+    let (cases, control) = match &args.store {
+        Some(store) => {
+            let measured = store::measure(args, store, &chosen, folder.path())?;
+            same_results(&measured.cases)?;
+            (measured.cases, measured.targets)
+        }
+        None => {
+            let serving = Serving::start(folder.path(), args.cores[1], "")?;
+            let session = serving.session()?;
+            let cases = measure(args, &chosen, &session)?;
+            session.close()?;
+            (cases, Vec::new())
+        }
+    };
     print(args, &cases);
-    let targets = targets(args, &cases);
+    let mut targets = targets(args, &cases);
+    targets.extend(control);
     if !targets.is_empty() {
         report::print_targets(&targets);
     }
@@ -130,50 +149,76 @@ pub fn run(args: &Args) -> Result<(), Failed> {
     Ok(())
 }
 
-fn measure(args: &Args, session: &Session) -> Result<Vec<Case>, Failed> {
-    let db = generate(args, session)?;
+impl Args {
+    /// The chosen ways of an operation.
+    fn ways(&self, op: &Op) -> impl Iterator<Item = Way> {
+        op.ways.iter().copied().filter(|way| self.way.is_empty() || self.way.contains(way))
+    }
+}
+
+/// Whether all ways of an operation gave the same number.
+fn same_results(cases: &[Case]) -> Result<(), Failed> {
+    for case in cases {
+        let first = cases.iter().find(|other| other.case == case.case).unwrap_or(case);
+        if first.result != case.result {
+            let (name, a, b) = (&case.case, first.result, case.result);
+            let (ours, theirs) = (case.way.unwrap_or_default(), first.way.unwrap_or_default());
+            return Err(format!("{name} gives {a:?} as {theirs} and {b:?} as {ours}").into());
+        }
+    }
+    Ok(())
+}
+
+fn measure(args: &Args, chosen: &[&Op], session: &Session) -> Result<Vec<Case>, Failed> {
+    let db = generate(&args.size, args.seed, session, None)?;
     let theta = stubs::new_oo7(session, &db);
     let ways = Ways::new(session, &db, &theta);
-    let chosen: Vec<&Op> =
-        OPS.iter().filter(|op| args.op.is_empty() || args.op.iter().any(|o| o == op.name)).collect();
     let bar = ProgressBar::new(chosen.len() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
     let mut cases = Vec::new();
     for op in chosen {
         bar.set_message(op.name);
-        let mut given = None;
-        for way in op.ways.iter().filter(|w| args.way.is_empty() || args.way.contains(w)) {
-            let case = measure_op(args.samples, session, &ways, op, *way)?;
-            let first = *given.get_or_insert(case.result);
-            if first != case.result {
-                let (name, ours) = (op.name, case.result);
-                return Err(format!("{name} gives {first:?} and as {} {ours:?}", way.name()).into());
-            }
-            cases.push(case);
+        for way in args.ways(op) {
+            cases.push(measure_op(args.samples, session, &ways, op, way)?);
         }
         bar.inc(1);
     }
     bar.finish_and_clear();
+    same_results(&cases)?;
     match theta.check().claim()?.as_str() {
         "" => Ok(cases),
         wrong => Err(format!("the database is not right afterwards: {wrong}").into()),
     }
 }
 
-/// Generates the database, by steps so that the bar can move.
-fn generate(args: &Args, session: &Session) -> Result<stubs::Database, Failed> {
-    let generator = stubs::new_generator(session, &args.size, i64::from(args.seed));
+/// The name of a database that is being generated.
+const UNFINISHED: &str = "oo7 unfinished";
+
+/// Generates a database, by steps so that the bar can move. One with a name is stored under it.
+fn generate(size: &str, seed: u32, session: &Session, name: Option<&str>) -> Result<stubs::Database, Failed> {
+    let generator = stubs::new_generator(session, size, i64::from(seed));
     let steps = generator.steps().claim()?;
     let bar = ProgressBar::new(steps.unsigned_abs());
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  generating {msg}")?);
-    bar.set_message(args.size.clone());
+    bar.set_message(size.to_owned());
     let mut left = steps;
     while left > 0 {
         left = generator.step(10).claim()?;
+        if name.is_some() && left > 0 {
+            // A large database would be too much for one commit; only the last one makes it visible.
+            stubs::name_database(session, UNFINISHED, generator.database());
+            session.commit().claim()?;
+        }
         bar.set_position((steps - left).unsigned_abs());
     }
     bar.finish_and_clear();
-    Ok(generator.database())
+    let db = generator.database();
+    if let Some(name) = name {
+        stubs::name_database(session, name, &db);
+        stubs::forget_name(session, UNFINISHED);
+        session.commit().claim()?;
+    }
+    Ok(db)
 }
 
 fn measure_op(samples: u32, session: &Session, ways: &Ways<'_>, op: &Op, way: Way) -> Result<Case, Failed> {
@@ -231,14 +276,15 @@ fn print(args: &Args, cases: &[Case]) {
     let bold = anstyle::Style::new().bold();
     anstream::println!("\n{bold}OO7, {}, seed {}{bold:#}", args.size, args.seed);
     anstream::println!(
-        "  {:<7} {:>9}  {:<9} {:>12} {:>12} {:>12} {:>8}",
+        "  {:<7} {:>9}  {:<9} {:>12} {:>12} {:>12} {:>8}{}",
         "",
         "result",
         "way",
         "ms",
         "crossings",
         "calls",
-        "B"
+        "B",
+        if args.store.is_some() { "        fetches  objects   before" } else { "" }
     );
     let mut last = "";
     for c in cases {
@@ -247,13 +293,17 @@ fn print(args: &Args, cases: &[Case]) {
             false => (c.case.as_str(), c.result.unwrap_or_default().to_string()),
         };
         last = &c.case;
+        let (way, crossings) = (c.way.unwrap_or_default(), c.crossings.unwrap_or_default());
+        let (calls, factor) = (c.calls.unwrap_or_default(), c.batching_factor.unwrap_or_default());
+        let fetched = match (c.temperature, c.fetches, c.fetched) {
+            (Some(temperature), Some(fetches), Some(fetched)) => {
+                format!(" {temperature:>5} {fetches:>8} {fetched:>8} {:>8}", c.prefetched.unwrap_or_default())
+            }
+            _ => String::new(),
+        };
         anstream::println!(
-            "  {op:<7} {result:>9}  {:<9} {:>12.3} {:>12} {:>12} {:>8.2}",
-            c.way.unwrap_or_default(),
-            c.value,
-            c.crossings.unwrap_or_default(),
-            c.calls.unwrap_or_default(),
-            c.batching_factor.unwrap_or_default()
+            "  {op:<7} {result:>9}  {way:<9} {:>12.3} {crossings:>12} {calls:>12} {factor:>8.2}{fetched}",
+            c.value
         );
     }
 }
@@ -262,21 +312,25 @@ fn print(args: &Args, cases: &[Case]) {
 ///
 /// # Errors
 /// The program cannot run, or the server cannot listen.
-pub fn serve(folder: &Path, core: usize) -> Result<(), Failed> {
+pub fn serve(folder: &Path, core: usize, store: &str) -> Result<(), Failed> {
     pin(core);
     let mut sources = Sources::new();
     for (name, text) in SOURCES {
         sources.add(name, text);
     }
-    let engine = program::load_sources(sources, &Options::default(), Mode::Compiled)?;
+    let run = if store.is_empty() { Run::from(Mode::Compiled) } else { Run::kept(Mode::Compiled) };
+    let engine = program::load_sources(sources, &Options::default(), run)?;
     let mut config = Config { listen: vec![format!("shm://{}/shm", folder.display())], ..Config::default() };
     // Whole traversals of the largest databases are one batch each.
     config.heap_bytes_max = 64 << 30;
     config.batch_heap_bytes_max = 64 << 30;
+    config.cache_bytes_max = 16 << 30;
+    config.store = store.to_owned();
+    config.limits.insert("transaction_objects_max".to_owned(), u64::MAX);
+    config.limits.insert("transaction_idle_ms_max".to_owned(), 24 * 3_600_000);
     config.limits.insert("fuel_max".to_owned(), i64::MAX as u64);
     config.limits.insert("batch_time_ms_max".to_owned(), 24 * 3_600_000);
     let server = Server::start(engine, &config)?;
     say(&server.addresses()[0].to_string())?;
-    std::io::stdin().read_to_end(&mut Vec::new())?;
-    Ok(())
+    Serving::answer(&server)
 }
