@@ -7,7 +7,7 @@ use bifrost_repository::{
     BatchId, Changes, Commit, CommitError, Error, Holder, Oref, ReadSet, Registration, Stored, Tid,
 };
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, Keeper, Kept, Mode, NotFetched, Ret, Table};
+use bifrost_runtime::{Cx, Keeper, Kept, Mode, NotFetched, NotKept, Ret, Table};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
@@ -25,9 +25,12 @@ const MIGRATIONS_MAX: u32 = 8;
 /// Why a transaction was not committed. It is aborted: everything is as it was when it began.
 #[derive(Debug, thiserror::Error)]
 pub enum NotCommitted {
-    /// Others have changed what it has read.
-    #[error("others have changed what the transaction has read")]
-    Conflict,
+    /// Others have changed what it has read: the first such object's class, if the object is still here.
+    #[error("others have changed what the transaction has read{}", .class.as_ref().map_or(String::new(), |class| format!(" (`{class}`)")))]
+    Conflict {
+        /// Its name.
+        class: Option<String>,
+    },
     /// It would store an object that cannot be.
     #[error(transparent)]
     Volatile(#[from] Volatile),
@@ -162,18 +165,12 @@ impl Cache {
     /// # Errors
     /// [`NotCommitted`]; the transaction is aborted.
     pub fn commit(&self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<Tid, NotCommitted> {
-        let done = self.try_commit(cx, batch);
-        if done.is_err() {
-            self.shared.end_transaction(cx, &mut self.shared.residents.lock(), true);
-        }
-        self.shared.advance(cx);
-        done
+        self.shared.commit(cx, batch)
     }
 
     /// Ends the transaction: everything becomes what it was when it began.
     pub fn abort(&self, cx: &mut Cx) {
-        self.shared.end_transaction(cx, &mut self.shared.residents.lock(), true);
-        self.shared.advance(cx);
+        self.shared.abort(cx);
     }
 
     /// Learns of what others have committed, if the session is between transactions. Costs one load if there is
@@ -217,9 +214,25 @@ impl Cache {
         let here = residents.objects().filter(|object| unsafe { Table::of(*object) }.mode() != Mode::Absent);
         (residents.bytes(), here.count())
     }
+}
+
+impl Shared {
+    fn commit(&self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<Tid, NotCommitted> {
+        let done = self.try_commit(cx, batch);
+        if done.is_err() {
+            self.end_transaction(cx, &mut self.residents.lock(), true);
+        }
+        self.advance(cx);
+        done
+    }
+
+    fn abort(&self, cx: &mut Cx) {
+        self.end_transaction(cx, &mut self.residents.lock(), true);
+        self.advance(cx);
+    }
 
     fn try_commit(&self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<Tid, NotCommitted> {
-        let Shared { schema, residents, valid_to, .. } = &*self.shared;
+        let Shared { schema, residents, valid_to, .. } = self;
         let mut residents = residents.lock();
         // SAFETY: changed objects are roots of the context, and no code runs.
         let written: Vec<Word> = unsafe { cx.changed().filter(|object| number(*object) != 0).collect() };
@@ -258,7 +271,13 @@ impl Cache {
             let valid_to = *valid_to.lock();
             let commit = Commit { valid_to, reads: &reads, writes, creates, batch };
             schema.repository().commit(commit).map_err(|error| match error {
-                CommitError::Conflict { .. } | CommitError::TooOld { .. } => NotCommitted::Conflict,
+                CommitError::Conflict { orefs, .. } => {
+                    let object = orefs.first().and_then(|oref| residents.find(*oref));
+                    // SAFETY: entries are objects of the context that commits.
+                    let class = object.map(|object| unsafe { Table::of(object) }.info().name.clone());
+                    NotCommitted::Conflict { class }
+                }
+                CommitError::TooOld { .. } => NotCommitted::Conflict { class: None },
                 CommitError::Repeated(reply) => NotCommitted::Repeated(reply),
                 CommitError::OutOfOrder { last } => NotCommitted::OutOfOrder { last },
                 CommitError::Store(error) => NotCommitted::Store(error),
@@ -267,9 +286,9 @@ impl Cache {
         });
         match committed {
             Ok(tid) => {
-                self.shared.end_transaction(cx, &mut residents, false);
-                self.shared.charge(cx, &mut residents, &sizes);
-                self.shared.advance_with(cx, &mut residents, Some((tid, &own)));
+                self.end_transaction(cx, &mut residents, false);
+                self.charge(cx, &mut residents, &sizes);
+                self.advance_with(cx, &mut residents, Some((tid, &own)));
                 Ok(tid)
             }
             Err(error) => {
@@ -281,9 +300,7 @@ impl Cache {
             }
         }
     }
-}
 
-impl Shared {
     /// Ends the transaction of a context.
     fn end_transaction(&self, cx: &mut Cx, residents: &mut Residents, undo: bool) {
         // Below that nothing is evicted before the hand has much to choose from.
@@ -354,6 +371,8 @@ impl Shared {
             // SAFETY: entries are objects of the context, and no code looks into those that are not open.
             unsafe {
                 match Table::of(object).mode() {
+                    // Code around a transaction may be in the middle of it, and nobody has changed it.
+                    Mode::Unread if cx.spares(object) => {}
                     Mode::Unread => residents.make_absent(cx, object),
                     Mode::Absent => {}
                     Mode::Clean | Mode::Ordinary => return false,
@@ -532,6 +551,28 @@ struct KeptBy(Arc<Shared>);
 impl Keeper for KeptBy {
     fn fetch(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched> {
         self.0.fetch(cx, object)
+    }
+
+    fn begin(&self, cx: &mut Cx) {
+        self.0.end_transaction(cx, &mut self.0.residents.lock(), false);
+        self.0.advance(cx);
+    }
+
+    fn commit(&self, cx: &mut Cx) -> Result<(), NotKept> {
+        self.0.commit(cx, None).map(|_| ()).map_err(|why| match why {
+            NotCommitted::Conflict { .. }
+            | NotCommitted::Volatile(_)
+            | NotCommitted::TooMany
+            | NotCommitted::TooManyObjects { .. } => NotKept::Refused(why.to_string()),
+            // The others are of batches.
+            NotCommitted::Store(_) | NotCommitted::Repeated(_) | NotCommitted::OutOfOrder { .. } => {
+                NotKept::Failed(why.to_string())
+            }
+        })
+    }
+
+    fn abort(&self, cx: &mut Cx) {
+        self.0.abort(cx);
     }
 
     fn collected(&self, lives: &dyn Fn(Word) -> bool) {

@@ -234,6 +234,8 @@ impl Residents {
             // SAFETY: entries are objects of the context, and this is its thread.
             let mode = unsafe { Table::of(object) }.mode();
             match mode {
+                // SAFETY: as above.
+                Mode::Unread if unsafe { cx.spares(object) } => continue,
                 Mode::Unread if std::mem::take(&mut entry.used) => continue,
                 Mode::Unread => {}
                 Mode::Clean if open => {

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bifrost_engine::{Engine, Mode};
+use bifrost_engine::{Engine, Mode, Run};
 use bifrost_ir::{RoutineId, TypeKind, Types};
 use bifrost_native::Registry;
 use bifrost_native::standard::Files;
 use bifrost_runtime::{HeapStats, Limits};
 use bifrost_server::config::collect;
+use bifrost_server::objects::Objects;
 use bifrost_server::program;
 use bifrost_server::space::Space;
 
@@ -18,12 +19,15 @@ use crate::failure::{Exit, Failure, Outcome};
 ///
 /// `main` takes nothing, or `args: sequence[string]`. If it ends with an exception, the exception is
 /// printed with its values and the exit status is 1.
+///
+/// With `--store`, or if it says `transaction`, it runs over a store: `root()` is the store's directory, inside transactions only.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   bifrost run hello.theta
   bifrost run queens.theta 8
-  bifrost run --interpret queens.theta 8   the same without machine code: slower, for comparison")]
+  bifrost run --interpret queens.theta 8   the same without machine code: slower, for comparison
+  bifrost run --store bank.store bank.theta ann 100")]
 pub struct Args {
     /// The file with `main`; what it imports is found by itself
     #[arg(value_name = "FILE.theta")]
@@ -40,6 +44,10 @@ pub struct Args {
     /// A folder whose files `std.files` reaches; several times for several [default: the current folder]
     #[arg(long, value_name = "DIR")]
     allow_files: Vec<PathBuf>,
+    /// Where objects are kept: a folder, which is made if it is not there, or `memory:` [default: `memory:` if the program has
+    /// transactions, else nowhere]
+    #[arg(long, value_name = "DIR")]
+    store: Option<String>,
     /// Most bytes of all objects
     #[arg(long, value_name = "BYTES")]
     heap_bytes_max: Option<usize>,
@@ -59,10 +67,23 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         if args.allow_files.is_empty() { std::slice::from_ref(&current) } else { &args.allow_files };
     let registry = with_files(registry, allowed)?;
     let files = std::slice::from_ref(&args.file);
-    let engine = program::load_with(files, args.root.as_deref(), mode, &registry)?;
+    let program = program::compile_files(files, args.root.as_deref(), &registry)?;
+    let store = args.store.as_deref().or_else(|| program.has_transactions().then_some(MEMORY));
+    let run = if store.is_some() { Run::kept(mode) } else { mode.into() };
+    let engine = Engine::with_natives(program, run, registry.natives().clone())?;
     let (main, takes_arguments) = find_main(&engine, args)?;
     let limits = limits(args);
-    let space = Space::new(engine.clone(), limits)?;
+    let (space, _cache) = match store {
+        None => (Space::new(engine.clone(), limits)?, None),
+        Some("") => return Err(Failure::new(Exit::Usage, "`--store` wants a folder, or `memory:`")),
+        Some(store) => {
+            let (space, cache) =
+                Objects::open(engine.clone(), store, limits, Default::default(), None)?.space()?;
+            // What is between its transactions has none.
+            space.lock().set_transactions_by_program();
+            (space, cache)
+        }
+    };
     let ended = space.on_stack(|| {
         let mut cx = space.lock();
         let words = match takes_arguments {
@@ -86,6 +107,9 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         }
     }
 }
+
+/// The store of programs that name none.
+const MEMORY: &str = "memory:";
 
 /// What the collector did, on one line.
 pub fn heap_line(stats: &HeapStats) -> String {

@@ -101,7 +101,7 @@ fn a_store_has_one_server() {
     let store = folder.path().join("store").display().to_string();
     let first = Server::serve(&program, &["--store", &store]);
     let output = bifrost().args(["serve", "--store", &store]).arg(&program).output().unwrap();
-    assert!(stderr(&output).contains("another process has the store open"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("has the store open: end it"), "{}", stderr(&output));
     drop(first);
 }
 
@@ -120,7 +120,7 @@ fn a_store_can_be_looked_into() {
     let server = Server::serve(&program, &["--store", &store]);
     let script = "$c := lookup counter: Counter\n$c.add(7)\ncommit\nflush\n";
     assert!(self::said(&server, script).contains("ok 1 calls"));
-    assert!(tool(&["info", &store]).1.contains("another process has the store open"));
+    assert!(tool(&["info", &store]).1.contains("has the store open: end it"));
     server.end("TERM");
     let (_, said) = tool(&["info", &store, "--json"]);
     assert!(said.contains("\"objects\":2"), "{said}");
@@ -130,4 +130,84 @@ fn a_store_can_be_looked_into() {
     assert!(said.contains('7'), "{said}");
     let (status, said) = tool(&["gc", &store]);
     assert_eq!((status, said.as_str()), (Some(0), "2 objects live, 0 were freed, 0 bytes\n"));
+}
+
+/// A program that adds to a counter until it is killed, one commit for each line that it says.
+const ADDING: &str = "
+import counters (Counter)
+add (n: int) returns (int) signals (not_found, too_many)
+  typecase root().lookup(\"counter\")
+    when Counter (c): return (c.add(n))
+    others: signal not_found
+  end resignal not_found, too_many
+end add
+main (args: sequence[string]) signals (not_found, aborted (string))
+  while true do
+    n: int := 0
+    transaction n := add(1) end except when too_many: n := 0 end resignal not_found, aborted
+    print(n.unparse())
+    if args.length() > 0 then return end
+  end
+end main
+";
+
+#[test]
+fn what_a_program_has_committed_is_there_after_it_was_killed() {
+    use std::io::{BufRead, BufReader};
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("counters.theta"), COUNTERS.replace("> 100", "> 1_000_000_000"))
+        .unwrap();
+    let adding = folder.path().join("adding.theta");
+    std::fs::write(&adding, ADDING).unwrap();
+    let store = folder.path().join("store").display().to_string();
+    let run = |mode: &[&str]| {
+        let mut command = bifrost();
+        command.arg("run").args(mode).args(["--store", &store]).arg(&adding);
+        command
+    };
+    let mut seen = 0;
+    for mode in [&[][..], &["--interpret"], &[]] {
+        let mut child = run(mode).stdout(std::process::Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        for _ in 0..5 {
+            let line: i64 = lines.next().unwrap().unwrap().parse().unwrap();
+            assert_eq!(line, seen + 1, "{mode:?}");
+            seen = line;
+        }
+        // It holds the store, and says so.
+        let output = run(mode).arg("once").output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        let holder = format!("another process ({}) has the store open", child.id());
+        assert!(stderr(&output).contains(&holder), "{}", stderr(&output));
+        support::kill(&child, "KILL");
+        child.wait().unwrap();
+        // What it has said is committed; it may have been about to say more.
+        let rest: Vec<i64> = lines.map(|line| line.unwrap().parse().unwrap()).collect();
+        seen += rest.len() as i64;
+        let output = run(mode).arg("once").output().unwrap();
+        let found: i64 = stdout(&output).trim_end().parse().unwrap_or_else(|_| panic!("{}", stderr(&output)));
+        assert!(found == seen + 1 || found == seen + 2, "{found} after {seen}");
+        seen = found;
+    }
+}
+
+#[test]
+fn a_program_without_a_store_runs_the_same_and_keeps_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    program(folder.path());
+    let adding = folder.path().join("adding.theta");
+    std::fs::write(&adding, ADDING).unwrap();
+    for arguments in [&[][..], &["--store", "memory:"], &["--interpret"]] {
+        for _ in 0..2 {
+            let output = bifrost().arg("run").args(arguments).arg(&adding).arg("once").output().unwrap();
+            assert_eq!((stdout(&output), stderr(&output)), ("1\n", ""), "{arguments:?}");
+        }
+    }
+    // One that has no transactions has a directory like others, unless there is a store.
+    let plain = folder.path().join("plain.theta");
+    std::fs::write(&plain, "main ()\n  root().insert(\"a\", 1)\n  print(\"there\")\nend main\n").unwrap();
+    let output = bifrost().arg("run").arg(&plain).output().unwrap();
+    assert_eq!((stdout(&output), stderr(&output)), ("there\n", ""));
+    let output = bifrost().args(["run", "--store", "memory:"]).arg(&plain).output().unwrap();
+    assert!(stderr(&output).contains("failure(\"no transaction\")"), "{}", stderr(&output));
 }

@@ -119,6 +119,13 @@ pub(crate) struct Except {
     pub arms: Box<[Arm]>,
 }
 
+/// A transaction.
+#[derive(Debug)]
+pub(crate) struct Transaction {
+    pub body: Box<[Node]>,
+    pub site: Site,
+}
+
 /// A step of a prepared function.
 #[derive(Debug)]
 pub(crate) enum Node {
@@ -199,4 +206,5 @@ pub(crate) enum Node {
         values: Box<[Place]>,
     },
     Except(Box<Except>),
+    Transaction(Box<Transaction>),
 }

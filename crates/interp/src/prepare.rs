@@ -7,7 +7,9 @@ use bifrost_ir::{ArmMatch, Block, Body, Callee, Const, Func, FuncKind, Operand, 
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::image::Image;
 
-use crate::node::{Arm, Call, Except, ForEach, If, Node, Place, Prepared, Target, TypeIf, While};
+use crate::node::{
+    Arm, Call, Except, ForEach, If, Node, Place, Prepared, Target, Transaction, TypeIf, While,
+};
 
 /// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`].
 pub(crate) fn prepare(image: &Image, func: &Func, procedures: &[Arc<Prepared>]) -> Prepared {
@@ -163,6 +165,9 @@ impl Preparer<'_> {
                 Node::Signal { signal: *signal, values: self.operands(values) }
             }
             Stmt::Exit { signal, values } => Node::Exit { signal: *signal, values: self.operands(values) },
+            Stmt::Transaction { body, site } => {
+                Node::Transaction(Box::new(Transaction { body: self.block(body), site: *site }))
+            }
             Stmt::Except { body, arms } => Node::Except(Box::new(Except {
                 body: self.block(body),
                 arms: arms

@@ -13,7 +13,7 @@ use bifrost_runtime::{Cx, Mode, object};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
-use crate::node::{Arm, Call, Except, ForEach, Node, Place, Prepared, Target, While};
+use crate::node::{Arm, Call, Except, ForEach, Node, Place, Prepared, Target, Transaction, While};
 use crate::op::{OpError, apply};
 use crate::prepare::prepare;
 use crate::structure::{HOT_STEPS, Structure};
@@ -443,6 +443,7 @@ impl Run<'_> {
                     Flow::Exit
                 }
                 Node::Except(except) => self.except(function, frame, except),
+                Node::Transaction(transaction) => self.transaction(function, frame, transaction),
             };
             if flow != Flow::Next {
                 return flow;
@@ -630,6 +631,23 @@ impl Run<'_> {
                 flow
             }
         }
+    }
+
+    fn transaction(&mut self, function: &Prepared, frame: Frame, transaction: &Transaction) -> Flow {
+        let begun = self.cx().begin_transaction();
+        if !begun.returned() {
+            return self.failed(begun, transaction.site);
+        }
+        let flow = self.block(function, frame, &transaction.body);
+        let ended = match flow {
+            Flow::Next | Flow::Break | Flow::Continue | Flow::Return => self.cx().commit_transaction(),
+            Flow::Killed => self.cx().abort_transaction(Ret::KILLED),
+            Flow::Signalled | Flow::Raised | Flow::Exit | Flow::Left | Flow::Pending => {
+                self.cx().abort_transaction(Ret::SIGNALLED);
+                return flow;
+            }
+        };
+        if ended.returned() { flow } else { self.failed(ended, transaction.site) }
     }
 
     fn except(&mut self, function: &Prepared, frame: Frame, except: &Except) -> Flow {

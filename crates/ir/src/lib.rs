@@ -25,7 +25,8 @@ pub mod verify;
 
 pub use program::{Body, Class, ClassId, Field, Literal, NativeId, Program, Routine, RoutineId};
 pub use stmt::{
-    Arm, ArmMatch, Block, Callee, Const, Func, FuncId, FuncKind, Operand, Part, Site, Stmt, Var, VarDecl,
+    ABORTED, Arm, ArmMatch, Block, Callee, Const, Func, FuncId, FuncKind, Operand, Part, Site, Stmt, Var,
+    VarDecl,
 };
 pub use types::{
     Form, HeadingId, Method, MethodId, MethodRef, Param, SignalId, SignalSig, Signature, StructureId,

@@ -3,7 +3,7 @@
 use cranelift_entity::{PrimaryMap, entity_impl};
 use std::collections::HashMap;
 
-use crate::stmt::{Callee, Func, FuncId};
+use crate::stmt::{Callee, Func, FuncId, FuncKind};
 use crate::types::{Signature, TypeId, TypeKind, Types};
 
 /// A class.
@@ -184,6 +184,21 @@ impl Program {
             }
             Callee::Itself => within.name.clone(),
         }
+    }
+
+    /// Whether a loop over this iterator relies on nothing that may change: it is one of an immutable built-in type. `callee` is in range.
+    pub fn iterates_immutable(&self, callee: Callee) -> bool {
+        match callee {
+            Callee::Method(m) => self.types.def(m.ty).immutable && self.types.method(m).builtin.is_some(),
+            Callee::Routine(_) | Callee::Procedure(_) | Callee::Itself => false,
+        }
+    }
+
+    /// Whether a routine has transactions, so that the program wants a repository.
+    ///
+    /// Cost: linear in the size of all routines.
+    pub fn has_transactions(&self) -> bool {
+        self.funcs.values().any(|func| func.kind == FuncKind::Routine && func.body.has_transaction())
     }
 
     /// Makes `cell[T]` and its creator for every public type, so that clients can have cells of whatever they can name

@@ -1,7 +1,7 @@
 //! What a program can say: functions, blocks and statements over numbered variables.
 //!
 //! The form is structured (sequence, if, while, for each, break, continue, return, yield, signal,
-//! exit, except), because clients record structures and Theta is written in structures; a graph of
+//! exit, except, transaction), because clients record structures and Theta is written in structures; a graph of
 //! basic blocks would have to be rebuilt for both. Expressions are flat: each call names the
 //! variables it fills.
 //!
@@ -82,9 +82,21 @@ pub enum Callee {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub struct Site(pub u32);
 
+/// The exception of a transaction that was not committed: it carries a `string` that says why.
+pub const ABORTED: &str = "aborted";
+
 /// A sequence of statements.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Block(pub Vec<Stmt>);
+
+impl Block {
+    /// Whether there is a transaction among the statements, or in one of them.
+    ///
+    /// Cost: linear in the number of statements.
+    pub fn has_transaction(&self) -> bool {
+        self.0.iter().any(Stmt::has_transaction)
+    }
+}
 
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
@@ -224,6 +236,15 @@ pub enum Stmt {
         /// The handlers, tried in order.
         arms: Vec<Arm>,
     },
+    /// Runs `body` as one transaction of the repository. When control leaves it otherwise than by an exception, the transaction
+    /// is committed first; if that is refused, `aborted(string)` is signalled in place of what was to come. When an exception
+    /// leaves it, `exit` included, the transaction is aborted and the exception goes on.
+    Transaction {
+        /// What is done in it.
+        body: Block,
+        /// Where it comes from.
+        site: Site,
+    },
 }
 
 /// What a statement consists of; see [`Stmt::parts`].
@@ -291,10 +312,22 @@ impl Stmt {
                     tell(Part::Block(&arm.body));
                 }
             }
+            Stmt::Transaction { body, .. } => blocks.push(body),
         }
         reads.into_iter().flatten().for_each(|operand| tell(Part::Reads(*operand)));
         writes.iter().for_each(|var| tell(Part::Writes(*var)));
         blocks.into_iter().for_each(|block| tell(Part::Block(block)));
+    }
+
+    /// Whether the statement is, or contains, a transaction.
+    pub fn has_transaction(&self) -> bool {
+        let mut found = matches!(self, Stmt::Transaction { .. });
+        self.parts(&mut |part| {
+            if let Part::Block(block) = part {
+                found = found || block.has_transaction();
+            }
+        });
+        found
     }
 
     /// The blocks in a statement, in the order of [`Stmt::parts`], to change them.
@@ -303,7 +336,7 @@ impl Stmt {
             Stmt::If { then: first, otherwise: second, .. }
             | Stmt::TypeIf { then: first, otherwise: second, .. }
             | Stmt::While { cond: first, body: second, .. } => smallvec![first, second],
-            Stmt::ForEach { body, .. } => smallvec![body],
+            Stmt::ForEach { body, .. } | Stmt::Transaction { body, .. } => smallvec![body],
             Stmt::Except { body, arms } => {
                 iter::once(body).chain(arms.iter_mut().map(|arm| &mut arm.body)).collect()
             }

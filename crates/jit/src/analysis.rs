@@ -1,4 +1,4 @@
-//! Which loops become closures, and which variables those share with the function around them.
+//! Which loops and transactions become closures, and which variables those share with the function around them.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -92,6 +92,8 @@ pub(crate) mod reason {
     pub(crate) const SIGNAL: i64 = 3;
     /// A call signalled and no handler inside the body took it.
     pub(crate) const RAISED: i64 = 4;
+    /// `continue` of a loop around the transaction whose body it is.
+    pub(crate) const CONTINUE: i64 = 6;
     /// The body yielded, and the closure that it yielded to did not want another step.
     pub(crate) const PASS: i64 = 5;
     /// `exit` to an arm: this plus the arm's number.
@@ -326,6 +328,13 @@ impl<'a> Walk<'a, '_> {
                 self.closures += 1;
                 let outer = std::mem::replace(&mut self.at, self.closures);
                 self.writes(vars);
+                self.block(body);
+                self.at = outer;
+            }
+            Stmt::Transaction { body, .. } => {
+                self.calls = true;
+                self.closures += 1;
+                let outer = std::mem::replace(&mut self.at, self.closures);
                 self.block(body);
                 self.at = outer;
             }

@@ -135,6 +135,7 @@ fn stmt(calls: Calls<'_>, analysis: &Analysis, s: &Stmt, each: Option<bool>, fou
                 None => found.harmful = true,
             }
         }
+        Stmt::Transaction { .. } => found.harmful = true,
         Stmt::Yield(_) => found.harmful |= each != Some(true),
         _ => {}
     }

@@ -2,7 +2,7 @@
 
 use bifrost_heap::Word;
 use bifrost_ir::{FuncId, SignalId};
-use bifrost_runtime::abi::{Outcome, Ret};
+use bifrost_runtime::abi::{Closure, Outcome, Ret};
 use bifrost_runtime::image::Table;
 use bifrost_runtime::{Cx, Kill, image};
 
@@ -29,6 +29,8 @@ pub(crate) enum Helper {
     MethodCode,
     /// The code of a routine: `(cx, descriptor)`.
     RoutineCode,
+    /// Runs a closure as a transaction: `(cx, closure)`. Ends as an iterator with one step would.
+    Transaction,
     /// Runs a function that is not compiled: `(cx, func, words, count)`.
     Interpret,
     /// A structure has no fuel left: `(cx)`.
@@ -42,7 +44,7 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 12] = [
+    pub(crate) const ALL: [(Helper, usize); 13] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Leave, 1),
@@ -52,6 +54,7 @@ impl Helper {
         (Helper::OpenToChange, 1),
         (Helper::MethodCode, 2),
         (Helper::RoutineCode, 1),
+        (Helper::Transaction, 1),
         (Helper::Interpret, 3),
         (Helper::OutOfFuel, 0),
         (Helper::TooDeep, 0),
@@ -73,6 +76,7 @@ impl Helper {
             Helper::OpenToChange => open_to_change as *const u8,
             Helper::MethodCode => image::helper::method_code as *const u8,
             Helper::RoutineCode => image::helper::routine_code as *const u8,
+            Helper::Transaction => transaction as *const u8,
             Helper::Interpret => interpret as *const u8,
             Helper::OutOfFuel => out_of_fuel as *const u8,
             Helper::TooDeep => too_deep as *const u8,
@@ -126,6 +130,25 @@ unsafe extern "C" fn open(cx: *mut Cx, object: Word) -> Ret {
 unsafe extern "C" fn open_to_change(cx: *mut Cx, object: Word) -> Ret {
     // SAFETY: as above.
     unsafe { (*cx).open_to_change(object) }
+}
+
+unsafe extern "C" fn transaction(cx: *mut Cx, body: *const Closure) -> Ret {
+    // SAFETY: compiled code passes the current context; no reference to it is kept while the body runs.
+    unsafe {
+        let begun = (*cx).begin_transaction();
+        if !begun.returned() {
+            return begun;
+        }
+        // SAFETY: compiled code passes a closure for no values, which lives in its frame.
+        let ended = (*body).step(cx, &[]);
+        if !ended.returned() && (*cx).leaves_transaction == 0 {
+            return (*cx).abort_transaction(ended);
+        }
+        match (*cx).commit_transaction() {
+            committed if committed.returned() => ended,
+            refused => refused,
+        }
+    }
 }
 
 unsafe extern "C" fn interpret(cx: *mut Cx, func: u64, words: *const Word, count: u64) -> Ret {

@@ -42,7 +42,8 @@ pub fn replace(program: &mut Program) {
 fn replaced(classes: &mut Methods<'_>, func: &Func) -> Option<Func> {
     let mut count = Counts::default();
     count.block(&func.body);
-    if !count.constructs {
+    // An object is as before when a transaction is aborted, a variable is not.
+    if !count.constructs || func.body.has_transaction() {
         return None;
     }
     let mut scan = Scan { counts: &count.vars, facts: SecondaryMap::new(), calls: vec![] };

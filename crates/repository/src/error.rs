@@ -55,8 +55,11 @@ pub enum Error {
         known: u64,
     },
     /// Another process has the store open.
-    #[error("another process has the store open: end it, or use another folder")]
-    Locked,
+    #[error("another process{} has the store open: end it, or use another folder", .process.map_or(String::new(), |id| format!(" ({id})")))]
+    Locked {
+        /// Its number, if it has said so.
+        process: Option<u32>,
+    },
     /// An object's bytes are no record.
     #[error("object {oref} cannot be read: {source}; restore the store from a copy")]
     Record {

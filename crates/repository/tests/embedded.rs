@@ -70,7 +70,7 @@ fn everything_is_there_again() {
 fn one_process_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path(), &small(10)).unwrap();
-    assert!(matches!(open(folder.path(), &small(10)), Err(Error::Locked)));
+    assert!(matches!(open(folder.path(), &small(10)), Err(Error::Locked { process: Some(_) })));
     drop(store);
     open(folder.path(), &small(10)).unwrap();
 }

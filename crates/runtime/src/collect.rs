@@ -8,7 +8,7 @@
 
 use std::ptr::NonNull;
 
-use bifrost_heap::{HeapFull, HeapUse, Marker, OBJECT_WORDS, SIZE_MASK, Window};
+use bifrost_heap::{HeapFull, HeapUse, OBJECT_WORDS, SIZE_MASK, Window};
 
 use crate::abi::{Activation, ExitFrame, Ret, Word};
 use crate::cx::{Collect, Cx};
@@ -212,9 +212,9 @@ impl Cx {
                     marker.root(*copy);
                 }
                 roots.trace(marker);
-                Frame::trace(*frames, marker);
+                Frame::trace(*frames, &mut |word| marker.root(word));
                 if let Some(engine) = image.engine() {
-                    trace_code(&**engine, *exit_frame, *activation, marker);
+                    trace_code(&**engine, *exit_frame, *activation, &mut |word| marker.root(word));
                 }
                 if let Some(keeper) = &transaction.keeper {
                     keeper.collected(&|object| marker.lives(object));
@@ -225,6 +225,17 @@ impl Cx {
         self.collecting.pause_ns = took;
         self.collecting.pause_ns_max = self.collecting.pause_ns_max.max(took);
         self.collecting.pauses_ns += took;
+    }
+
+    /// Adds the references that running code has on the stack.
+    pub(crate) fn words_of_code(&self, words: &mut Vec<Word>) {
+        // SAFETY: the lists are those of the context, and what is on the stack is there by the rules of `abi` and `roots`.
+        unsafe {
+            Frame::trace(self.frames, &mut |word| words.push(word));
+            if let Some(engine) = self.image.engine() {
+                trace_code(&**engine, self.exit_frame, self.activation, &mut |word| words.push(word));
+            }
+        }
     }
 
     /// What the heap has, and what its collections took.
@@ -256,7 +267,7 @@ impl Cx {
     }
 }
 
-/// Hands the references in frames of machine code to the collector.
+/// Tells the references in frames of machine code.
 ///
 /// # Safety
 /// `exit` and `activation` are those of the context that runs, and the engine made all machine code between them.
@@ -264,12 +275,12 @@ unsafe fn trace_code(
     engine: &dyn Engine,
     mut exit: *const ExitFrame,
     mut activation: *const Activation,
-    marker: &mut Marker,
+    tell: &mut impl FnMut(Word),
 ) {
     loop {
         if !exit.is_null() {
             // SAFETY: an exit frame lies in the frame of a trampoline that has not returned.
-            unsafe { trace_exit(engine, exit, marker) };
+            unsafe { trace_exit(engine, exit, tell) };
         }
         if activation.is_null() {
             return;
@@ -279,16 +290,16 @@ unsafe fn trace_code(
     }
 }
 
-/// The references of a trampoline and of the machine code below it.
+/// Tells the references of a trampoline and of the machine code below it.
 ///
 /// # Safety
 /// As for [`trace_code`].
-unsafe fn trace_exit(engine: &dyn Engine, exit: *const ExitFrame, marker: &mut Marker) {
+unsafe fn trace_exit(engine: &dyn Engine, exit: *const ExitFrame, tell: &mut impl FnMut(Word)) {
     // SAFETY: the layout of frames is that of `abi`; the walk ends at the first return address that is not the compiler's.
     unsafe {
         let arguments = (&raw const (*exit).references).cast::<Word>();
         for i in 0..(*exit).count {
-            marker.root(*arguments.add(i));
+            tell(*arguments.add(i));
         }
         let mut frame = (*exit).frame_pointer as *const usize;
         // Copied, so that nobody waits for a table of the engine's while objects are marked.
@@ -296,7 +307,7 @@ unsafe fn trace_exit(engine: &dyn Engine, exit: *const ExitFrame, marker: &mut M
         while engine.stack_map(*frame.add(1), &mut offsets) {
             let stack = frame.add(2).cast::<u8>();
             for offset in offsets.drain(..) {
-                marker.root(*stack.add(offset as usize).cast::<Word>());
+                tell(*stack.add(offset as usize).cast::<Word>());
             }
             frame = *frame as *const usize;
         }

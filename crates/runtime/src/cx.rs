@@ -178,6 +178,8 @@ pub struct Cx {
     pub signal_values: [Word; VALUES_MAX],
     /// The results of the last call, from the second on at index 1.
     pub results: [Word; VALUES_MAX],
+    /// Not 0 when code leaves the body of a transaction of the program by a jump and not by an exception: then it is committed.
+    pub leaves_transaction: u64,
     /// Steps left for the running batch.
     pub fuel: i64,
     /// Calls made by code that clients sent, since the run began.
@@ -240,6 +242,8 @@ pub mod offset {
     pub const SIGNAL_ID: i32 = offset_of!(Cx, signal_id) as i32;
     /// `Cx::signal_values`
     pub const SIGNAL_VALUES: i32 = offset_of!(Cx, signal_values) as i32;
+    /// `Cx::leaves_transaction`
+    pub const LEAVES_TRANSACTION: i32 = offset_of!(Cx, leaves_transaction) as i32;
     /// `Cx::results`
     pub const RESULTS: i32 = offset_of!(Cx, results) as i32;
     /// `Cx::fuel`
@@ -278,6 +282,7 @@ impl Cx {
             signal_id: 0,
             signal_values: [0; VALUES_MAX],
             results: [0; VALUES_MAX],
+            leaves_transaction: 0,
             fuel: limits.fuel,
             calls: 0,
             procedure_depth: 0,
@@ -467,6 +472,12 @@ impl Cx {
     pub fn kill(&mut self, why: Kill) -> Ret {
         self.poll.kill.store(self.poll.epoch.load(Ordering::Relaxed) << 8 | why as u64, Ordering::Relaxed);
         Ret::KILLED
+    }
+
+    /// Goes on after an outcome `Killed` for this reason; whether it was that.
+    pub(crate) fn forgive(&mut self, why: Kill) -> bool {
+        let killed = self.poll.epoch.load(Ordering::Relaxed) << 8 | why as u64;
+        self.poll.kill.compare_exchange(killed, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Why the run was ended, after an outcome `Killed`.

@@ -11,6 +11,10 @@
 //! learns by one test whether it may look into an object, by one whether it may change it, and by a mask and a comparison
 //! of what class it is. Within a run an object only goes towards the ordinary mode; it goes back where no code runs.
 //!
+//! Whose transactions these are, [`Scope`] says: in a session one is always under way; in a program that is run by itself those of its
+//! `transaction` statements, which begin and end while the code around them runs. Such code does not rely on what it has found of objects
+//! before (rule 16 of the IR's verifier), but for those that never change.
+//!
 //! Objects never move, and are made with room for all their fields when the first reference to them is read. So fetching fills
 //! them where they are, and nothing has to be told.
 
@@ -18,6 +22,7 @@ use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::sync::Arc;
 
 use bifrost_heap::HeapFull;
+use bifrost_ir::ABORTED;
 
 use crate::abi::{Ret, Word};
 use crate::cx::{Cx, Kill};
@@ -136,20 +141,57 @@ pub trait Keeper: Send + Sync {
     /// [`NotFetched`]; the object is as before.
     fn fetch(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched>;
 
+    /// Begins a transaction of the program: what was noted outside is forgotten, and what others have committed is learned.
+    fn begin(&self, cx: &mut Cx);
+
+    /// Makes durable what the transaction of the program has done, and ends it.
+    ///
+    /// # Errors
+    /// [`NotKept`]; the transaction is aborted.
+    fn commit(&self, cx: &mut Cx) -> Result<(), NotKept>;
+
+    /// Undoes what the transaction of the program has done, and ends it.
+    fn abort(&self, cx: &mut Cx);
+
     /// A collection is about to free all objects of which `lives` says that they do not: forgets those that it has no roots
     /// for.
     fn collected(&self, lives: &dyn Fn(Word) -> bool);
 }
 
+/// Why a transaction of the program was not committed, for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotKept {
+    /// It could not be: others were faster, or something cannot be stored. The program gets `aborted`.
+    #[error("{0}")]
+    Refused(String),
+    /// The repository failed. The program gets `failure`.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// When a context is in a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Scope {
+    /// Always: whoever has the context ends one and so begins the next.
+    #[default]
+    Always,
+    /// In the program's `transaction` statements, and this is none.
+    Outside,
+    /// The same, and this is one.
+    Inside,
+}
+
 /// What a transaction has done to objects in the modes unread and clean.
 #[derive(Default)]
 pub(crate) struct Transaction {
+    pub scope: Scope,
     pub keeper: Option<Arc<dyn Keeper>>,
     /// The objects that were unread and are not any more.
     pub reads: Vec<Word>,
     /// How many more it has read that are absent again.
     pub forgotten: usize,
-    /// The objects that were clean and have been changed, with what they were.
+    /// The objects that were clean and have been changed, with what they were; with 0 outside transactions, where nothing is
+    /// undone.
     pub undo: Vec<(Word, Word)>,
     /// How many objects the keeper was asked for, ever.
     pub fetched: u64,
@@ -159,6 +201,7 @@ impl std::fmt::Debug for Transaction {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (reads, changed) = (self.reads.len(), self.undo.len());
         f.debug_struct("Transaction")
+            .field("scope", &self.scope)
             .field("reads", &reads)
             .field("changed", &changed)
             .finish_non_exhaustive()
@@ -192,6 +235,11 @@ impl Cx {
         let _kept = self.keep(object);
         // SAFETY: promised by the caller.
         while let closed @ (Mode::Unread | Mode::Absent) = unsafe { Table::of(object) }.mode() {
+            // What never changes may be looked into at any time.
+            // SAFETY: as above.
+            if self.transaction.scope == Scope::Outside && !unsafe { self.never_changes(object) } {
+                return self.no_transaction();
+            }
             if closed == Mode::Unread {
                 if self.read_count() >= self.limits().transaction_objects {
                     return self.kill(Kill::Objects);
@@ -230,7 +278,11 @@ impl Cx {
                 return opened;
             }
             if Table::of(object).mode() == Mode::Clean {
-                match self.undo_copy(object) {
+                let copied = match self.transaction.scope {
+                    Scope::Outside => Ok(0),
+                    Scope::Always | Scope::Inside => self.undo_copy(object),
+                };
+                match copied {
                     Ok(copy) => self.transaction.undo.push((object, copy)),
                     Err(NotCopied::Full(full)) => return self.out_of_memory(full),
                     Err(NotCopied::Native(text)) => return self.failure(&text),
@@ -239,6 +291,92 @@ impl Cx {
             }
         }
         Ret::NOTHING
+    }
+
+    /// Whether an object's type is immutable.
+    ///
+    /// # Safety
+    /// `object` is a reference.
+    pub unsafe fn never_changes(&self, object: Word) -> bool {
+        // SAFETY: promised by the caller.
+        let ty = unsafe { Table::of(object) }.info().ty;
+        self.image.program().types.def(ty).immutable
+    }
+
+    /// Whether an object must stay what it is although the transaction has not read it: code around a transaction of the program
+    /// may be in the middle of it, as a loop over a sequence is.
+    ///
+    /// # Safety
+    /// As for [`Cx::never_changes`].
+    pub unsafe fn spares(&self, object: Word) -> bool {
+        // SAFETY: promised by the caller.
+        self.transaction.scope != Scope::Always && unsafe { self.never_changes(object) }
+    }
+
+    /// The answer to who wants persistent objects outside transactions.
+    #[cold]
+    pub(crate) fn no_transaction(&mut self) -> Ret {
+        self.failure("no transaction")
+    }
+
+    /// Whether a transaction is under way.
+    pub fn in_transaction(&self) -> bool {
+        self.transaction.scope != Scope::Outside
+    }
+
+    /// From now on there are transactions where the program says `transaction`, and nowhere else. Between transactions, in a context
+    /// with a keeper.
+    pub fn set_transactions_by_program(&mut self) {
+        self.transaction.scope = Scope::Outside;
+    }
+
+    /// Begins a transaction of the program. Returned, or the outcome to end with: one is under way.
+    pub fn begin_transaction(&mut self) -> Ret {
+        match (self.transaction.scope, self.transaction.keeper.clone()) {
+            (Scope::Outside, Some(keeper)) => {
+                keeper.begin(self);
+                self.transaction.scope = Scope::Inside;
+                self.leaves_transaction = 0;
+                Ret::NOTHING
+            }
+            _ => self.failure("a transaction is under way already"),
+        }
+    }
+
+    /// Commits the transaction of the program that is under way. Returned, or the outcome to end with: `aborted` or `failure`,
+    /// and then it is aborted.
+    ///
+    /// The exception and the results in the context stay as they are, unless it signals.
+    pub fn commit_transaction(&mut self) -> Ret {
+        let Some(keeper) = self.transaction.keeper.clone() else { return Ret::NOTHING };
+        let kept = keeper.commit(self);
+        self.transaction.scope = Scope::Outside;
+        match kept {
+            Ok(()) => Ret::NOTHING,
+            Err(NotKept::Refused(why)) => self.aborted(&why),
+            Err(NotKept::Failed(why)) => self.failure(&why),
+        }
+    }
+
+    /// Aborts the transaction of the program that is under way, which `ended` so: with an exception, which goes on, or from outside. If it was
+    /// ended because others have changed what it has read, that becomes `aborted`.
+    pub fn abort_transaction(&mut self, ended: Ret) -> Ret {
+        let Some(keeper) = self.transaction.keeper.clone() else { return ended };
+        keeper.abort(self);
+        self.transaction.scope = Scope::Outside;
+        if ended == Ret::KILLED && self.forgive(Kill::Conflict) {
+            return self.aborted("others have changed what the transaction has read");
+        }
+        ended
+    }
+
+    /// Signals `aborted(why)`.
+    fn aborted(&mut self, why: &str) -> Ret {
+        let failed = self.failure(why);
+        if let Some(aborted) = self.image.program().types.find_signal(ABORTED) {
+            self.signal_id = u64::from(aborted.as_u32());
+        }
+        failed
     }
 
     /// Puts an object into a mode.
@@ -351,7 +489,7 @@ impl Cx {
     /// Ends the transaction: what was persistent becomes unread, all else clean. With `undo` everything becomes what it was when
     /// the transaction began; objects that it made stay what they are.
     ///
-    /// No code runs meanwhile or is to go on afterwards.
+    /// No code runs meanwhile or is to go on afterwards, but for that around a transaction of the program.
     ///
     /// Cost: what was read and written, and the new objects that something still refers to.
     pub fn end_transaction(&mut self, undo: bool) {
@@ -377,6 +515,9 @@ impl Cx {
             }
             // What was there before refers to new objects only if it was changed.
             let mut open: Vec<Word> = self.roots.words();
+            if self.transaction.scope != Scope::Always {
+                self.words_of_code(&mut open);
+            }
             for (object, _) in &copies {
                 let persistent = bifrost_heap::number(*object) != 0;
                 self.set_mode(*object, if persistent { Mode::Unread } else { Mode::Clean });

@@ -275,17 +275,17 @@ impl Frame {
         FrameGuard { cx, previous: self.previous }
     }
 
-    /// Hands the references of this frame and of those before it to the collector.
+    /// Tells the references of this frame and of those before it.
     ///
     /// # Safety
-    /// The frames are in the list of the context that collects.
-    pub(crate) unsafe fn trace(mut frame: *const Frame, marker: &mut Marker) {
+    /// The frames are in the list of a context.
+    pub(crate) unsafe fn trace(mut frame: *const Frame, tell: &mut impl FnMut(Word)) {
         while !frame.is_null() {
             // SAFETY: frames in the list live, and so do their words, as `link` was promised.
             unsafe {
                 let Frame { previous, words, references } = *frame;
                 for place in &*references {
-                    marker.root(*words.add(*place as usize));
+                    tell(*words.add(*place as usize));
                 }
                 frame = previous;
             }

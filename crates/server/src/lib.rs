@@ -11,7 +11,7 @@
 
 pub mod config;
 mod connection;
-mod objects;
+pub mod objects;
 pub mod program;
 mod server;
 pub mod space;

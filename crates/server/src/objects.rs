@@ -1,4 +1,5 @@
-//! Where the objects of sessions are: in one space that all share, or in a repository and a space for each.
+//! Where the objects of sessions are: in one space that all share, or in a repository and a space for each. A program that is run by itself
+//! (`bifrost run --store`) has them as a session has.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,13 +30,13 @@ pub enum StoreError {
     Directory,
 }
 
-/// The objects of a server.
+/// The objects of a server, or of a program that is run by itself.
 #[derive(Debug)]
-pub(crate) struct Objects {
+pub struct Objects {
     engine: Arc<Engine>,
     limits: Limits,
     caching: Options,
-    watch: Watch,
+    watch: Option<Watch>,
     place: Place,
 }
 
@@ -46,19 +47,23 @@ enum Place {
 }
 
 impl Objects {
-    /// Opens the store that the settings name, if they name one, and has `setup` make the objects where there are none.
+    /// Opens the store that the settings name, if they name one, and has `setup` make the objects where there are none. What runs
+    /// too long is ended by the watch, if there is one.
+    ///
+    /// # Errors
+    /// The store cannot be used, or `setup` failed.
     pub fn open(
         engine: Arc<Engine>,
         store: &str,
         limits: Limits,
         caching: Options,
-        watch: Watch,
+        watch: Option<Watch>,
     ) -> Result<Objects, StartError> {
         let repository: Arc<dyn Repository> = match store {
             "" => {
                 let space = Space::new(engine.clone(), limits)?;
                 setup(&space).map_err(StartError::Setup)?;
-                watch.add(&space);
+                watch.iter().for_each(|watch| watch.add(&space));
                 return Ok(Objects { engine, limits, caching, watch, place: Place::Shared(space) });
             }
             "memory:" => Arc::new(Memory::new()),
@@ -81,13 +86,16 @@ impl Objects {
         Ok(objects)
     }
 
-    /// The space of a session.
+    /// The space of a session, and its cache if there is a store.
+    ///
+    /// # Errors
+    /// When the system has no random number for the seed.
     pub fn space(&self) -> Result<(Arc<Space>, Option<Cache>), StartError> {
         match &self.place {
             Place::Shared(space) => Ok((space.clone(), None)),
             Place::Stored(schema) => {
                 let space = Space::new(self.engine.clone(), self.limits)?;
-                self.watch.add(&space);
+                self.watch.iter().for_each(|watch| watch.add(&space));
                 let cache = Cache::open_with(&mut space.lock(), schema.clone(), &self.caching);
                 Ok((space, Some(cache)))
             }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bifrost_engine::{Engine, LoadError, Run};
+use bifrost_ir::Program;
 use bifrost_native::Registry;
 use bifrost_theta::{Colour, Diagnostic, NativeHeadings, Options, Sources, compile, imports, render_all};
 
@@ -128,8 +129,21 @@ pub fn load_with(
     run: impl Into<Run>,
     registry: &Registry,
 ) -> Result<Arc<Engine>, ProgramError> {
+    let program = compile_files(files, root, registry)?;
+    Ok(Engine::with_natives(program, run, registry.natives().clone())?)
+}
+
+/// Compiles files to a program that may use these natives, for who has to look at it before it is made ready to run.
+///
+/// # Errors
+/// [`ProgramError::Read`], [`ProgramError::Theta`]
+pub fn compile_files(
+    files: &[PathBuf],
+    root: Option<&Path>,
+    registry: &Registry,
+) -> Result<Program, ProgramError> {
     let (sources, options) = read(files, root, registry)?;
-    load_sources_with(sources, &options, run, registry)
+    compile_sources(sources, &options)
 }
 
 /// Compiles texts to a program that is ready to run, with the standard natives, which reach no files.
@@ -155,9 +169,12 @@ pub fn load_sources_with(
     registry: &Registry,
 ) -> Result<Arc<Engine>, ProgramError> {
     let options = Options { natives: headings(registry), ..options.clone() };
-    let compiled = compile(&sources, &options);
-    match compiled.program {
-        Some(program) => Ok(Engine::with_natives(program, run, registry.natives().clone())?),
-        None => Err(ProgramError::Theta { sources: Box::new(sources), diagnostics: compiled.diagnostics }),
-    }
+    Ok(Engine::with_natives(compile_sources(sources, &options)?, run, registry.natives().clone())?)
+}
+
+fn compile_sources(sources: Sources, options: &Options) -> Result<Program, ProgramError> {
+    let compiled = compile(&sources, options);
+    compiled
+        .program
+        .ok_or_else(|| ProgramError::Theta { sources: Box::new(sources), diagnostics: compiled.diagnostics })
 }

@@ -89,7 +89,7 @@ impl Server {
         let run = bifrost_runtime::Limits { transaction_objects: objects, ..config.run_limits() };
         let watch = Watch::start(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
         let shared = Arc::new(Shared {
-            objects: Objects::open(engine.clone(), &config.store, run, config.cache_options(), watch)?,
+            objects: Objects::open(engine.clone(), &config.store, run, config.cache_options(), Some(watch))?,
             limits,
             patience: Patience {
                 hello: Duration::from_millis(config.hello_ms_max),

@@ -105,13 +105,13 @@ impl Transactions {
             let number = match why {
                 NotCommitted::Repeated(reply) => return Refusal::Repeated(reply),
                 NotCommitted::OutOfOrder { .. } => ErrorNumber::Repeated,
-                NotCommitted::Conflict => ErrorNumber::Conflict,
+                NotCommitted::Conflict { .. } => ErrorNumber::Conflict,
                 NotCommitted::Volatile(_) | NotCommitted::TooMany => ErrorNumber::NotStorable,
                 NotCommitted::TooManyObjects { .. } => ErrorNumber::TooManyObjects,
                 NotCommitted::Store(_) => ErrorNumber::StoreFailed,
             };
             let text = match &why {
-                NotCommitted::Conflict => number.text().to_owned(),
+                NotCommitted::Conflict { .. } => number.text().to_owned(),
                 NotCommitted::TooManyObjects { limit, .. } => {
                     let name = Limit::TransactionObjects.name();
                     format!("{}: {limit} is the limit ({name}); it is aborted", number.text())

@@ -195,7 +195,7 @@ fn of_two_that_migrate_an_object_one_runs_again() {
         assert_eq!(one.run("show_ann"), "once ann\nann has 700 [\"migrated\"]");
         assert_eq!(other.run("show_ann"), "once ann\nann has 700 [\"migrated\"]");
         one.commit().unwrap();
-        assert!(matches!(other.commit(), Err(NotCommitted::Conflict)));
+        assert!(matches!(other.commit(), Err(NotCommitted::Conflict { .. })));
         assert_eq!(other.run("show_ann"), "ann has 700 [\"migrated\"]");
     });
 }

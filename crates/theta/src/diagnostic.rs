@@ -98,6 +98,10 @@ codes! {
     E0309,
     /// `typecase` arm that cannot match.
     E0310,
+    /// A value that leaves its transaction.
+    E0409,
+    /// A transaction where none can stand.
+    E0410,
 }
 
 /// How bad it is.

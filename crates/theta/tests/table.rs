@@ -653,3 +653,105 @@ fn basic_values_of_one_exception_have_one_type() {
         &[("E0202", "`bad` carries other values here than in the heading of `f`", "bad", "")],
     );
 }
+
+/// An account, and `main` around statements.
+fn main_with(body: &str) -> String {
+    format!(
+        "Account = type balance () returns (int)   deposit (n: int) end Account
+next (a: Account) returns (Account) return (a) end next
+each (a: array[Account]) yields (Account) for b: Account in a.elements() do yield (b) end end each
+main (all: array[Account], best: Account)
+{body}
+end main
+"
+    )
+}
+
+#[test]
+fn e0409_a_value_that_leaves_its_transaction() {
+    let body = "  n: int\n  s: sequence[string]\n  x: any\n  transaction
+    n := best.balance()
+    s := sequence_of[string](.. n.unparse())
+    x := n
+    inner: Account := best
+    inner := next(inner)
+    best, n := next(best), 1
+  end";
+    check(
+        &main_with(body),
+        &[(
+            "E0409",
+            "`best` is declared outside this transaction, which a `Account` cannot leave",
+            "next(best)",
+            "declare `best` in the transaction, or take out what is immutable, such as a `string`",
+        )],
+    );
+    let body = "  copies: array[int]\n  transaction\n    copies := array_new[int]()\n  end";
+    check(
+        &main_with(body),
+        &[(
+            "E0409",
+            "`copies` is declared outside this transaction, which a `array[int]` cannot leave",
+            "array_new[int]()",
+            "declare `copies` in the transaction, or take out what is immutable, such as a `string`",
+        )],
+    );
+}
+
+#[test]
+fn e0410_a_transaction_where_none_can_stand() {
+    let elsewhere = (
+        "E0410",
+        "a transaction stands only in `main`",
+        "transaction",
+        "call this from a transaction in `main`; what clients call has one already",
+    );
+    check(&routine("  transaction a := b end"), &[elsewhere]);
+    let method = "C = class\n  x: int\n  main () transaction x := 1 end end main\nend C\n";
+    check(method, &[elsewhere]);
+    check(
+        &main_with("  transaction\n    if true then transaction best.deposit(1) end end\n  end"),
+        &[(
+            "E0410",
+            "a transaction in the transaction of line 5",
+            "transaction best",
+            "leave it out: what is done here belongs to that one",
+        )]
+        .map(|(code, message, _, help)| (code, message, "transaction", help)),
+    );
+    let of_elements = "  for a: Account in all.elements() do\n    for i: int in 1.to(2) do transaction a.deposit(i) end end\n  end";
+    check(
+        &main_with(of_elements),
+        &[(
+            "E0410",
+            "a transaction in a loop over `all.elements()`, which may change with it",
+            "transaction",
+            "loop over the elements of a `sequence`, or use `while`",
+        )],
+    );
+    let of_iterator = "  for a: Account in each(all) do transaction a.deposit(1) end end";
+    check(
+        &main_with(of_iterator),
+        &[(
+            "E0410",
+            "a transaction in a loop over `each(all)`, which may change with it",
+            "transaction",
+            "loop over the elements of a `sequence`, or use `while`",
+        )],
+    );
+    let fine = "  for a: Account in all.to_sequence().elements() do\n    while a.balance() < 9 do transaction\n      for b: Account in each(all) do b.deposit(1) end\n    end end\n  end";
+    check(&main_with(fine), &[]);
+    let called = format!(
+        "{}f (a: array[Account], b: Account) main(a, b) end f\n",
+        main_with("  transaction best.deposit(1) end")
+    );
+    check(
+        &called,
+        &[(
+            "E0410",
+            "`main` has transactions and cannot be called",
+            "main",
+            "put what both need into a routine of its own",
+        )],
+    );
+}

@@ -23,6 +23,7 @@
 //!           | "while" { stmt } "test" operand "do" { stmt } "end"
 //!           | "for" [ LIST(var) ] "in" call "do" { stmt } "end"
 //!           | "break" | "continue" | ( "return" | "yield" ) values | ( "signal" | "exit" ) name values
+//!           | "transaction" { stmt } "end"
 //!           | "except" { stmt } { ( "when" LIST(name) | "others" ) [ "(" LIST(var) ")" ] ":" { stmt } } "end" .
 //! values    = [ "(" [ LIST(operand) ] ")" ] .
 //! call      = ( typename "." name | name [ "[" LIST(typename) "]" ] | "procedure" number | "itself" )
@@ -69,6 +70,7 @@ const KEYWORDS: &[&str] = &[
     "signal",
     "exit",
     "except",
+    "transaction",
     "when",
     "others",
     "procedure",

@@ -695,7 +695,7 @@ impl Reader<'_> {
         while depth > 0 {
             match self.next() {
                 Token::Word(w) => match w.as_str() {
-                    "if" | "typecase" | "while" | "for" | "except" => depth += 1,
+                    "if" | "typecase" | "while" | "for" | "except" | "transaction" => depth += 1,
                     "end" => depth -= 1,
                     _ => {}
                 },

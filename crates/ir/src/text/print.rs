@@ -386,6 +386,11 @@ impl<'a> Printer<'a> {
                 let name = self.program.types.signal_name(*signal);
                 self.line(&format!("{word} {name}{}", self.values(values)));
             }
+            Stmt::Transaction { body, site } => {
+                self.with_site("transaction".to_owned(), *site);
+                self.block(body);
+                self.line("end");
+            }
             Stmt::Except { body, arms } => {
                 self.line("except");
                 self.block(body);

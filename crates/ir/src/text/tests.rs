@@ -95,6 +95,19 @@ private routine all (c: counter) returns (int, string)
     return (x%1, s)
   end
 end
+routine main () returns (int)
+  var n: int, why: string
+  except
+    transaction @3
+      n := 1
+    end
+    transaction
+      return (n)
+    end
+  when aborted (why):
+  end
+  return (0)
+end
 routine "test" (if%0: int) returns (int)
   if%0 := "test"(if%0)
   "test"(if%0)

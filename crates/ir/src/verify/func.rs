@@ -7,7 +7,7 @@ use super::{
 };
 use crate::builtin::CELL_NEW;
 use crate::program::{ClassId, Program};
-use crate::stmt::{Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var};
+use crate::stmt::{ABORTED, Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var};
 use crate::types::{SignalId, Signature, TypeId, TypeKind, Types};
 
 pub(super) fn verify(program: &Program, func: &Func) -> Result<(), Vec<VerifyError>> {
@@ -19,6 +19,8 @@ pub(super) fn verify(program: &Program, func: &Func) -> Result<(), Vec<VerifyErr
         loops: Vec::new(),
         handlers: Vec::new(),
         depth: 0,
+        transaction: false,
+        over_changeable: Vec::new(),
         site: Site::default(),
         signals: program.types.signals().count(),
     };
@@ -55,6 +57,10 @@ struct Checker<'a> {
     loops: Vec<Loop>,
     handlers: Vec<&'a [Arm]>,
     depth: usize,
+    /// Whether there is a transaction around the statement.
+    transaction: bool,
+    /// The loops around it whose iterators rely on objects that may change.
+    over_changeable: Vec<Callee>,
     site: Site,
     signals: usize,
 }
@@ -209,7 +215,32 @@ impl<'a> Checker<'a> {
             Stmt::Signal { signal, values } => self.signal(*signal, values),
             Stmt::Exit { signal, values } => self.exit(*signal, values),
             Stmt::Except { body, arms } => self.except(body, arms),
+            Stmt::Transaction { body, site } => {
+                self.site = *site;
+                self.transaction(body);
+            }
         }
+    }
+
+    /// Rule 16, but for who calls the function.
+    fn transaction(&mut self, body: &'a Block) {
+        if self.transaction {
+            self.error(Kind::NestedTransaction);
+        }
+        if self.func.kind != FuncKind::Routine || self.func.signature.is_iterator() {
+            self.error(Kind::TransactionOutsideRoutine);
+        }
+        if let Some(callee) = self.over_changeable.last() {
+            let callee = self.program.callee_name(*callee, self.func);
+            self.error(Kind::TransactionInLoop { callee });
+        }
+        if let Some(aborted) = self.program.types.find_signal(ABORTED) {
+            self.reaches_handlers(aborted, &[Types::STRING]);
+        }
+        self.reaches_handlers(SignalId::FAILURE, &[Types::STRING]);
+        let around = std::mem::replace(&mut self.transaction, true);
+        self.block(body);
+        self.transaction = around;
     }
 
     /// The type of what is read, if that is known. Rules 1, 2, 4.
@@ -374,7 +405,14 @@ impl<'a> Checker<'a> {
             self.fill(*var, *ty, Place::StepVar(i));
         }
         self.loops.push(Loop::Body(Assigned::unreachable()));
+        let changeable = !self.program.iterates_immutable(callee);
+        if changeable {
+            self.over_changeable.push(callee);
+        }
         self.block(body);
+        if changeable {
+            self.over_changeable.pop();
+        }
         self.loops.pop();
         // The loop may have no step at all; what the steps assign comes on top of that.
         std::mem::swap(&mut self.assigned, &mut after);

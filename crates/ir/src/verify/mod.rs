@@ -36,6 +36,9 @@
 //! 15. Only objects are asked for their type, and only for a type that is not basic; the variable that then stands for
 //!     the object has that type. Batches do not ask.
 //!
+//! 16. A transaction stands in a stand-alone procedure that no function calls, in no other transaction, and in no loop over an iterator of
+//!     anything that may change: such iterators rely on what they have found of their objects, which a transaction's end changes.
+//!
 //! Whether variables of immutable classes are written only by constructors is the front end's business, and
 //! so is who may name which class.
 
@@ -239,6 +242,14 @@ pub enum VerifyErrorKind {
     TooManyYields { values: usize },
     #[error("a `{found}` is no object, whose type could be asked for")]
     BasicHasNoClass { found: NamedType },
+    #[error("a transaction in a transaction")]
+    NestedTransaction,
+    #[error("a transaction in a function that is no stand-alone procedure")]
+    TransactionOutsideRoutine,
+    #[error("a transaction in a loop over `{callee}`")]
+    TransactionInLoop { callee: String },
+    #[error("`{callee}` has transactions and cannot be called")]
+    TransactionsCalled { callee: String },
     #[error("a sequence cannot be a `{found}`")]
     NotASequence { found: NamedType },
     #[error("class `{class}`: {bodies} bodies for {methods} methods")]

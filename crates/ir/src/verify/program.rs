@@ -1,12 +1,12 @@
 //! Types, classes and routines of a program. Rules 1 and 14.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::func::type_in_range;
 use super::{ProgramError, VerifyError, VerifyErrorKind as Kind};
 use crate::dispatch::Dispatch;
 use crate::program::{Body, ClassId, Program};
-use crate::stmt::{Func, FuncKind, Site};
+use crate::stmt::{Block, Callee, Func, FuncId, FuncKind, Part, Site, Stmt};
 use crate::types::{Method, MethodRef, Signature, TypeId, TypeKind, Types};
 
 /// Whether objects of static type `ty` have the instance variables of `class`: `ty` is its own type or that
@@ -57,7 +57,42 @@ pub(super) fn verify(program: &Program) -> Result<(), Vec<ProgramError>> {
             }
         }
     }
+    if errors.0.is_empty() {
+        verify_transactions(program, &mut errors);
+    }
     if errors.0.is_empty() { Ok(()) } else { Err(errors.0) }
+}
+
+/// Nobody calls what has transactions: the code around a call relies on what it has found of objects. Rule 16.
+fn verify_transactions(program: &Program, errors: &mut Errors) {
+    fn calls(block: &Block, tell: &mut dyn FnMut(Callee)) {
+        for stmt in &block.0 {
+            if let Stmt::Call { callee, .. } = stmt {
+                tell(*callee);
+            }
+            stmt.parts(&mut |part| {
+                if let Part::Block(block) = part {
+                    calls(block, tell);
+                }
+            });
+        }
+    }
+    let with: HashSet<FuncId> =
+        program.funcs.iter().filter(|(_, func)| func.body.has_transaction()).map(|(id, _)| id).collect();
+    if with.is_empty() {
+        return;
+    }
+    for func in program.funcs.values() {
+        calls(&func.body, &mut |callee| {
+            if let Callee::Routine(r) = callee
+                && let Body::Func(body) = program.routines[r].body
+                && with.contains(&body)
+            {
+                errors
+                    .push(&func.name, Kind::TransactionsCalled { callee: program.routines[r].name.clone() });
+            }
+        });
+    }
 }
 
 /// Ids in range, and no type above itself: the subtype relation can be asked from here on.

@@ -496,7 +496,7 @@ impl Random {
 
     fn stmt(&mut self) -> Stmt {
         let class = ClassId::from_u32(self.id());
-        match self.below(12) {
+        match self.below(13) {
             0 => Stmt::Break,
             1 => Stmt::Continue,
             2 => Stmt::Return(smallvec![self.operand()]),
@@ -514,6 +514,7 @@ impl Random {
                 body: Block(vec![self.stmt()]),
                 site: Site(1),
             },
+            11 => Stmt::Transaction { body: Block(vec![self.stmt()]), site: Site(1) },
             _ => call(self.callee(), &[self.operand()], &[v(self.id())]),
         }
     }

@@ -150,9 +150,15 @@ impl<'a> Lower<'_, 'a, '_> {
         let [outcome, value] = *self.b.inst_results(inst) else { unreachable!("calls have two results") };
         match closure {
             None => self.check(outcome),
-            Some((_, exits)) => self.check_loop(outcome, exits),
+            Some((_, exits)) => self.check_loop(outcome, exits, false),
         }
         value
+    }
+
+    /// Calls what runs a closure as a transaction.
+    pub(super) fn call_transaction(&mut self, closure: Value, exits: &Exits) {
+        let (outcome, _) = self.call_helper_unchecked(Helper::Transaction, &[closure]);
+        self.check_loop(outcome, exits, true);
     }
 
     /// Calls a helper, which ends with an outcome like any call.
@@ -180,8 +186,9 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(next);
     }
 
-    /// Behind the call of an iterator: goes on if it came to its end or the body said `break`.
-    fn check_loop(&mut self, outcome: Value, exits: &Exits) {
+    /// Behind the call of an iterator: goes on if it came to its end or the body said `break`. Behind a `transaction`: goes on
+    /// if it came to its end; `break` and `continue` are those of the loop around it.
+    fn check_loop(&mut self, outcome: Value, exits: &Exits, transaction: bool) {
         let (next, other, left) = (self.b.create_block(), self.cold_block(), self.cold_block());
         let dispatch = self.dispatch();
         self.b.ins().brif(outcome, other, &[], next, &[]);
@@ -191,9 +198,21 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(left);
         let why = self.load_environment(types::I64, environment::REASON);
         if exits.breaks {
-            let on = self.cold_block();
+            let (on, yes) = (self.cold_block(), if transaction { self.cold_block() } else { next });
             let found = self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::BREAK);
-            self.b.ins().brif(found, next, &[], on, &[]);
+            self.b.ins().brif(found, yes, &[], on, &[]);
+            if transaction {
+                self.start(yes);
+                self.break_stmt();
+            }
+            self.start(on);
+        }
+        if exits.continues {
+            let (on, yes) = (self.cold_block(), self.cold_block());
+            let found = self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::CONTINUE);
+            self.b.ins().brif(found, yes, &[], on, &[]);
+            self.start(yes);
+            self.continue_stmt();
             self.start(on);
         }
         if exits.raises {

@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{
 };
 
 use super::memory::Region;
-use super::{End, Environment, Lower};
+use super::{End, Environment, Exits, Lower};
 use crate::analysis::{InlineLoop, environment, reason};
 
 /// With how many classes an object's class is compared to find its type.
@@ -31,6 +31,8 @@ pub(super) enum Target {
     },
     /// This function is the body of the loop.
     Closure,
+    /// This function is the body of a transaction in the loop.
+    Transaction,
 }
 
 impl<'a> Lower<'_, 'a, '_> {
@@ -171,7 +173,10 @@ impl<'a> Lower<'_, 'a, '_> {
                 self.b.ins().jump(end, &[]);
                 self.reachable = false;
             }
-            _ => {
+            around => {
+                if let Some(Target::Transaction) = around {
+                    self.leave_transaction();
+                }
                 self.exits.breaks = true;
                 self.leave_loop(reason::BREAK);
             }
@@ -184,6 +189,11 @@ impl<'a> Lower<'_, 'a, '_> {
                 *continued = true;
                 let next = *next;
                 self.b.ins().jump(next, &[]);
+            }
+            Some(Target::Transaction) => {
+                self.leave_transaction();
+                self.exits.continues = true;
+                self.leave_loop(reason::CONTINUE);
             }
             _ => {
                 self.burn_round();
@@ -211,6 +221,9 @@ impl<'a> Lower<'_, 'a, '_> {
         };
         if let End::Body = self.scope.end {
             self.exits.returns = true;
+            if self.unit.in_transaction {
+                self.leave_transaction();
+            }
             self.store_environment(environment::RESULT, first);
             self.leave_loop(reason::RETURN);
             return;
@@ -272,15 +285,35 @@ impl<'a> Lower<'_, 'a, '_> {
             self.inline_loop(known, callee, args, vars, body);
             return;
         }
-        let (name, exits) = self.lower_body(vars, body);
+        let (closure, exits) = self.closure(vars, body, Target::Closure);
+        self.call(callee, args, Some((closure, &exits)));
+    }
+
+    /// Runs a block as a transaction. What was known of objects before it is not known behind it.
+    pub(super) fn transaction_stmt(&mut self, body: &'a Block) {
+        let around = std::mem::replace(&mut self.unit.in_transaction, true);
+        let (closure, exits) = self.closure(&[], body, Target::Transaction);
+        self.unit.in_transaction = around;
+        self.objects_close();
+        self.call_transaction(closure, &exits);
+    }
+
+    /// The body of a transaction is left otherwise than by an exception.
+    fn leave_transaction(&mut self) {
+        let one = self.int(1);
+        self.store_cx(one, offset::LEAVES_TRANSACTION);
+    }
+
+    /// A closure of a block, in this frame.
+    fn closure(&mut self, vars: &[Var], body: &'a Block, around: Target) -> (Value, Exits) {
+        let (name, exits) = self.lower_body(vars, body, around);
         let code = self.unit_function(name, 1 + vars.len());
         let slot = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 16, 3));
         let code = self.b.ins().func_addr(types::I64, code);
         self.b.ins().stack_store(types::I64, code, slot, 0);
         let environment = self.environment_address();
         self.b.ins().stack_store(types::I64, environment, slot, 8);
-        let closure = self.b.ins().stack_addr(types::I64, slot, 0);
-        self.call(callee, args, Some((closure, &exits)));
+        (self.b.ins().stack_addr(types::I64, slot, 0), exits)
     }
 
     /// A loop with a header that decides whether there is a step, and a latch that prepares the next one.

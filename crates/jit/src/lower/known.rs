@@ -1,7 +1,7 @@
 //! What is known of objects where the code is being made.
 //!
 //! That an object may be looked into, or changed, is tested once; it holds wherever that test leads, because in a run an object only
-//! goes towards the ordinary mode ([`Lower::open`]). Of arrays, bounds and the place of the elements are loaded once and hold until something is called that may
+//! goes towards the ordinary mode ([`Lower::open`]); but not beyond the begin or the end of a transaction of the program ([`Lower::objects_close`]). Of arrays, bounds and the place of the elements are loaded once and hold until something is called that may
 //! change them ([`View`]); loops that call no such thing have them loaded before.
 //!
 //! Known is what holds on every path: a branch adds nothing to what is known behind it, and takes away what it may have
@@ -32,6 +32,8 @@ pub(super) struct Known {
     results: Vec<(Operation, Value)>,
     /// Counts what may have changed arrays.
     changes: u32,
+    /// Counts the transactions that have begun or ended.
+    transactions: u32,
 }
 
 /// An operation on two values, or on one and a constant.
@@ -147,6 +149,14 @@ impl<'a> Lower<'_, 'a, '_> {
         self.known.changes += 1;
     }
 
+    /// A transaction has begun and ended: objects are in other modes than before.
+    pub(super) fn objects_close(&mut self) {
+        self.arrays_change();
+        self.known.open.clear();
+        self.known.changeable.clear();
+        self.known.transactions += 1;
+    }
+
     /// What a call of these operands leaves of what is known.
     pub(super) fn known_after(&mut self, callee: Callee, args: &[Operand]) {
         let calls = self.calls();
@@ -162,13 +172,16 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Goes back to what was known before something that is not on every path to here.
     pub(super) fn known_before(&mut self, before: Known) {
-        let changes = self.known.changes;
-        let changed = changes != before.changes;
-        self.known = before;
-        self.known.changes = changes;
+        let Known { changes, transactions, .. } = self.known;
+        let (changed, closed) = (changes != before.changes, transactions != before.transactions);
+        self.known = Known { changes, transactions, ..before };
         if changed {
             self.known.views.clear();
             self.known.inside.clear();
+        }
+        if closed {
+            self.known.open.clear();
+            self.known.changeable.clear();
         }
     }
 
@@ -179,7 +192,8 @@ impl<'a> Lower<'_, 'a, '_> {
         if self.reachable {
             self.known_before(before);
         } else {
-            self.known = Known { changes: self.known.changes, ..before };
+            let Known { changes, transactions, .. } = self.known;
+            self.known = Known { changes, transactions, ..before };
         }
     }
 
@@ -196,7 +210,9 @@ impl<'a> Lower<'_, 'a, '_> {
         });
         let calls = self.calls();
         let keeps = self.unit.effects.blocks_keep(calls, &analysis, blocks, each);
-        if !keeps {
+        if blocks.iter().any(|block| block.has_transaction()) {
+            self.objects_close();
+        } else if !keeps {
             self.arrays_change();
         }
         let arrays = self.pinned_arrays(blocks, vars);
@@ -284,7 +300,7 @@ fn may_end(stmt: &Stmt) -> bool {
             ends(then) && ends(otherwise)
         }
         Stmt::While { test, .. } => matches!(test, Operand::Const(_)),
-        Stmt::Except { .. } => true,
+        Stmt::Except { .. } | Stmt::Transaction { .. } => true,
         _ => false,
     }
 }

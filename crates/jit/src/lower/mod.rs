@@ -1,6 +1,6 @@
 //! From a function of the IR to functions of Cranelift.
 //!
-//! A function becomes one function of the code generator, and one more for the body of each loop over an iterator
+//! A function becomes one function of the code generator, and one more for the body of each transaction, and of each loop over an iterator
 //! that is not known ([`InlineLoop`](crate::analysis::InlineLoop)). Such a body is entered by the iterator as a closure. What it shares with the
 //! function around it lives in one *environment*: a piece of that function's stack frame, whose address the closure
 //! carries; a body inside a body has the same environment. All other variables are values.
@@ -93,6 +93,8 @@ pub(crate) struct Unit<'a> {
     /// How many statements may still be compiled in place.
     budget: usize,
     effects: Effects,
+    /// Whether what is lowered is part of a transaction.
+    in_transaction: bool,
 }
 
 impl Unit<'_> {
@@ -102,10 +104,11 @@ impl Unit<'_> {
     }
 }
 
-/// How a body may leave its loop.
+/// How a body may leave its loop, or its transaction.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Exits {
     breaks: bool,
+    continues: bool,
     returns: bool,
     signals: bool,
     raises: bool,
@@ -150,6 +153,7 @@ pub(crate) fn lower<'a>(
         known: HashMap::new(),
         budget: inline::BUDGET,
         effects: Effects::default(),
+        in_transaction: false,
     };
     let words = match func.kind {
         FuncKind::Batch => 1,
@@ -425,6 +429,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             Stmt::Signal { signal, values } => self.signal_stmt(*signal, values),
             Stmt::Exit { signal, values } => self.exit_stmt(*signal, values),
             Stmt::Except { body, arms } => self.except_stmt(body, arms),
+            Stmt::Transaction { body, .. } => self.transaction_stmt(body),
         }
     }
 
@@ -619,8 +624,8 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         function
     }
 
-    /// Makes the function of a loop's body; its name, and how it may leave the loop.
-    fn lower_body(&mut self, vars: &[Var], body: &'a Block) -> (u32, Exits) {
+    /// Makes the function of the body of a loop or transaction; its name, and how it may leave that. `around` is what `break` means in it.
+    fn lower_body(&mut self, vars: &[Var], body: &'a Block, around: Target) -> (u32, Exits) {
         let name = self.unit.names[self.unit.next_body];
         self.unit.next_body += 1;
         let config = self.unit.config;
@@ -635,7 +640,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         let mut inner = Lower::new(self.unit, FunctionBuilder::new(&mut code, &mut context), End::Body);
         let words = inner.b.block_params(inner.entry).to_vec();
         inner.environment = Environment::Pointer(words[1]);
-        inner.scope.loops.push(Target::Closure);
+        inner.scope.loops.push(around);
         for (var, word) in vars.iter().zip(&words[2..]) {
             inner.write_word(*var, *word);
         }
@@ -644,7 +649,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             inner.poll();
         }
         inner.block(body);
-        if inner.reachable {
+        if inner.reachable && !matches!(around, Target::Transaction) {
             inner.continue_stmt();
         }
         inner.end();

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,6 +45,9 @@ pub trait DiskFile: Send + Sync + Debug {
     fn sync(&self) -> io::Result<()>;
 }
 
+/// Most bytes of the number of a process and the end of its line.
+const PROCESS_BYTES: u64 = 16;
+
 /// A folder of the system. While it lives, no other process has the same one.
 #[derive(Debug)]
 pub struct Folder {
@@ -54,13 +57,23 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens a folder, which is created if it is not there. None if another process has it.
-    pub fn open(path: &Path) -> io::Result<Option<Folder>> {
+    /// Opens a folder, which is created if it is not there. If another process has it, the number of that process, as far as it has been written down.
+    pub fn open(path: &Path) -> io::Result<Result<Folder, Option<u32>>> {
         std::fs::create_dir_all(path)?;
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).open(path.join("lock"))?;
+        let mut options = OpenOptions::new();
+        let mut lock = options.read(true).write(true).create(true).truncate(false).open(path.join("lock"))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Some(Folder { path: path.to_owned(), _lock: lock })),
-            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
+            Ok(()) => {
+                // For people only: a process that cannot write it has the store all the same.
+                let _ = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
+                Ok(Ok(Folder { path: path.to_owned(), _lock: lock }))
+            }
+            Err(std::fs::TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                // The file may be anything.
+                let _ = lock.take(PROCESS_BYTES).read_to_string(&mut text);
+                Ok(Err(text.trim_end().parse().ok()))
+            }
             Err(std::fs::TryLockError::Error(error)) => Err(error),
         }
     }

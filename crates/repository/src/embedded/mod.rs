@@ -65,7 +65,7 @@ pub fn exists(folder: &Path) -> bool {
 /// [`log_bytes`](store::Options::log_bytes), or a little more than the largest commits.
 pub fn open(folder: &Path, options: &Options) -> Result<Embedded, Error> {
     let io = |source| Error::Io { what: "opening the store's folder", source };
-    let disk = Folder::open(folder).map_err(io)?.ok_or(Error::Locked)?;
+    let disk = Folder::open(folder).map_err(io)?.map_err(|process| Error::Locked { process })?;
     let mut key = Key::default();
     getrandom::fill(&mut key).map_err(|error| io(std::io::Error::other(error.to_string())))?;
     Ok(Embedded::start(open_on(&disk, key, options)?, disk))

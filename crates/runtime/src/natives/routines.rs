@@ -158,5 +158,8 @@ extern "C" fn print(cx: &mut Cx, _desc: Word, line: Word) -> Ret {
 }
 
 extern "C" fn root(cx: &mut Cx, _desc: Word) -> Ret {
+    if !cx.in_transaction() {
+        return cx.no_transaction();
+    }
     Ret::of(cx.root_object())
 }

@@ -49,6 +49,15 @@ pub(crate) struct Local {
 pub(crate) struct Loop {
     /// What is known where its `break`s meet.
     pub breaks: Flow,
+    /// The call of its iterator, if that relies on something that may change.
+    pub changeable: Option<Span>,
+}
+
+/// The transaction around the current statement.
+pub(crate) struct Transaction {
+    pub span: Span,
+    /// How many of the locals are declared outside it.
+    pub outside: usize,
 }
 
 /// What the statement inside a frame can raise.
@@ -89,6 +98,7 @@ pub(crate) struct Body<'c, 'a> {
     pub flow: Flow,
     pub loops: Vec<Loop>,
     pub frames: Vec<Frame>,
+    pub transaction: Option<Transaction>,
     /// Expressions so far that were wrong, or use what was.
     pub unknown_values: usize,
 }
@@ -145,6 +155,7 @@ impl<'c, 'a> Body<'c, 'a> {
             flow,
             loops: vec![],
             frames: vec![],
+            transaction: None,
             unknown_values: 0,
         }
     }

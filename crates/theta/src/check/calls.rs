@@ -262,6 +262,14 @@ impl<'a> Body<'_, 'a> {
         spans: Vec<Span>,
         span: Span,
     ) -> Option<Target> {
+        let heading = &self.cx.names.routines[def].ast.heading;
+        if &*heading.name.name == "main"
+            && self.cx.names.routines[def].ast.body.iter().any(crate::ast::Stmt::has_transaction)
+        {
+            let message = "`main` has transactions and cannot be called";
+            let help = "put what both need into a routine of its own";
+            self.report(Diagnostic::error(Code::E0410, span, message).help(help));
+        }
         let at = self.cx.routine_instance(def, args, span)?;
         let (id, demands) = (self.cx.routines[at].id, self.cx.routines[at].demands);
         self.cx.ask(Needs::Other(demands), spans);

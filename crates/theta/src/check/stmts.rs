@@ -1,10 +1,12 @@
 //! Statements; exceptions are in `handlers`, declarations and assignments in `stores`.
 
-use bifrost_ir::{Const, Operand, Site, Stmt as IrStmt, TypeId, TypeKind, Types, Var};
+use bifrost_ir::{
+    ABORTED, Const, Operand, SignalSig, Signature, Site, Stmt as IrStmt, TypeId, TypeKind, Types, Var,
+};
 use smallvec::SmallVec;
 
 use super::Voice;
-use super::body::{Body, Loop, Role, Value};
+use super::body::{Body, Loop, Role, Transaction, Value};
 use super::flow::Flow;
 use crate::ast::{self, Expr, ExprKind, Ident, LoopVar, Stmt, StmtKind};
 use crate::diagnostic::{Code, Diagnostic};
@@ -135,10 +137,7 @@ impl<'a> Body<'_, 'a> {
                 let message = "`make` stands only at the end of a maker";
                 self.report(Diagnostic::error(Code::E0109, stmt.core, message));
             }
-            StmtKind::Transaction(body) => {
-                self.cx.unsupported(first_word(stmt.core, 11), "transaction");
-                self.block(body);
-            }
+            StmtKind::Transaction(body) => self.transaction_statement(stmt, body),
             StmtKind::Tagcase { subject, arms, others, head } => {
                 self.tagcase(subject, arms, others.as_deref(), *head);
             }
@@ -281,7 +280,9 @@ impl<'a> Body<'_, 'a> {
             .enumerate()
             .map(|(index, var)| self.loop_variable(var, yields.as_ref().and_then(|y| y.get(index)).copied()))
             .collect();
-        self.loops.push(Loop::default());
+        let changeable = found.as_ref().filter(|(to, _)| !self.cx.program.iterates_immutable(to.callee));
+        let changeable = changeable.map(|_| iterator.span);
+        self.loops.push(Loop { breaks: Flow::nowhere(), changeable });
         self.statements(body);
         self.loops.pop();
         self.exit();
@@ -330,6 +331,39 @@ impl<'a> Body<'_, 'a> {
             }
         }
         self.declare_assigned(&var.name, ty)
+    }
+
+    /// `transaction body end`: the body runs once, in a transaction of its own.
+    fn transaction_statement(&mut self, stmt: &'a Stmt, body: &'a [Stmt]) {
+        let word = first_word(stmt.core, 11);
+        self.check_transaction(word);
+        let values = vec![Types::STRING];
+        let aborted = SignalSig { name: self.cx.signal(ABORTED), values };
+        self.raise(&Signature { signals: vec![aborted], ..Signature::default() });
+        let transaction = Transaction { span: word, outside: self.locals.len() };
+        let around = self.transaction.replace(transaction);
+        let body = self.block(body);
+        self.transaction = around;
+        self.b.emit(IrStmt::Transaction { body, site: Site(word.start) });
+    }
+
+    /// Reports a transaction where none can stand.
+    fn check_transaction(&mut self, word: Span) {
+        let (message, help) = if let Some(outer) = &self.transaction {
+            let line = self.cx.sources.line(outer.span.file, outer.span.start);
+            let message = format!("a transaction in the transaction of line {line}");
+            (message, "leave it out: what is done here belongs to that one".to_owned())
+        } else if self.role != Role::Routine || &*self.name != "main" {
+            let message = "a transaction stands only in `main`".to_owned();
+            (message, "call this from a transaction in `main`; what clients call has one already".to_owned())
+        } else if let Some(iterator) = self.loops.iter().rev().find_map(|l| l.changeable) {
+            let text = self.cx.sources.slice(iterator);
+            let message = format!("a transaction in a loop over `{text}`, which may change with it");
+            (message, "loop over the elements of a `sequence`, or use `while`".to_owned())
+        } else {
+            return;
+        };
+        self.report(Diagnostic::error(Code::E0410, word, message).help(help));
     }
 
     fn jump(&mut self, stmt: &'a Stmt) {

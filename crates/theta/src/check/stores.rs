@@ -193,9 +193,26 @@ impl<'a> Body<'_, 'a> {
         Place::Field { object, class, field, ty }
     }
 
+    /// E0409: what a transaction assigns to a variable outside it would outlive it.
+    fn check_leak(&mut self, slot: Slot, value: Value, span: Span) {
+        let (Some(transaction), Some(ty)) = (&self.transaction, value.ty) else { return };
+        let Some(local) = self.locals[..transaction.outside].iter().find(|local| local.slot == slot) else {
+            return;
+        };
+        if self.cx.is_sendable(ty) {
+            return;
+        }
+        let (name, ty) = (local.name.clone(), self.cx.type_name(ty));
+        let message = format!("`{name}` is declared outside this transaction, which a `{ty}` cannot leave");
+        let help =
+            format!("declare `{name}` in the transaction, or take out what is immutable, such as a `string`");
+        self.report(Diagnostic::error(Code::E0409, span, message).help(help));
+    }
+
     fn store(&mut self, place: Place<'a>, value: Value, span: Span) {
         match place {
             Place::Var { var, slot, ty } => {
+                self.check_leak(slot, value, span);
                 let op = self.convert(value, ty, span);
                 self.b.assign(var, op);
                 self.flow.assign(slot);

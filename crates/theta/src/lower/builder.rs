@@ -101,7 +101,7 @@ pub(crate) fn depth(block: &Block) -> usize {
             depth(then).max(depth(otherwise))
         }
         Stmt::While { cond, body, .. } => depth(cond).max(depth(body)),
-        Stmt::ForEach { body, .. } => depth(body),
+        Stmt::ForEach { body, .. } | Stmt::Transaction { body, .. } => depth(body),
         Stmt::Except { body, arms } => arms.iter().map(|arm| depth(&arm.body)).fold(depth(body), usize::max),
         _ => 0,
     });

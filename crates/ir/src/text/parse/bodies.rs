@@ -200,7 +200,7 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
         };
         let known = match word.as_str() {
             "set" | "if" | "typecase" | "while" | "for" | "break" | "continue" | "return" | "yield"
-            | "signal" | "exit" | "except" => {
+            | "signal" | "exit" | "except" | "transaction" => {
                 self.reader.at += 1;
                 word.as_str()
             }
@@ -250,6 +250,12 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
                 let body = self.block()?;
                 self.reader.expect_word("end")?;
                 Stmt::ForEach { callee, args, vars, body, site }
+            }
+            "transaction" => {
+                let site = if self.reader.take("@") { Site(self.number()?) } else { Site(0) };
+                let body = self.block()?;
+                self.reader.expect_word("end")?;
+                Stmt::Transaction { body, site }
             }
             "break" => Stmt::Break,
             "continue" => Stmt::Continue,
