@@ -3,18 +3,15 @@
 //! The five ways to batch a loop are those of Zondervan 1995 (7.1). `bifrost bench calls` measures the same with
 //! care; here one look is enough.
 
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anstyle::Style;
-use bifrost_transport::Address;
 use bifrost_wire::interface::Numbering;
 use bifrost_wire::{Arg, ExceptionKind, MethodNumber, Outcome as Became, Ref, Reply, Value, encode, op};
 
 use crate::client::Client;
 use crate::failure::{Exit, Failure, Outcome};
+use crate::process::ServerProcess;
 
 /// The program that is served.
 const DATABASE: &str = include_str!("../../../examples/database/database.theta");
@@ -35,10 +32,11 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let folder = tempfile::Builder::new().prefix("bifrost-demo-").tempdir()?;
-    let server = ServerProcess::start(folder.path())?;
-    let mut tour = Tour::new(Client::connect(&server.address, "")?)?;
+    let listen = format!("shm://{}", folder.path().join("shm").display());
+    let server = ServerProcess::start(folder.path(), DATABASE, &["--listen", &listen])?;
+    let mut tour = Tour::new(Client::connect(server.address(), "")?)?;
     heading("1. A server with a small database runs in another process.");
-    say(&format!("   Process {}, connected through shared memory: {}", server.child.id(), server.address));
+    say(&format!("   Process {}, connected through shared memory: {}", server.id(), server.address()));
     tour.first_batch()?;
     tour.exceptions()?;
     tour.five_ways(i64::from(args.rounds))?;
@@ -59,50 +57,6 @@ fn heading(text: &str) {
 
 fn say(text: &str) {
     anstream::println!("{text}");
-}
-
-/// The server of the demo; it ends with this value.
-struct ServerProcess {
-    child: Child,
-    address: Address,
-}
-
-impl ServerProcess {
-    fn start(folder: &Path) -> Result<ServerProcess, Failure> {
-        let file = folder.join("database.theta");
-        std::fs::write(&file, DATABASE)?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command
-            .arg("serve")
-            .arg("--listen")
-            .arg(format!("shm://{}", folder.join("shm").display()))
-            .arg(&file);
-        // Settings of other servers on this machine are not for this one.
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("BIFROST_") {
-                command.env_remove(name);
-            }
-        }
-        let child =
-            command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut server = ServerProcess { child: child.spawn()?, address: Address::Shm(folder.join("shm")) };
-        let mut line = String::new();
-        BufReader::new(server.child.stdout.take().expect("it is piped")).read_line(&mut line)?;
-        if line.starts_with("ready ") {
-            return Ok(server);
-        }
-        let mut said = String::new();
-        server.child.stderr.take().expect("it is piped").read_to_string(&mut said)?;
-        Err(Failure::new(Exit::Failed, format!("the server of the demo did not start; it says:\n{said}")))
-    }
-}
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        // It may have ended by itself; then there is nothing to do.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 /// The numbers of the methods that the tour calls.

@@ -14,6 +14,7 @@ mod failure;
 mod fmt;
 mod log;
 mod lsp;
+mod process;
 mod run;
 mod serve;
 mod shell;

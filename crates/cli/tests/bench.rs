@@ -59,3 +59,14 @@ fn programs_run_by_themselves() {
     }
     assert!(ran > 8, "{ran} programs");
 }
+
+#[test]
+fn a_server_that_is_killed_keeps_what_it_acknowledged() {
+    let output = bifrost().args(["bench", "kills", "--kills", "4", "--sessions", "3"]).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let said = stdout(&output);
+    assert!(
+        said.starts_with("4 kills under 3 sessions: ") && said.contains(" 0 lost, 0 done twice"),
+        "{said}"
+    );
+}

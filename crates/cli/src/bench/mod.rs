@@ -1,6 +1,7 @@
 //! `bifrost bench`: the program measures itself, so that anybody can repeat every figure.
 
 mod calls;
+mod kills;
 mod oo7;
 mod raw;
 mod report;
@@ -40,6 +41,8 @@ enum What {
     Theta(theta::Args),
     /// The benchmark OO7: each operation in four ways, with crossings and batching factors
     Oo7(oo7::Args),
+    /// A server that is killed again and again under load, and what it had acknowledged
+    Kills(kills::Args),
     #[command(hide = true)]
     Server { folder: PathBuf, core: usize },
     #[command(hide = true)]
@@ -84,6 +87,7 @@ pub fn run(args: Args) -> Outcome {
         What::Calls(calls) => bench_calls(calls),
         What::Theta(args) => theta::run(args),
         What::Oo7(args) => oo7::run(args),
+        What::Kills(args) => kills::run(args),
         What::Oo7Server { folder, core, store } => oo7::serve(folder, *core, store),
         What::Server { folder, core } => serve(folder, *core),
         What::Echo { file, core } => echo(file, *core),

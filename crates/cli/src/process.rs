@@ -1,0 +1,73 @@
+//! Servers in processes of their own, which end with the command that started them.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use bifrost_transport::Address;
+
+/// A server of a program.
+pub struct ServerProcess {
+    child: Child,
+    address: Address,
+}
+
+impl ServerProcess {
+    /// Serves a program from a folder that is there; `arguments` are those of `bifrost serve`. What the server says goes to a file in
+    /// the folder.
+    ///
+    /// # Errors
+    /// It does not start, for the reason that it gives.
+    pub fn start(folder: &Path, program: &str, arguments: &[&str]) -> std::io::Result<ServerProcess> {
+        let (file, log) = (folder.join("program.theta"), folder.join("server.log"));
+        std::fs::write(&file, program)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("serve").args(arguments).arg(&file);
+        // Settings of other servers on this machine are not for this one.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("BIFROST_") {
+                command.env_remove(name);
+            }
+        }
+        let said = File::create(&log)?;
+        let mut child =
+            command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said).spawn()?;
+        let mut line = String::new();
+        let output = child.stdout.take();
+        let read = output.map_or(Ok(0), |output| BufReader::new(output).read_line(&mut line));
+        let address = line.trim().strip_prefix("ready ").and_then(|url| url.parse().ok());
+        if let (Ok(_), Some(address)) = (read, address) {
+            return Ok(ServerProcess { child, address });
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        let said = std::fs::read_to_string(&log).unwrap_or_default();
+        Err(std::io::Error::other(format!("the server did not start; it says:\n{said}")))
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl ServerProcess {
+    /// Ends it without a word (SIGKILL).
+    pub fn kill(&mut self) {
+        // It may have ended by itself; then there is nothing to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
