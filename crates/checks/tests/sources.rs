@@ -23,7 +23,7 @@ const PURE: &[&str] =
     &["ir", "wire", "theta", "heap", "runtime", "interp", "jit", "engine", "session", "repository"];
 
 /// Their parts that are made for files.
-const ENGINES: &[&str] = &["crates/repository/src/embedded/"];
+const ENGINES: &[&str] = &["crates/repository/src/embedded/", "crates/repository/src/postgres/"];
 
 /// How a program reaches outside.
 const OUTSIDE: &[&str] = &[

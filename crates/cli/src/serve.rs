@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use bifrost_engine::{Mode, Run};
 use bifrost_native::Registry;
+use bifrost_repository::postgres;
 use bifrost_server::{Config, Server, program};
 use bifrost_transport::Address;
 use serde_json::{Map, Value};
@@ -50,8 +51,10 @@ pub struct Args {
     /// A file with what TCP clients must show, on its first line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Where objects are kept: a folder, or `memory:`; without it they are gone when the server ends
-    #[arg(long, value_name = "DIR")]
+    /// Where objects are kept: a folder, a database as postgres://user@host/name, which several servers may share, or `memory:`;
+    /// without it they are gone when the server ends. A password is better put into bifrost.toml or BIFROST_STORE: other users
+    /// can read arguments in the process table
+    #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// Let everybody in over TCP on loopback addresses
     #[arg(long)]
@@ -284,6 +287,9 @@ fn as_toml(config: &Config) -> String {
                 // Numbers and strings of JSON are written the same in TOML.
                 table.iter().for_each(|(name, value)| tables += &format!("{name} = {value}\n"));
             }
+            _ if name == "store" && postgres::is_url(&config.store) => {
+                out += "# store is a database, and not shown\n";
+            }
             _ if name == "token" && !config.token.is_empty() => out += "# token is set, and not shown\n",
             _ => out += &format!("{name} = {value}\n"),
         }
@@ -308,6 +314,8 @@ mod tests {
     #[test]
     fn tokens_are_not_shown() {
         let config = Config { token: "s3cret".into(), ..Config::default() };
+        assert!(!as_toml(&config).contains("s3cret"));
+        let config = Config { store: "postgres://ann:s3cret@db/bank".into(), ..Config::default() };
         assert!(!as_toml(&config).contains("s3cret"));
     }
 

@@ -1,22 +1,23 @@
 //! `bifrost store`: what is in a store, whether it is sound, and what it can do without.
 
 use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bifrost_repository::record::to_json;
-use bifrost_repository::{Oref, Progress, Repository, embedded};
+use bifrost_repository::{Oref, Place, Progress, Repository};
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure, Outcome};
 
-/// Look into the store of a server, which must not be running
+/// Look into a store; if it is a folder, no server may have it open
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   bifrost store info bank.store
-  bifrost store dump bank.store | grep Account")]
+  bifrost store dump bank.store | grep Account
+  bifrost store gc postgres://ann@db.example/bank")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -25,26 +26,26 @@ pub struct Args {
 #[derive(Subcommand, Debug)]
 enum Command {
     /// Say how many objects there are, and how many bytes they take
-    Info(Place),
+    Info(Asked),
     /// Read everything, and say what is wrong; the exit status is 1 if something is
-    Check(Place),
+    Check(Asked),
     /// Print every object as a line of JSON
-    Dump(Folder),
+    Dump(Where),
     /// Free the objects that nothing leads to
-    Gc(Place),
+    Gc(Asked),
 }
 
 #[derive(clap::Args, Debug)]
-struct Folder {
-    /// The folder of the store
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+struct Where {
+    /// The folder of the store, or the URL of its database
+    #[arg(value_name = "STORE")]
+    store: String,
 }
 
 #[derive(clap::Args, Debug)]
-struct Place {
+struct Asked {
     #[command(flatten)]
-    folder: Folder,
+    place: Where,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -58,18 +59,19 @@ pub fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Info(place) => info(place),
         Command::Check(place) => check(place),
-        Command::Dump(folder) => dump(&folder.folder),
+        Command::Dump(place) => dump(&place.store),
         Command::Gc(place) => gc(place),
     }
 }
 
 /// Opens a store that is there.
-fn open(folder: &Path) -> Result<embedded::Embedded, Failure> {
-    if !embedded::exists(folder) {
-        let why = format!("there is no store in `{}`", folder.display());
-        return Err(Failure::new(Exit::Failed, why).help("`bifrost serve --store DIR` makes one"));
+fn open(store: &str) -> Result<Arc<dyn Repository>, Failure> {
+    let place: Place = store.parse().map_err(failed)?;
+    if !place.has_store().map_err(failed)? {
+        let why = format!("there is no store in `{place}`");
+        return Err(Failure::new(Exit::Failed, why).help("`bifrost serve --store STORE` makes one"));
     }
-    embedded::open(folder, &embedded::Options::default()).map_err(failed)
+    place.open().map_err(failed)
 }
 
 fn failed(error: bifrost_repository::Error) -> Failure {
@@ -88,8 +90,8 @@ fn bar(what: &'static str) -> impl FnMut(Progress) {
     }
 }
 
-fn info(place: &Place) -> Outcome {
-    let store = open(&place.folder.folder)?;
+fn info(asked: &Asked) -> Outcome {
+    let store = open(&asked.place.store)?;
     let info = store.info().map_err(failed)?;
     let figures = [
         ("objects", info.objects),
@@ -100,7 +102,7 @@ fn info(place: &Place) -> Outcome {
         ("log_bytes", info.log_bytes),
         ("sessions", info.sessions),
     ];
-    if place.json {
+    if asked.json {
         let all: serde_json::Map<_, _> =
             figures.map(|(name, n)| (name.to_owned(), n.into())).into_iter().collect();
         println!("{}", serde_json::Value::Object(all));
@@ -112,11 +114,11 @@ fn info(place: &Place) -> Outcome {
     Ok(())
 }
 
-fn check(place: &Place) -> Outcome {
-    let store = open(&place.folder.folder)?;
+fn check(asked: &Asked) -> Outcome {
+    let store = open(&asked.place.store)?;
     let report = store.check(&mut bar("checking")).map_err(failed)?;
     let mistakes: Vec<String> = report.mistakes.iter().map(ToString::to_string).collect();
-    if place.json {
+    if asked.json {
         let all = json!({
             "objects": report.objects,
             "bytes": report.bytes,
@@ -136,8 +138,8 @@ fn check(place: &Place) -> Outcome {
 }
 
 /// Every object is a line with its oref, the commit that wrote it, and its record.
-fn dump(folder: &Path) -> Outcome {
-    let store = open(folder)?;
+fn dump(store: &str) -> Outcome {
+    let store = open(store)?;
     let written = |error: std::io::Error| Failure::new(Exit::Failed, format!("cannot write: {error}"));
     let mut out = BufWriter::new(std::io::stdout().lock());
     let classes = store.classes();
@@ -156,10 +158,10 @@ fn dump(folder: &Path) -> Outcome {
     out.flush().map_err(written)
 }
 
-fn gc(place: &Place) -> Outcome {
-    let store = open(&place.folder.folder)?;
+fn gc(asked: &Asked) -> Outcome {
+    let store = open(&asked.place.store)?;
     let collected = store.collect(&mut bar("collecting")).map_err(failed)?;
-    if place.json {
+    if asked.json {
         let all =
             json!({"live": collected.live, "freed": collected.freed, "freed_bytes": collected.freed_bytes});
         println!("{all}");

@@ -19,6 +19,10 @@ const COVERED: &[(&str, &str)] = &[
     ("cargo run --release -p bifrost-cli -- demo", "the tests of `demo` run the program itself"),
     ("./test.sh", "it runs this test"),
     (
+        "BIFROST_STORE=postgres://ann:secret@db.example/bank bifrost serve --listen tcp://0.0.0.0:7447 bank.theta",
+        "crates/cli/tests/shared_store.rs",
+    ),
+    (
         "cargo build --release && export PATH=\"$PWD/target/release:$PATH\"",
         "the tests have built the program",
     ),

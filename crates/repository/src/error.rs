@@ -60,6 +60,47 @@ pub enum Error {
         /// Its number, if it has said so.
         process: Option<u32>,
     },
+    /// A database that is somewhere else, and how it is reached.
+    #[error("the database's address cannot be used: {reason}")]
+    Address {
+        /// What is wrong with it; nothing of it is repeated, for it may hold a password.
+        reason: &'static str,
+    },
+    /// The database cannot be reached, or does not get to it. Nothing of this request is stored.
+    #[error("the database does not answer ({reason}): try again when it does")]
+    Away {
+        /// What happened last.
+        reason: String,
+    },
+    /// The connection was lost while a commit was under way, and the database did not come back in time to be asked.
+    #[error(
+        "the database went away during a commit ({reason}): whether it is stored is in doubt; ask for the outcome of the \
+         batch when the database is back"
+    )]
+    Uncertain {
+        /// What happened last.
+        reason: String,
+    },
+    /// The database refused a statement. Nothing of this request is stored.
+    #[error("the database refuses: {reason}")]
+    Database {
+        /// What it said.
+        reason: String,
+    },
+    /// The tables of a database are not those of a store.
+    #[error(
+        "the database has tables that are not those of a store: {what}; use another database or another schema"
+    )]
+    NotAStore {
+        /// What the database said.
+        what: String,
+    },
+    /// The database took this process's place among those that use the store, because nothing was heard of it while
+    /// another one collected garbage. What it holds may be gone.
+    #[error(
+        "this process was away from the store for too long, and what it holds may be gone: start it again"
+    )]
+    Lost,
     /// An object's bytes are no record.
     #[error("object {oref} cannot be read: {source}; restore the store from a copy")]
     Record {

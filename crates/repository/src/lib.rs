@@ -1,8 +1,9 @@
 //! Where persistent objects live: bytes, orefs and commits, and nothing of the language or of sessions.
 //!
 //! Read [`Repository`] first, the calls that a session makes, then [`store::Store`], which is how all engines of this
-//! crate order commits: [`memory`] keeps objects in memory, [`embedded`] in a folder of files. [`record`] is how
-//! the state of an object is written as bytes.
+//! crate that have their objects for themselves order commits: [`memory`] keeps objects in memory, [`embedded`] in a folder of
+//! files. [`postgres`] keeps them in a database, which many processes share. [`record`] is how the state of an object
+//! is written as bytes.
 //!
 //! A store is one sequence of commits. A transaction reads states that were current at some commit, its
 //! *valid_to*; when it ends, it is compared with every commit since (optimistic, backward validation), and becomes
@@ -22,6 +23,8 @@ mod ids;
 mod interface;
 mod limits;
 pub mod memory;
+mod place;
+pub mod postgres;
 pub mod record;
 pub mod store;
 
@@ -32,3 +35,4 @@ pub use interface::{
     Changes, Collected, Commit, Fetched, Info, Mistake, Progress, ReadSet, Report, Repository, Stored,
 };
 pub use limits::*;
+pub use place::Place;

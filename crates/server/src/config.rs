@@ -23,7 +23,8 @@ pub struct Config {
     pub token: String,
     /// Whether TCP on a loopback address lets everybody in.
     pub anonymous_loopback: bool,
-    /// Where objects are kept: a folder, or `memory:`. Empty: nowhere, and all sessions share them.
+    /// Where objects are kept: a folder, a database as `postgres://...`, or `memory:`. Empty: nowhere, and all sessions share
+    /// them.
     pub store: String,
     /// Folders whose files programs reach by `std.files`.
     pub allow_files: Vec<PathBuf>,

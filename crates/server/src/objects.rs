@@ -1,13 +1,10 @@
 //! Where the objects of sessions are: in one space that all share, or in a repository and a space for each. A program that is run by itself
 //! (`bifrost run --store`) has them as a session has.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use bifrost_cache::{Cache, Counted, NotCommitted, Options, Schema, SchemaError};
 use bifrost_engine::{Engine, Raised};
-use bifrost_repository::memory::Memory;
-use bifrost_repository::{Repository, embedded};
 use bifrost_runtime::Limits;
 
 use crate::server::StartError;
@@ -59,31 +56,33 @@ impl Objects {
         caching: Options,
         watch: Option<Watch>,
     ) -> Result<Objects, StartError> {
-        let repository: Arc<dyn Repository> = match store {
-            "" => {
-                let space = Space::new(engine.clone(), limits)?;
-                setup(&space).map_err(StartError::Setup)?;
-                watch.iter().for_each(|watch| watch.add(&space));
-                return Ok(Objects { engine, limits, caching, watch, place: Place::Shared(space) });
-            }
-            "memory:" => Arc::new(Memory::new()),
-            folder => {
-                let options = embedded::Options::default();
-                Arc::new(embedded::open(Path::new(folder), &options).map_err(StoreError::Repository)?)
-            }
-        };
+        if store.is_empty() {
+            let space = Space::new(engine.clone(), limits)?;
+            setup(&space).map_err(StartError::Setup)?;
+            watch.iter().for_each(|watch| watch.add(&space));
+            return Ok(Objects { engine, limits, caching, watch, place: Place::Shared(space) });
+        }
+        let place: bifrost_repository::Place = store.parse().map_err(StoreError::Repository)?;
+        let repository = place.open().map_err(StoreError::Repository)?;
         let schema = Schema::new(engine.image().clone(), repository).map_err(StoreError::Schema)?;
         let objects = Objects { engine, limits, caching, watch, place: Place::Stored(schema) };
         let (space, cache) = objects.space()?;
         let cache = cache.expect("there is a store");
-        // A store that has objects has had its `setup`.
-        let named = space.lock().has_names();
-        if named.map_err(|_| StoreError::Directory)? {
-            return Ok(objects);
+        loop {
+            // A store that has objects has had its `setup`.
+            let named = space.lock().has_names();
+            if named.map_err(|_| StoreError::Directory)? {
+                return Ok(objects);
+            }
+            setup(&space).map_err(StartError::Setup)?;
+            let made = cache.commit(&mut space.lock(), None);
+            match made {
+                Ok(_) => return Ok(objects),
+                // Another server has made them at the same moment.
+                Err(NotCommitted::Conflict { .. }) => {}
+                Err(other) => return Err(StoreError::Setup(other).into()),
+            }
         }
-        setup(&space).map_err(StartError::Setup)?;
-        cache.commit(&mut space.lock(), None).map_err(StoreError::Setup)?;
-        Ok(objects)
     }
 
     /// The space of a session, and its cache if there is a store.

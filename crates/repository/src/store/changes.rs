@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::{CHANGES_KEPT_MAX, Oref, Tid};
+use crate::{CHANGES_KEPT_MAX, Changes, CommitError, Oref, ReadSet, Tid};
 
 /// The orefs that a commit wrote or created.
 pub type Written = Arc<[Oref]>;
@@ -20,6 +20,11 @@ pub struct ChangeLog {
 impl ChangeLog {
     pub fn new(floor: Tid) -> ChangeLog {
         ChangeLog { floor, commits: VecDeque::new(), orefs: 0, orefs_max: CHANGES_KEPT_MAX }
+    }
+
+    /// Commits after this one are kept.
+    pub fn floor(&self) -> Tid {
+        self.floor
     }
 
     pub fn limit(&mut self, orefs_max: usize) {
@@ -45,4 +50,31 @@ impl ChangeLog {
         let start = self.commits.partition_point(|(other, _)| *other <= tid);
         Some(self.commits.range(start..))
     }
+
+    /// Whether nothing that was read was written after `seen`, when everything was current, and up to `upto`, the
+    /// last commit here.
+    pub fn validate(&self, seen: Tid, upto: Tid, reads: &dyn ReadSet) -> Result<(), CommitError> {
+        let commits = self.after(seen).ok_or(CommitError::TooOld { upto })?;
+        let written = commits.flat_map(|(_, written)| written.iter().copied());
+        let orefs = in_order(written.filter(|oref| reads.contains(*oref)).collect());
+        if orefs.is_empty() { Ok(()) } else { Err(CommitError::Conflict { orefs, upto }) }
+    }
+
+    /// What was written after a commit and up to `upto`, the last one here.
+    pub fn written(&self, after: Tid, upto: Tid) -> Changes {
+        match self.after(after) {
+            None => Changes::TooOld { upto },
+            Some(commits) => {
+                let orefs = in_order(commits.flat_map(|(_, written)| written.iter().copied()).collect());
+                Changes::Written { orefs, upto }
+            }
+        }
+    }
+}
+
+/// Each once, in order.
+fn in_order(mut orefs: Vec<Oref>) -> Vec<Oref> {
+    orefs.sort_unstable();
+    orefs.dedup();
+    orefs
 }

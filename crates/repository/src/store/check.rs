@@ -10,6 +10,9 @@ use crate::{ClassNumber, Error, Mistake, Oref, Progress, Report, Repository, Sto
 
 const CHUNK: usize = 256;
 
+/// All classes by number.
+type Definitions = [Arc<ClassDescriptor>];
+
 /// A class for each oref, in pages, because orefs are dense; 0 where no object is.
 #[derive(Default)]
 struct ClassesByOref {
@@ -31,97 +34,112 @@ impl ClassesByOref {
 }
 
 impl<B: Base, J: Journal> Store<B, J> {
-    /// Goes over all objects twice: for their classes, then for their references.
-    pub(super) fn check_all(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+    pub(super) fn check_alone(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
         // Nothing is freed meanwhile.
         let _alone = self.maintenance.lock();
-        let mut report = Report::default();
-        let mut classes = ClassesByOref::default();
-        let of = self.info()?.objects;
-        self.for_all(|oref, stored| {
-            if let Ok(class) = class_of(&stored.bytes) {
-                classes.set(oref, class);
-            }
-            Ok(())
-        })?;
-        if classes.get(Oref::ROOT) == 0 {
-            report.mistakes.push(Mistake::NoRoot);
-        }
-        let mut by_class = BTreeMap::new();
-        self.for_all(|oref, stored| {
-            report.objects += 1;
-            report.bytes += stored.bytes.len() as u64;
-            if let Ok(class) = class_of(&stored.bytes) {
-                *by_class.entry(class).or_insert(0) += 1;
-            }
-            self.check_object(oref, &stored, &classes, &mut report)?;
-            if report.objects.is_multiple_of(CHUNK as u64) {
-                progress(Progress { done: report.objects, of: of.max(report.objects) });
-            }
-            Ok(())
-        })?;
-        progress(Progress { done: report.objects, of: report.objects });
-        report.by_class = by_class.into_iter().collect();
-        Ok(report)
+        check_all(self, progress)
     }
+}
 
-    fn for_all(&self, mut each: impl FnMut(Oref, Stored) -> Result<(), Error>) -> Result<(), Error> {
-        let mut from = Some(Oref::ROOT);
-        while let Some(start) = from {
-            let chunk = self.scan(start, CHUNK)?;
-            from = chunk.last().and_then(|(last, _)| Oref::new(last.get() + 1));
-            chunk.into_iter().try_for_each(|(oref, stored)| each(oref, stored))?;
+/// Goes over all objects twice: for their classes, then for their references.
+pub(crate) fn check_all(store: &dyn Repository, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+    let mut report = Report::default();
+    let mut classes = ClassesByOref::default();
+    let of = store.info()?.objects;
+    for_all(store, |oref, stored, _| {
+        if let Ok(class) = class_of(&stored.bytes) {
+            classes.set(oref, class);
         }
         Ok(())
+    })?;
+    if classes.get(Oref::ROOT) == 0 {
+        report.mistakes.push(Mistake::NoRoot);
     }
-
-    fn check_object(
-        &self,
-        oref: Oref,
-        stored: &Stored,
-        known: &ClassesByOref,
-        report: &mut Report,
-    ) -> Result<(), Error> {
-        let room = Report::MISTAKES_MAX.saturating_sub(report.mistakes.len());
-        let mut mistakes = Vec::new();
-        let head = self.head();
-        if stored.tid > head || stored.tid == Tid::NONE {
-            mistakes.push(Mistake::Future { oref, tid: stored.tid, head });
+    let mut by_class = BTreeMap::new();
+    for_all(store, |oref, stored, known| {
+        report.objects += 1;
+        report.bytes += stored.bytes.len() as u64;
+        if let Ok(class) = class_of(&stored.bytes) {
+            *by_class.entry(class).or_insert(0) += 1;
         }
-        let mut suspects = Vec::new();
-        let classes = self.visible.read().classes.clone();
-        let walked = walk(&stored.bytes, &classes[..], |value| {
-            if let Value::Ref(Reference::Object { oref: to, class, .. }) = value {
-                report.references += 1;
-                if known.get(to) != class.0 {
-                    suspects.push((to, class));
+        check_object(store, oref, &stored, known, &classes, &mut report)?;
+        if report.objects.is_multiple_of(CHUNK as u64) {
+            progress(Progress { done: report.objects, of: of.max(report.objects) });
+        }
+        Ok(())
+    })?;
+    progress(Progress { done: report.objects, of: report.objects });
+    report.by_class = by_class.into_iter().collect();
+    Ok(report)
+}
+
+fn for_all(
+    store: &dyn Repository,
+    mut each: impl FnMut(Oref, Stored, &Definitions) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut from = Some(Oref::ROOT);
+    while let Some(start) = from {
+        let chunk = store.scan(start, CHUNK)?;
+        from = chunk.last().and_then(|(last, _)| Oref::new(last.get() + 1));
+        // Asked after the objects, so that theirs are among them.
+        let classes = store.classes();
+        chunk.into_iter().try_for_each(|(oref, stored)| each(oref, stored, &classes))?;
+    }
+    Ok(())
+}
+
+fn check_object(
+    store: &dyn Repository,
+    oref: Oref,
+    stored: &Stored,
+    classes: &Definitions,
+    known: &ClassesByOref,
+    report: &mut Report,
+) -> Result<(), Error> {
+    let room = Report::MISTAKES_MAX.saturating_sub(report.mistakes.len());
+    let mut mistakes = Vec::new();
+    let head = store.head();
+    if stored.tid > head || stored.tid == Tid::NONE {
+        mistakes.push(Mistake::Future { oref, tid: stored.tid, head });
+    }
+    let mut suspects = Vec::new();
+    let walked = walk(&stored.bytes, classes, |value| {
+        if let Value::Ref(Reference::Object { oref: to, class, .. }) = value {
+            report.references += 1;
+            if known.get(to) != class.0 {
+                suspects.push((to, class));
+            }
+        }
+    });
+    if let Err(source) = walked {
+        mistakes.push(Mistake::Record { oref, source });
+    }
+    // What was created since the first time over is not known yet.
+    for (to, said) in suspects {
+        let mut found = store.fetch(&[oref, to])?.states;
+        let target = found.pop().flatten();
+        // Nor is what others write or free meanwhile.
+        if found.pop().flatten().is_none_or(|now| now.tid != stored.tid) {
+            continue;
+        }
+        match target {
+            None => mistakes.push(Mistake::Dangling { from: oref, to }),
+            Some(target) => match class_of(&target.bytes) {
+                // The target of a reference may have been written since, as one of its class as it is now.
+                Ok(is) if is != said && !are_alike(classes, is, said) => {
+                    mistakes.push(Mistake::Class { from: oref, to, said, is })
                 }
-            }
-        });
-        if let Err(source) = walked {
-            mistakes.push(Mistake::Record { oref, source });
+                _ => {}
+            },
         }
-        // What was created since the first time over is not known yet.
-        for (to, said) in suspects {
-            match self.fetch(&[to])?.states.pop().flatten() {
-                None => mistakes.push(Mistake::Dangling { from: oref, to }),
-                Some(target) => match class_of(&target.bytes) {
-                    // The target of a reference may have been written since, as one of its class as it is now.
-                    Ok(is) if is != said && !are_alike(&classes, is, said) => {
-                        mistakes.push(Mistake::Class { from: oref, to, said, is })
-                    }
-                    _ => {}
-                },
-            }
-        }
-        report.mistakes.extend(mistakes.into_iter().take(room));
-        Ok(())
     }
+    report.mistakes.extend(mistakes.into_iter().take(room));
+    Ok(())
 }
 
 /// Whether references to objects of the one class may lead to objects of the other: what a reference says is how much room the object
 /// takes.
-fn are_alike(classes: &[Arc<ClassDescriptor>], one: ClassNumber, other: ClassNumber) -> bool {
+fn are_alike(classes: &Definitions, one: ClassNumber, other: ClassNumber) -> bool {
     let class = |number: ClassNumber| classes.get((number.0 as usize).checked_sub(1)?);
     match (class(one), class(other)) {
         (Some(one), Some(other)) => {

@@ -55,15 +55,8 @@ pub fn encode(entries: &[Entry], out: &mut Vec<u8>) {
         match entry {
             Entry::Commit(commit) => encode_commit(commit, out),
             Entry::Free(orefs) => {
-                let mut to = Writer::raw(out);
-                to.byte(FREE);
-                to.count(orefs.len() as u64);
-                // In order, so that the steps are small.
-                let mut last = 0;
-                for oref in orefs {
-                    to.count(oref.get() - last);
-                    last = oref.get();
-                }
+                Writer::raw(out).byte(FREE);
+                encode_orefs(orefs, out);
             }
             Entry::Class(number, class) => {
                 let mut bytes = Vec::new();
@@ -100,6 +93,29 @@ fn encode_commit(commit: &Committed, out: &mut Vec<u8>) {
     }
 }
 
+/// Appends orefs that are in order: how many, and the step to each, which is small.
+pub fn encode_orefs(orefs: &[Oref], out: &mut Vec<u8>) {
+    let mut to = Writer::raw(out);
+    to.count(orefs.len() as u64);
+    let mut last = 0;
+    for oref in orefs {
+        to.count(oref.get() - last);
+        last = oref.get();
+    }
+}
+
+/// Reads what [`encode_orefs`] wrote.
+pub fn decode_orefs(from: &mut Reader<'_>) -> Result<Vec<Oref>, RecordError> {
+    let mut orefs = Vec::new();
+    let mut last = 0u64;
+    for _ in 0..from.elements()? {
+        let at = from.position();
+        last = last.saturating_add(from.count()?);
+        orefs.push(Oref::new(last).ok_or(RecordError { at, wrong: Wrong::Oref(last) })?);
+    }
+    Ok(orefs)
+}
+
 /// Reads what [`encode`] wrote, all of it. States share the bytes.
 pub fn decode(bytes: &Bytes) -> Result<Vec<Entry>, RecordError> {
     let mut from = Reader::raw(bytes);
@@ -109,16 +125,7 @@ pub fn decode(bytes: &Bytes) -> Result<Vec<Entry>, RecordError> {
         entries.push(match from.byte()? {
             COMMIT => Entry::Commit(decode_commit(&mut from, bytes, false)?),
             COMMIT_OF_BATCH => Entry::Commit(decode_commit(&mut from, bytes, true)?),
-            FREE => {
-                let mut orefs = Vec::new();
-                let mut last = 0u64;
-                for _ in 0..from.elements()? {
-                    let at = from.position();
-                    last = last.saturating_add(from.count()?);
-                    orefs.push(Oref::new(last).ok_or(RecordError { at, wrong: Wrong::Oref(last) })?);
-                }
-                Entry::Free(orefs)
-            }
+            FREE => Entry::Free(decode_orefs(&mut from)?),
             CLASS => {
                 let at = from.position();
                 let number = from.count()?;

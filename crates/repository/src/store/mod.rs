@@ -20,11 +20,11 @@
 //! Order of locks: `maintenance`, `sequence`, `marks`, `journal`, `installing`, `visible`; a thread that has one takes only later ones.
 
 mod base;
-mod changes;
-mod check;
+pub(crate) mod changes;
+pub(crate) mod check;
 mod collect;
 mod entry;
-mod marks;
+pub(crate) mod marks;
 mod replies;
 mod sequence;
 mod visible;
@@ -38,7 +38,9 @@ use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
 pub use base::{Base, Installation, Journal, JournalError, Loaded, Totals, initial};
 pub use entry::{Committed, Entry, decode, encode};
+pub(crate) use entry::{decode_orefs, encode_orefs};
 pub use replies::Reply;
+pub(crate) use visible::class_digest;
 
 use crate::record::ClassDescriptor;
 use crate::{
@@ -47,8 +49,8 @@ use crate::{
     Repository, Stored, Tid,
 };
 use marks::Marking;
-use sequence::{Failure, Group, Outcome, Sequence, read_again};
-use visible::{Visible, class_digest};
+use sequence::{Failure, Group, Outcome, Sequence};
+use visible::Visible;
 
 /// How many orefs are reserved at once; up to so many are lost when a store is closed.
 const RESERVE: u64 = 1 << 12;
@@ -273,18 +275,9 @@ impl<B: Base, J: Journal> Store<B, J> {
         }
         let visible = self.visible.read();
         let upto = visible.head;
-        let commits = visible.changes.after(*seen).ok_or(CommitError::TooOld { upto })?;
-        let mut orefs = Vec::new();
-        for (_, written) in commits {
-            read_again(written, reads, &mut orefs);
-        }
-        if orefs.is_empty() {
-            *seen = upto;
-            return Ok(());
-        }
-        orefs.sort_unstable();
-        orefs.dedup();
-        Err(CommitError::Conflict { orefs, upto })
+        visible.changes.validate(*seen, upto, reads)?;
+        *seen = upto;
+        Ok(())
     }
 
     /// Whether the batch was committed already; waits for it if it is about to be.
@@ -305,31 +298,6 @@ impl<B: Base, J: Journal> Store<B, J> {
             Some(last) if last.number > batch.number => Err(CommitError::OutOfOrder { last: last.number }),
             _ => Ok(sequence),
         }
-    }
-
-    fn check_commit(&self, commit: &Commit<'_>) -> Result<(), CommitError> {
-        if commit.valid_to.0 > self.head.load(Ordering::Acquire) {
-            return Err(CommitError::Invalid("`valid_to` is a commit that has not happened"));
-        }
-        let states = || commit.writes.iter().chain(&commit.creates);
-        let bytes: usize = states().map(|(_, bytes)| bytes.len()).sum();
-        let limit = |what, value, limit| Error::Limit { what, value: value as u64, limit: limit as u64 };
-        if bytes > COMMIT_BYTES_MAX {
-            return Err(limit("the number of bytes of a commit", bytes, COMMIT_BYTES_MAX).into());
-        }
-        let reply = commit.batch.as_ref().map_or(0, |(_, reply)| reply.len());
-        if reply > REPLY_BYTES_MAX {
-            return Err(limit("the number of bytes of a batch's reply", reply, REPLY_BYTES_MAX).into());
-        }
-        let mut orefs: Vec<Oref> = states().map(|(oref, _)| *oref).collect();
-        orefs.sort_unstable();
-        if orefs.windows(2).any(|pair| pair[0] == pair[1]) {
-            return Err(CommitError::Invalid("an object is written twice"));
-        }
-        if orefs.iter().any(|oref| !commit.reads.contains(*oref)) {
-            return Err(CommitError::Invalid("an object is written that does not count as read"));
-        }
-        Ok(())
     }
 }
 
@@ -376,12 +344,7 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
         }
         let visible = self.visible.read();
         let upto = visible.head;
-        let Some(commits) = visible.changes.after(after) else { return Changes::TooOld { upto } };
-        let mut orefs: Vec<Oref> = commits.flat_map(|(_, written)| written.iter().copied()).collect();
-        drop(visible);
-        orefs.sort_unstable();
-        orefs.dedup();
-        Changes::Written { orefs, upto }
+        visible.changes.written(after, upto)
     }
 
     fn allocate(&self, count: u32) -> Result<Range<u64>, Error> {
@@ -407,7 +370,7 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
     }
 
     fn commit(&self, commit: Commit<'_>) -> Result<Tid, CommitError> {
-        self.check_commit(&commit)?;
+        check_commit(&commit, self.head())?;
         let mut seen = commit.valid_to;
         if commit.writes.is_empty() && commit.creates.is_empty() && commit.batch.is_none() {
             self.validate(&mut seen, commit.reads)?;
@@ -487,7 +450,7 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
     }
 
     fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
-        self.check_all(progress)
+        self.check_alone(progress)
     }
 
     fn info(&self) -> Result<Info, Error> {
@@ -508,4 +471,30 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
             next_oref,
         })
     }
+}
+
+/// Whether a commit is well formed and within the limits; `head` is the last one that is visible.
+pub(crate) fn check_commit(commit: &Commit<'_>, head: Tid) -> Result<(), CommitError> {
+    if commit.valid_to > head {
+        return Err(CommitError::Invalid("`valid_to` is a commit that has not happened"));
+    }
+    let states = || commit.writes.iter().chain(&commit.creates);
+    let bytes: usize = states().map(|(_, bytes)| bytes.len()).sum();
+    let limit = |what, value, limit| Error::Limit { what, value: value as u64, limit: limit as u64 };
+    if bytes > COMMIT_BYTES_MAX {
+        return Err(limit("the number of bytes of a commit", bytes, COMMIT_BYTES_MAX).into());
+    }
+    let reply = commit.batch.as_ref().map_or(0, |(_, reply)| reply.len());
+    if reply > REPLY_BYTES_MAX {
+        return Err(limit("the number of bytes of a batch's reply", reply, REPLY_BYTES_MAX).into());
+    }
+    let mut orefs: Vec<Oref> = states().map(|(oref, _)| *oref).collect();
+    orefs.sort_unstable();
+    if orefs.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(CommitError::Invalid("an object is written twice"));
+    }
+    if orefs.iter().any(|oref| !commit.reads.contains(*oref)) {
+        return Err(CommitError::Invalid("an object is written that does not count as read"));
+    }
+    Ok(())
 }

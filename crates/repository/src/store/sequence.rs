@@ -8,7 +8,7 @@ use parking_lot::Condvar;
 use crate::store::base::JournalError;
 use crate::store::changes::Written;
 use crate::store::entry::{Committed, Entry};
-use crate::{Error, Oref, ReadSet, Tid};
+use crate::{Error, ReadSet, Tid};
 
 /// Why a group did not become durable.
 #[derive(Clone, Debug)]
@@ -171,9 +171,4 @@ impl Sequence {
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.writing.iter().flat_map(|group| group.entries.iter()).chain(&self.gathering.entries)
     }
-}
-
-/// Orefs that are in `written` and were read, each once, in order.
-pub fn read_again(written: &[Oref], reads: &dyn ReadSet, found: &mut Vec<Oref>) {
-    found.extend(written.iter().filter(|oref| reads.contains(**oref)));
 }

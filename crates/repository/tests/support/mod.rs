@@ -3,9 +3,11 @@
 
 pub mod barriers;
 pub mod careless;
+pub mod cluster;
 pub mod disk;
 pub mod history;
 pub mod life;
+pub mod proxy;
 #[path = "../../../session/tests/support/random.rs"]
 pub mod random;
 pub mod suite;
