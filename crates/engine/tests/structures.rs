@@ -8,7 +8,7 @@ use bifrost_ir::text::parse;
 use bifrost_ir::verify::{verify_func, verify_program};
 use bifrost_jit::Jit;
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, Image, Limits};
+use bifrost_runtime::{Cx, Image, Kill, Limits};
 
 /// A program, its interpreter and its structures.
 struct Loaded {
@@ -165,6 +165,41 @@ fn code_of_structures_has_a_limit() {
     let loaded = Loaded::by(jit.clone(), SUM, 0);
     assert_eq!(loaded.result(&[100]), 5050);
     assert!(jit.structure_bytes() > before);
+}
+
+/// Loops and procedures look whether they shall end, with fuel for ever.
+#[test]
+fn code_of_structures_is_ended_from_outside() {
+    let endless = [
+        "batch round (n: int)\nwhile\ntest true do\nend\nend",
+        "batch call (n: int)\nwhile\ntest true do\nn := int.mul(n, 1)\nend\nend",
+        "batch each (n: int)\nvar i: int\nfor i in int.to(1, 9223372036854775807) do\nend\nend",
+        "procedure down (n: int)\nn := int.sub(n, 1)\nitself(n)\nend
+batch again (n: int) calls down\nwhile\ntest true do\nexcept\nprocedure 0(n)\nothers:\nend\nend\nend",
+    ];
+    for text in endless {
+        let loaded = Loaded::new(text, 0);
+        let limits = Limits { stack_bytes: 512 << 10, fuel: i64::MAX, ..Limits::default() };
+        let mut cx = Cx::new(loaded.image.clone(), limits, 1, || 0);
+        let poll = cx.poll().clone();
+        let end = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                while !poll.retired() {
+                    poll.kill(poll.epoch(), Kill::Time);
+                    std::thread::yield_now();
+                }
+            });
+            let last = loaded.structures.last().expect("there is one");
+            cx.begin();
+            // SAFETY: the context was made for this image, and the structure takes an integer.
+            let end = unsafe { loaded.interp.run(&mut cx, last, &[1]) };
+            assert_eq!(cx.killed(), Kill::Time);
+            cx.leave();
+            drop(cx);
+            end
+        });
+        assert!(matches!(end, BatchEnd::Killed(_)), "{end:?}");
+    }
 }
 
 /// What is too large or too deep is interpreted, as are its callers.

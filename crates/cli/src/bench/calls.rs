@@ -311,21 +311,21 @@ pub fn measure(
 
     bar.set_message("loops of null calls");
     let rounds = 100_000;
-    let (mut nodes, mut method) = (Vec::new(), Vec::new());
+    let (mut each, mut method) = (Vec::new(), Vec::new());
     for _ in 0..effort.long_samples {
         let start = Instant::now();
         s.foreach(s.value(1_i64).to(rounds), |_| drop(probe.nothing()));
         s.flush()?;
-        nodes.push(ns(start) / rounds as f64);
+        each.push(ns(start) / rounds as f64);
         let start = Instant::now();
         probe.nothing_loop(rounds).claim()?;
         method.push(ns(start) / rounds as f64);
         bar.inc(1);
     }
-    let nodes = Case::new("FOREACH with a null call, each round", rounds as u64, "ns", &mut nodes);
+    let each = Case::new("FOREACH with a null call, each round", rounds as u64, "ns", &mut each);
     let method = Case::new("Theta loop with a null call, each round", rounds as u64, "ns", &mut method);
-    targets.push(Target::new("a null call in interpreted nodes", nodes.value, 15.0, "ns"));
-    sections.push(("Loops of null calls", vec![nodes, method]));
+    targets.push(Target::new("a null call in a FOREACH", each.value, 15.0, "ns"));
+    sections.push(("Loops of null calls", vec![each, method]));
 
     bar.set_message("setting up a WHILE");
     let (mut fresh, mut seen, mut empty) = (Vec::new(), Vec::new(), Vec::new());

@@ -26,6 +26,12 @@ use crate::target::Targets;
 /// How many statements a function may have taken in, all calls together.
 pub(super) const BUDGET: usize = 400;
 
+/// The same for a structure with so many statements of its own: the time that it takes to compile it follows from their number, by
+/// which it is decided when that is done.
+pub(super) fn structure_budget(statements: usize) -> usize {
+    BUDGET.min(10 * statements)
+}
+
 /// How large a function may be to be taken in without comparison.
 const KNOWN_MAX: usize = 24;
 

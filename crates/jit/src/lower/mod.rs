@@ -137,6 +137,7 @@ pub(crate) fn lower<'a>(
 ) -> Vec<(u32, ir::Function)> {
     let name = names[0];
     let Source { image, func, id, procedures } = source;
+    let statements = analysis.statements;
     let mut unit = Unit {
         image,
         func,
@@ -151,7 +152,7 @@ pub(crate) fn lower<'a>(
         outer: Vec::new(),
         done: Vec::new(),
         known: HashMap::new(),
-        budget: inline::BUDGET,
+        budget: if id.is_some() { inline::BUDGET } else { inline::structure_budget(statements) },
         effects: Effects::default(),
         in_transaction: false,
     };

@@ -1,7 +1,7 @@
 //! `bifrost bench oo7`: the benchmark of Carey, DeWitt and Naughton (1993), each operation in four ways.
 //!
 //! The program is in `bench/oo7`. The server is a process of its own; client and server are pinned to one core each. All ways
-//! give the same number, or the run fails. Times are medians of hot runs: one run before them does not count.
+//! give the same number, or the run fails. They run in turn. Times are medians of hot runs: one run before them does not count.
 
 mod client;
 mod ops;
@@ -178,9 +178,8 @@ fn measure(args: &Args, chosen: &[&Op], session: &Session) -> Result<Vec<Case>, 
     let mut cases = Vec::new();
     for op in chosen {
         bar.set_message(op.name);
-        for way in args.ways(op) {
-            cases.push(measure_op(args.samples, session, &ways, op, way)?);
-        }
+        let ways_of: Vec<Way> = args.ways(op).collect();
+        cases.extend(measure_op(args.samples, session, &ways, op, &ways_of)?);
         bar.inc(1);
     }
     bar.finish_and_clear();
@@ -221,34 +220,48 @@ fn generate(size: &str, seed: u32, session: &Session, name: Option<&str>) -> Res
     Ok(db)
 }
 
-fn measure_op(samples: u32, session: &Session, ways: &Ways<'_>, op: &Op, way: Way) -> Result<Case, Failed> {
-    let mut times = Vec::new();
-    let mut crossed = (0, 0);
-    let mut result = 0;
+/// Runs an operation in some ways, in turn.
+fn measure_op(
+    samples: u32,
+    session: &Session,
+    ways: &Ways<'_>,
+    op: &Op,
+    chosen: &[Way],
+) -> Result<Vec<Case>, Failed> {
+    let mut times = vec![Vec::new(); chosen.len()];
+    let mut crossed = vec![(0, 0); chosen.len()];
+    let mut results = vec![0; chosen.len()];
     for sample in 0..=samples {
-        if let Some(before) = op.before {
-            ways.run(before, Way::Theta)?;
-        }
-        session.flush()?;
-        let (before, start) = (session.counters(), Instant::now());
-        let given = ways.run(op.name, way)?;
-        let ms = start.elapsed().as_secs_f64() * 1e3;
-        let after = session.counters();
-        // The first run also sends the procedures, and compiles.
-        if sample > 0 {
-            times.push(ms);
-            crossed = (after.crossings - before.crossings, after.calls - before.calls);
-        }
-        if sample > 0 && given != result {
-            return Err(format!("{} gives {result} and then {given}, as {}", op.name, way.name()).into());
-        }
-        result = given;
-        if let Some(undo) = op.undo {
-            ways.run(undo, Way::Theta)?;
+        for (i, way) in chosen.iter().enumerate() {
+            if let Some(before) = op.before {
+                ways.run(before, Way::Theta)?;
+            }
+            session.flush()?;
+            let (before, start) = (session.counters(), Instant::now());
+            let given = ways.run(op.name, *way)?;
+            let ms = start.elapsed().as_secs_f64() * 1e3;
+            let after = session.counters();
+            // The first run also sends the procedures, and compiles.
+            if sample > 0 {
+                times[i].push(ms);
+                crossed[i] = (after.crossings - before.crossings, after.calls - before.calls);
+            }
+            if sample > 0 && given != results[i] {
+                let (name, result) = (op.name, results[i]);
+                return Err(format!("{name} gives {result} and then {given}, as {}", way.name()).into());
+            }
+            results[i] = given;
+            if let Some(undo) = op.undo {
+                ways.run(undo, Way::Theta)?;
+            }
         }
     }
-    let case = Case::new(op.name, u64::from(samples), "ms", &mut times).part_of("oo7").gives(result);
-    Ok(case.by(way.name()).crossed(crossed.0, crossed.1))
+    let cases = chosen.iter().zip(&mut times).zip(results).zip(crossed);
+    let case = |(((way, times), result), (crossings, calls)): (((&Way, &mut Vec<f64>), i64), (u64, u64))| {
+        let case = Case::new(op.name, u64::from(samples), "ms", times).part_of("oo7").gives(result);
+        case.by(way.name()).crossed(crossings, calls)
+    };
+    Ok(cases.map(case).collect())
 }
 
 fn find<'c>(cases: &'c [Case], op: &str, way: Way) -> Option<&'c Case> {
