@@ -41,6 +41,7 @@ fn committed_stubs_are_fresh() {
     let (conformance, tutorial) = (tests.join("conformance"), tests.join("tutorial"));
     for (sources, folder) in [
         (example("database"), folder),
+        (example("packages"), examples().join("packages/rust/src")),
         (conformance.join("conformance.theta"), conformance),
         (tutorial.join("board.theta"), tutorial),
     ] {
