@@ -102,6 +102,8 @@ struct Shared {
     settled: Condvar,
     /// Orefs that may be given.
     orefs: Mutex<Range<u64>>,
+    /// Orefs below this one were given, by some process.
+    given: AtomicU64,
     holders: Holders,
     /// One collection or check at a time.
     maintenance: Mutex<()>,
@@ -149,6 +151,7 @@ pub fn open(address: &Address, options: &Options) -> Result<Postgres, Error> {
         stirred: Condvar::new(),
         settled: Condvar::new(),
         orefs: Mutex::new(0..0),
+        given: AtomicU64::new(1),
         holders: Holders::default(),
         maintenance: Mutex::new(()),
         reads_from: AtomicU64::new(0),
@@ -252,6 +255,17 @@ impl Shared {
             }
         }
         Ok((at, states))
+    }
+
+    /// Whether an oref was given by some process.
+    fn is_given(&self, oref: u64) -> Result<bool, Error> {
+        if oref < self.given.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let rows = self.ask(|connection| connection.ask(Sql::Given, vec![]))?;
+        let given = number(rows.first().ok_or_else(no_row)?, 0)?;
+        self.given.fetch_max(given, Ordering::Relaxed);
+        Ok(oref < given)
     }
 
     /// The number and the reply of the last batch of a session. What was in doubt is not when this has been asked.
@@ -358,6 +372,7 @@ impl Repository for Postgres {
             let end = number(row, 0)?;
             let start = end.checked_sub(taken as u64).filter(|start| *start > 0 && *start >= orefs.end);
             *orefs = start.ok_or_else(|| Error::Damaged { what: "orefs are given twice".to_owned() })?..end;
+            self.shared.given.fetch_max(end, Ordering::Relaxed);
         }
         let given = orefs.start..orefs.start + count;
         orefs.start = given.end;
@@ -371,13 +386,9 @@ impl Repository for Postgres {
             self.shared.validate(&mut seen, commit.reads)?;
             return Ok(seen);
         }
-        if !commit.creates.is_empty() {
-            let end = self.shared.orefs.lock().end;
-            if commit.creates.iter().any(|(oref, _)| oref.get() >= end) {
-                return Err(CommitError::Invalid(
-                    "an object is created under an oref that was not allocated",
-                ));
-            }
+        let last = commit.creates.iter().map(|(oref, _)| oref.get()).max().unwrap_or(0);
+        if !self.shared.is_given(last)? {
+            return Err(CommitError::Invalid("an object is created under an oref that was not allocated"));
         }
         if self.shared.lost.load(Ordering::Relaxed) {
             return Err(Error::Lost.into());

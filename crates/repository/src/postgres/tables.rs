@@ -66,6 +66,7 @@ statements! {
              ON CONFLICT (session) DO UPDATE SET number = excluded.number, tid = excluded.tid, reply = excluded.reply";
     Allocate = "UPDATE bifrost_orefs SET next = next + CAST($1 AS INT8) \
                 WHERE one = 1 AND next <= CAST($2 AS INT8) - CAST($1 AS INT8) RETURNING next";
+    Given = "SELECT next FROM bifrost_orefs WHERE one = 1";
     Classes = "SELECT number, class FROM bifrost_classes WHERE number > $1 ORDER BY number";
     Class = "INSERT INTO bifrost_classes (number, class) VALUES ($1, $2)";
     Scan = "SELECT oref, tid, record FROM bifrost_objects WHERE oref >= $1 ORDER BY oref LIMIT $2";
