@@ -12,7 +12,8 @@
 //! what is not used costs a record and no objects, and a reference is followed no further than the program does.
 //!
 //! How many neighbours go along is learned for each class of the object asked for and for each kind of neighbour: twice as many
-//! when at least half of the last ones were used, half as many when less than a quarter was, down to none but now and then one to try.
+//! when at least three quarters of the last ones were used, half as many when less than half were, down to none but now and then
+//! two to try.
 
 use std::collections::VecDeque;
 
@@ -96,9 +97,9 @@ impl Window {
         if all < if self.size == 0 { 2 } else { JUDGED } {
             return;
         }
-        if self.used * 2 >= all {
+        if self.used * 4 >= all * 3 {
             self.size = (self.size * 2).max(2).min(most as u32);
-        } else if self.used * 4 < all {
+        } else if self.used * 2 < all {
             self.size /= 2;
         }
         (self.used, self.unused) = (0, 0);

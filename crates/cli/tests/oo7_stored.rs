@@ -140,3 +140,47 @@ fn a_killed_update_has_happened_or_not() {
     }
     println!("{changed} of {} kills left the update done", 3 * kills);
 }
+
+#[test]
+#[cfg(unix)]
+fn others_must_give_the_same_numbers() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let peers = folder.path().display().to_string();
+    let run = || {
+        let ours = [
+            "bench",
+            "oo7",
+            "--size",
+            "test1",
+            "--op",
+            "T1",
+            "--way",
+            "theta",
+            "--samples",
+            "1",
+            "--json",
+            "-",
+        ];
+        bifrost().args(ours).args(["--peers", "sqlite", "--peers-folder", &peers]).output().unwrap()
+    };
+    let missing = run();
+    assert!(!missing.status.success());
+    assert!(stderr(&missing).contains("cargo build --release --manifest-path"), "{}", stderr(&missing));
+    let program = folder.path().join("sqlite/target/release/oo7-sqlite");
+    std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+    let result = Oracle::new("test1", 1).run("T1");
+    for (says, right) in [(result.clone(), true), (format!("{result}0"), false)] {
+        let script =
+            format!("#!/bin/sh\ntest \"$1 $2 $4 $5\" = \"test1 1 1 T1\" && echo T1 hot {says} 1.5 2.5 0.5\n");
+        std::fs::write(&program, script).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let output = run();
+        assert_eq!(output.status.success(), right, "{}", stderr(&output));
+        let told = stdout(&output)
+            .lines()
+            .any(|line| line.contains("\"peer\":\"sqlite\"") && line.contains("\"value\":1.5"));
+        assert_eq!(told, right);
+        assert_eq!(stderr(&output).contains("and"), !right);
+    }
+}

@@ -37,6 +37,7 @@ const COVERED: &[(&str, &str)] = &[
     ("bifrost bench theta", "tests/bench.rs runs it with a small n"),
     ("bifrost bench theta fib shapes --peers c --samples 9", "tests/bench.rs runs it with a small n"),
     ("bifrost bench oo7", "tests/oo7.rs runs it with a small database"),
+    ("bifrost bench oo7 --store DIR", "tests/oo7_stored.rs runs it with a small database"),
     ("bifrost run bench/theta/fib.theta 35", "tests/bench.rs runs the program with a small n"),
 ];
 

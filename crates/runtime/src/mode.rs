@@ -82,6 +82,13 @@ impl Modes {
         mode as usize * self.stride
     }
 
+    /// The address of the table of the same class in another mode, from the address of one. Looks into no table.
+    #[inline]
+    fn address(&self, table: Word, mode: Mode) -> Word {
+        let bits = (Mode::ALL.len() - 1) * self.stride;
+        table & !(bits as Word) | self.offset(mode) as Word
+    }
+
     /// Room for the tables of a class, which is never freed.
     pub(crate) fn room(&self) -> *mut Word {
         let bytes = Mode::ALL.len() * self.stride;
@@ -231,6 +238,16 @@ impl Cx {
     /// `object` is a reference.
     #[cold]
     pub unsafe fn open(&mut self, object: Word) -> Ret {
+        // SAFETY: promised by the caller.
+        unsafe {
+            // What has been fetched is only noted: nothing here allocates.
+            if Table::of(object).mode() == Mode::Unread && self.read_count() < self.limits.transaction_objects
+            {
+                self.transaction.reads.push(object);
+                self.set_mode(object, Mode::Clean);
+                return Ret::NOTHING;
+            }
+        }
         // Machine code may have no more use for a receiver that it has opened.
         let _kept = self.keep(object);
         // SAFETY: promised by the caller.
@@ -386,9 +403,9 @@ impl Cx {
     pub unsafe fn set_mode(&mut self, object: Word, mode: Mode) {
         // SAFETY: promised by the caller.
         unsafe {
-            let table = Table::of(object);
             if let Some(modes) = self.image.modes() {
-                *(object as *mut Word) = std::ptr::from_ref(modes.table(table, mode)) as Word;
+                let place = object as *mut Word;
+                *place = modes.address(*place, mode);
             }
         }
     }

@@ -53,6 +53,8 @@ enum What {
         core: usize,
         #[arg(long, default_value = "")]
         store: String,
+        #[arg(long)]
+        prefetch: Option<usize>,
     },
 }
 
@@ -88,7 +90,7 @@ pub fn run(args: Args) -> Outcome {
         What::Theta(args) => theta::run(args),
         What::Oo7(args) => oo7::run(args),
         What::Kills(args) => kills::run(args),
-        What::Oo7Server { folder, core, store } => oo7::serve(folder, *core, store),
+        What::Oo7Server { folder, core, store, prefetch } => oo7::serve(folder, *core, store, *prefetch),
         What::Server { folder, core } => serve(folder, *core),
         What::Echo { file, core } => echo(file, *core),
     }

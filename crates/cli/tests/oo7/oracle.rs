@@ -1,4 +1,5 @@
-//! OO7 once more, in plain structures, for the numbers that operations must give. Ids are positions plus one.
+//! OO7 once more, in plain structures, for the numbers that operations must give, and for what is loaded into others'
+//! databases (`bench/oo7/peers`). Ids are positions plus one.
 
 use std::collections::HashSet;
 
@@ -35,20 +36,20 @@ impl Random {
         i64::from(next >> 1)
     }
 
-    fn below(&mut self, n: i64) -> i64 {
+    pub fn below(&mut self, n: i64) -> i64 {
         self.draw() % n
     }
 }
 
 #[derive(Clone, Copy)]
 pub struct Sizes {
-    atomic: usize,
-    fan: usize,
-    document: usize,
-    manual: usize,
-    composites: usize,
-    levels: usize,
-    modules: usize,
+    pub atomic: usize,
+    pub fan: usize,
+    pub document: usize,
+    pub manual: usize,
+    pub composites: usize,
+    pub levels: usize,
+    pub modules: usize,
 }
 
 impl Sizes {
@@ -69,69 +70,69 @@ impl Sizes {
         Sizes { atomic, fan, document, manual, composites, levels, modules }
     }
 
-    fn total(&self) -> usize {
+    pub fn total(&self) -> usize {
         self.modules * self.composites
     }
 }
 
-struct Module {
-    kind: i64,
-    date: i64,
-    title: String,
-    manual: String,
-    root: usize,
+pub struct Module {
+    pub kind: i64,
+    pub date: i64,
+    pub title: String,
+    pub manual: String,
+    pub root: usize,
 }
 
 #[derive(Clone, Copy)]
-enum Assembly {
+pub enum Assembly {
     Complex(usize),
     Base(usize),
 }
 
-struct Complex {
-    kind: i64,
-    date: i64,
-    above: Option<usize>,
-    below: Vec<Assembly>,
+pub struct Complex {
+    pub kind: i64,
+    pub date: i64,
+    pub above: Option<usize>,
+    pub below: Vec<Assembly>,
 }
 
-struct Base {
-    kind: i64,
-    date: i64,
-    above: usize,
-    private: Vec<usize>,
-    shared: Vec<usize>,
+pub struct Base {
+    pub kind: i64,
+    pub date: i64,
+    pub above: usize,
+    pub private: Vec<usize>,
+    pub shared: Vec<usize>,
 }
 
-struct Composite {
-    kind: i64,
-    date: i64,
-    title: String,
-    text: String,
+pub struct Composite {
+    pub kind: i64,
+    pub date: i64,
+    pub title: String,
+    pub text: String,
     /// In the order in which base assemblies began to use it.
-    private_users: Vec<usize>,
-    shared_users: Vec<usize>,
+    pub private_users: Vec<usize>,
+    pub shared_users: Vec<usize>,
 }
 
-struct Atomic {
-    kind: i64,
-    date: i64,
-    x: i64,
-    y: i64,
-    document: usize,
+pub struct Atomic {
+    pub kind: i64,
+    pub date: i64,
+    pub x: i64,
+    pub y: i64,
+    pub document: usize,
     /// Kind, length and target.
-    to: Vec<(i64, i64, usize)>,
-    from: Vec<usize>,
+    pub to: Vec<(i64, i64, usize)>,
+    pub from: Vec<usize>,
 }
 
 pub struct Oracle {
-    sizes: Sizes,
-    random: Random,
-    modules: Vec<Module>,
-    complexes: Vec<Complex>,
-    bases: Vec<Base>,
-    composites: Vec<Composite>,
-    atomics: Vec<Atomic>,
+    pub sizes: Sizes,
+    pub random: Random,
+    pub modules: Vec<Module>,
+    pub complexes: Vec<Complex>,
+    pub bases: Vec<Base>,
+    pub composites: Vec<Composite>,
+    pub atomics: Vec<Atomic>,
 }
 
 fn text(line: &str, size: usize) -> String {

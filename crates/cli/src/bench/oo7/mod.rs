@@ -5,6 +5,7 @@
 
 mod client;
 mod ops;
+mod peers;
 mod store;
 mod structures;
 #[rustfmt::skip]
@@ -26,6 +27,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::report::{self, Case, Target};
 use super::{Failed, note_debug_build, pin, say};
 use ops::{OPS, Op, Way, Ways};
+use peers::Peer;
 use store::Serving;
 
 macro_rules! sources {
@@ -76,6 +78,15 @@ pub struct Args {
     /// Keep the database in a store: a folder, or `memory:`; each operation is then measured hot and cold
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
+    /// Most neighbours that the server fetches along with an object
+    #[arg(long, value_name = "OBJECTS", requires = "store", hide = true)]
+    prefetch: Option<usize>,
+    /// Others to measure beside, over a store too; `bench/oo7/peers` says how they are made
+    #[arg(long, value_enum, value_name = "PEER", value_delimiter = ',')]
+    peers: Vec<Peer>,
+    /// Where the programs of the others are
+    #[arg(long, value_name = "DIR", default_value = "bench/oo7/peers")]
+    peers_folder: PathBuf,
     /// Runs of each operation and way that count
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     samples: u32,
@@ -104,6 +115,7 @@ Examples:
   bifrost bench oo7 --op T2b --way futures --way promises
   bifrost bench oo7 --size medium9 --way theta --json oo7.jsonl
   bifrost bench oo7 --op T1 --op T6 --store /tmp/oo7.store
+  bifrost bench oo7 --way theta --peers sqlite,zeo
 
 With --store each run is a transaction. Hot is in a session that has run the operation before; cold is in a new session, of a
 server that has just been started if the store is not in memory. A database of the same size and seed that the store has
@@ -123,14 +135,19 @@ pub fn run(args: &Args) -> Result<(), Failed> {
     let chosen: Vec<&Op> =
         OPS.iter().filter(|op| args.op.is_empty() || args.op.iter().any(|o| o == op.name)).collect();
     pin(args.cores[0]);
-    let (cases, control) = match &args.store {
+    let beside = folder.path().join("store").display().to_string();
+    let (cases, control) = match args.store.as_ref().or((!args.peers.is_empty()).then_some(&beside)) {
         Some(store) => {
-            let measured = store::measure(args, store, &chosen, folder.path())?;
+            let mut measured = store::measure(args, store, &chosen, folder.path())?;
+            for peer in &args.peers {
+                let folder = tempfile::tempdir_in(&folder)?;
+                measured.cases.extend(peer.measure(args, &chosen, folder.path())?);
+            }
             same_results(&measured.cases)?;
             (measured.cases, measured.targets)
         }
         None => {
-            let serving = Serving::start(folder.path(), args.cores[1], "")?;
+            let serving = Serving::start(args, folder.path(), "")?;
             let session = serving.session()?;
             let cases = measure(args, &chosen, &session)?;
             session.close()?;
@@ -138,6 +155,9 @@ pub fn run(args: &Args) -> Result<(), Failed> {
         }
     };
     print(args, &cases);
+    if !args.peers.is_empty() {
+        peers::print(&cases);
+    }
     let mut targets = targets(args, &cases);
     targets.extend(control);
     if !targets.is_empty() {
@@ -162,7 +182,7 @@ fn same_results(cases: &[Case]) -> Result<(), Failed> {
         let first = cases.iter().find(|other| other.case == case.case).unwrap_or(case);
         if first.result != case.result {
             let (name, a, b) = (&case.case, first.result, case.result);
-            let (ours, theirs) = (case.way.unwrap_or_default(), first.way.unwrap_or_default());
+            let (ours, theirs) = (case.way.unwrap_or(case.peer), first.way.unwrap_or(first.peer));
             return Err(format!("{name} gives {a:?} as {theirs} and {b:?} as {ours}").into());
         }
     }
@@ -269,22 +289,25 @@ fn measure_op(
     Ok(cases)
 }
 
-fn find<'c>(cases: &'c [Case], op: &str, way: Way) -> Option<&'c Case> {
-    cases.iter().find(|c| c.case == op && c.way == Some(way.name()))
+fn find<'c>(cases: &'c [Case], op: &str, way: Way, temperature: Option<&str>) -> Option<&'c Case> {
+    let fits = |c: &&Case| c.case == op && c.way == Some(way.name()) && c.temperature == temperature;
+    cases.iter().find(fits)
 }
 
 /// What the project holds itself to, where it was measured.
 fn targets(args: &Args, cases: &[Case]) -> Vec<Target> {
     let mut targets = Vec::new();
+    let hot = cases.iter().find_map(|c| c.temperature).map(|_| "hot");
     if args.size == "small3" {
         for (way, least, source) in [(Way::Futures, 2.33, "001, 4.4"), (Way::Promises, 3.47, "000, 4.4.2")] {
-            if let Some(factor) = find(cases, "T2b", way).and_then(|c| c.batching_factor) {
+            if let Some(factor) = find(cases, "T2b", way, hot).and_then(|c| c.batching_factor) {
                 let name = format!("batching factor of T2b with {} ({source})", way.name());
                 targets.push(Target::at_least(name, factor, least, ""));
             }
         }
     }
-    if let (Some(bcs), Some(theta)) = (find(cases, "T1", Way::Bcs), find(cases, "T1", Way::Theta)) {
+    let t1 = |way| find(cases, "T1", way, hot);
+    if let (Some(bcs), Some(theta)) = (t1(Way::Bcs), t1(Way::Theta)) {
         targets.push(Target::new("T1 as structures, against the method", bcs.value / theta.value, 1.2, "x"));
     }
     targets
@@ -302,10 +325,10 @@ fn print(args: &Args, cases: &[Case]) {
         "crossings",
         "calls",
         "B",
-        if args.store.is_some() { "        fetches  objects   before" } else { "" }
+        if cases.iter().any(|c| c.fetches.is_some()) { "        fetches  objects   before" } else { "" }
     );
     let mut last = "";
-    for c in cases {
+    for c in cases.iter().filter(|c| c.peer == "bifrost") {
         let (op, result) = match last == c.case {
             true => ("", String::new()),
             false => (c.case.as_str(), c.result.unwrap_or_default().to_string()),
@@ -330,7 +353,7 @@ fn print(args: &Args, cases: &[Case]) {
 ///
 /// # Errors
 /// The program cannot run, or the server cannot listen.
-pub fn serve(folder: &Path, core: usize, store: &str) -> Result<(), Failed> {
+pub fn serve(folder: &Path, core: usize, store: &str, prefetch: Option<usize>) -> Result<(), Failed> {
     pin(core);
     let mut sources = Sources::new();
     for (name, text) in SOURCES {
@@ -343,6 +366,7 @@ pub fn serve(folder: &Path, core: usize, store: &str) -> Result<(), Failed> {
     config.heap_bytes_max = 64 << 30;
     config.batch_heap_bytes_max = 64 << 30;
     config.cache_bytes_max = 16 << 30;
+    config.prefetch_objects_max = prefetch.unwrap_or(config.prefetch_objects_max);
     config.store = store.to_owned();
     config.limits.insert("transaction_objects_max".to_owned(), u64::MAX);
     config.limits.insert("transaction_idle_ms_max".to_owned(), 24 * 3_600_000);

@@ -34,10 +34,13 @@ pub struct Serving {
 
 impl Serving {
     /// Starts one; `store` as for `bifrost serve`, or empty.
-    pub fn start(folder: &Path, core: usize, store: &str) -> Result<Serving, Failed> {
+    pub fn start(args: &Args, folder: &Path, store: &str) -> Result<Serving, Failed> {
         let folder = tempfile::tempdir_in(folder)?.keep();
-        let mut helper =
-            Helper::start(&["oo7-server", &folder.to_string_lossy(), &core.to_string(), "--store", store])?;
+        let (folder, core) = (folder.to_string_lossy(), args.cores[1].to_string());
+        let prefetch = args.prefetch.map(|objects| objects.to_string());
+        let mut arguments = vec!["oo7-server", &folder, &core, "--store", store];
+        arguments.extend(prefetch.iter().flat_map(|objects| ["--prefetch", objects]));
+        let mut helper = Helper::start(&arguments)?;
         let mut out = BufReader::new(helper.0.stdout.take().ok_or("no output to read")?);
         let mut url = String::new();
         out.read_line(&mut url)?;
@@ -108,7 +111,7 @@ fn database(args: &Args, session: &Session) -> Result<stubs::Database, Failed> {
 pub fn measure(args: &Args, store: &str, chosen: &[&Op], folder: &Path) -> Result<Measured, Failed> {
     let bar = ProgressBar::new(2 * chosen.len() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
-    let mut serving = Serving::start(folder, args.cores[1], store)?;
+    let mut serving = Serving::start(args, folder, store)?;
     let session = serving.session()?;
     let db = database(args, &session)?;
     let mut cases = Vec::new();
@@ -145,7 +148,7 @@ pub fn measure(args: &Args, store: &str, chosen: &[&Op], folder: &Path) -> Resul
     bar.finish_and_clear();
     let serving = match last {
         Some(serving) => serving,
-        None => Serving::start(folder, args.cores[1], store)?,
+        None => Serving::start(args, folder, store)?,
     };
     let session = serving.session()?;
     let db: stubs::Database = session.lookup(&name(args));
@@ -264,7 +267,7 @@ fn current<'s>(
 ) -> Result<&'s mut Serving, Failed> {
     match serving {
         Some(serving) => Ok(serving),
-        none => Ok(none.insert(Serving::start(folder, args.cores[1], store)?)),
+        none => Ok(none.insert(Serving::start(args, folder, store)?)),
     }
 }
 
@@ -310,7 +313,7 @@ fn control(
     db: &stubs::Database,
     folder: &Path,
 ) -> Result<(Vec<Case>, Target), Failed> {
-    let serving = Serving::start(folder, args.cores[1], "")?;
+    let serving = Serving::start(args, folder, "")?;
     let off = serving.session()?;
     let plain = stubs::new_oo7(&off, &generate(&args.size, args.seed, &off, None)?);
     let kept = stubs::new_oo7(on, db);
