@@ -1,10 +1,11 @@
-//! `bifrost store`: what is in a store, whether it is sound, and what it can do without.
+//! `bifrost store`: what is in a store, whether it is sound, what it can do without, and how it gets elsewhere.
 
-use std::io::{BufWriter, Write};
+mod making;
+
+use std::io::BufWriter;
 use std::sync::Arc;
 
-use bifrost_repository::record::to_json;
-use bifrost_repository::{Oref, Place, Progress, Repository};
+use bifrost_repository::{Place, Progress, Repository, dump};
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -16,7 +17,9 @@ use crate::failure::{Exit, Failure, Outcome};
 #[command(after_help = "\
 Examples:
   bifrost store info bank.store
-  bifrost store dump bank.store | grep Account
+  bifrost store dump bank.store > bank.jsonl
+  bifrost store load other.store bank.jsonl
+  bifrost store backup bank.store bank.backup
   bifrost store gc postgres://ann@db.example/bank")]
 pub struct Args {
     #[command(subcommand)]
@@ -29,8 +32,14 @@ enum Command {
     Info(Asked),
     /// Read everything, and say what is wrong; the exit status is 1 if something is
     Check(Asked),
-    /// Print every object as a line of JSON
+    /// Print every class and every object as a line of JSON
     Dump(Where),
+    /// Make a new store of what `dump` has printed
+    ///
+    /// Objects keep their orefs. A dump that is wrong somewhere is refused with the number of the line, and nothing is made.
+    Load(making::Load),
+    /// Copy a store, file by file, to a new folder
+    Backup(making::Backup),
     /// Free the objects that nothing leads to
     Gc(Asked),
 }
@@ -51,15 +60,14 @@ struct Asked {
     json: bool,
 }
 
-/// How many objects are read at once.
-const OBJECTS_AT_ONCE: usize = 1000;
-
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Info(place) => info(place),
         Command::Check(place) => check(place),
         Command::Dump(place) => dump(&place.store),
+        Command::Load(load) => making::load(load),
+        Command::Backup(backup) => making::backup(backup),
         Command::Gc(place) => gc(place),
     }
 }
@@ -137,25 +145,13 @@ fn check(asked: &Asked) -> Outcome {
     }
 }
 
-/// Every object is a line with its oref, the commit that wrote it, and its record.
 fn dump(store: &str) -> Outcome {
     let store = open(store)?;
-    let written = |error: std::io::Error| Failure::new(Exit::Failed, format!("cannot write: {error}"));
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let classes = store.classes();
-    let mut from = Some(Oref::ROOT);
-    while let Some(first) = from {
-        let some = store.scan(first, OBJECTS_AT_ONCE).map_err(failed)?;
-        for (oref, stored) in &some {
-            let record = to_json(&stored.bytes, &classes[..]);
-            let record =
-                record.map_err(|source| failed(bifrost_repository::Error::Record { oref: *oref, source }))?;
-            let line = json!({"oref": oref.get(), "commit": stored.tid.0, "record": record});
-            writeln!(out, "{line}").map_err(written)?;
-        }
-        from = some.last().and_then(|(last, _)| Oref::new(last.get() + 1));
-    }
-    out.flush().map_err(written)
+    dump::write(&*store, &mut out, &mut bar("dumping")).map_err(|error| match error {
+        dump::DumpError::Io(error) => error.into(),
+        error => Failure::new(Exit::Failed, error),
+    })
 }
 
 fn gc(asked: &Asked) -> Outcome {

@@ -126,7 +126,8 @@ fn a_store_can_be_looked_into() {
     assert!(said.contains("\"objects\":2"), "{said}");
     assert_eq!(tool(&["check", &store]).0, Some(0));
     let (_, said) = tool(&["dump", &store]);
-    assert_eq!(said.lines().count(), 2);
+    // Two classes, two objects, and the end.
+    assert_eq!(said.lines().count(), 5, "{said}");
     assert!(said.contains('7'), "{said}");
     let (status, said) = tool(&["gc", &store]);
     assert_eq!((status, said.as_str()), (Some(0), "2 objects live, 0 were freed, 0 bytes\n"));
@@ -210,4 +211,72 @@ fn a_program_without_a_store_runs_the_same_and_keeps_nothing() {
     assert_eq!((stdout(&output), stderr(&output)), ("there\n", ""));
     let output = bifrost().args(["run", "--store", "memory:"]).arg(&plain).output().unwrap();
     assert!(stderr(&output).contains("failure(\"no transaction\")"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_store_is_copied_and_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let program = program(folder.path());
+    let (store, dump) = (path("store"), path("dump"));
+    let tool = |arguments: &[&str]| {
+        let output = bifrost().arg("store").args(arguments).output().unwrap();
+        (output.status.code(), format!("{}{}", stdout(&output), stderr(&output)))
+    };
+    let server = Server::serve(&program, &["--store", &store]);
+    said(&server, "$c := lookup counter: Counter\n$c.add(7)\ncommit\nflush\n");
+    // Not while somebody changes it.
+    let (status, told) = tool(&["backup", &store, &path("copy")]);
+    assert_eq!(status, Some(1));
+    assert!(told.contains("has the store open: end it"), "{told}");
+    assert!(!folder.path().join("copy").exists() && !folder.path().join("copy.partial").exists());
+    // What is in the log only is copied, too.
+    server.end("KILL");
+    assert_eq!(tool(&["backup", &store, &path("copy")]), (Some(0), String::new()));
+    let (_, lines) = tool(&["dump", &store]);
+    assert_eq!(tool(&["dump", &path("copy")]).1, lines);
+    let (status, told) = tool(&["backup", &store, &path("copy")]);
+    assert_eq!(status, Some(1));
+    assert!(told.contains("there is something in"), "{told}");
+
+    std::fs::write(&dump, &lines).unwrap();
+    assert_eq!(tool(&["load", &path("made"), &dump]), (Some(0), "2 objects\n".to_owned()));
+    let without_commits = |text: &str| {
+        let mut out = String::new();
+        for line in text.lines() {
+            let mut json: serde_json::Value = serde_json::from_str(line).unwrap();
+            json.as_object_mut().unwrap().remove("commit");
+            out.push_str(&format!("{json}\n"));
+        }
+        out
+    };
+    assert_eq!(without_commits(&tool(&["dump", &path("made")]).1), without_commits(&lines));
+    assert_eq!(tool(&["load", &path("made"), &dump]).0, Some(1));
+    let server = Server::serve(&program, &["--store", &path("made")]);
+    assert_eq!(said(&server, "$c := lookup counter: Counter\n? $c.value()\n"), "@2 = 7\nok 1 calls\n");
+    drop(server);
+
+    // A wrong dump makes nothing; what an attempt has left is no hindrance, anything else is.
+    for (text, wrong) in [
+        (
+            lines.replace("\"oref\":2,\"record\"", "\"oref\":3,\"record\""),
+            "object 1 refers to 2, which is not there",
+        ),
+        (lines.replacen("descriptor", "descriptions", 1), "line 1: the descriptor is wanted"),
+        (lines.lines().take(4).collect::<Vec<_>>().join("\n"), "line 5: the dump ends here"),
+    ] {
+        std::fs::write(&dump, text).unwrap();
+        let (status, told) = tool(&["load", &path("not"), &dump]);
+        assert_eq!(status, Some(1));
+        assert!(told.contains(wrong), "{told}");
+        assert!(!folder.path().join("not").exists() && !folder.path().join("not.partial").exists());
+    }
+    std::fs::create_dir(path("later.partial")).unwrap();
+    std::fs::write(path("later.partial/mine"), "").unwrap();
+    assert!(tool(&["backup", &store, &path("later")]).1.contains("is in the way"));
+    std::fs::write(path("later.partial/lock"), "").unwrap();
+    assert!(tool(&["backup", &store, &path("later")]).1.contains("is in the way"));
+    std::fs::remove_file(path("later.partial/mine")).unwrap();
+    assert_eq!(tool(&["backup", &store, &path("later")]).0, Some(0));
+    assert_eq!(tool(&["check", &path("later")]).0, Some(0));
 }

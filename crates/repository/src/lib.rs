@@ -16,6 +16,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod dump;
 pub mod embedded;
 mod error;
 mod holders;

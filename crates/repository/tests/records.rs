@@ -4,7 +4,11 @@ use bifrost_repository::record::{
     ClassDescriptor, Field, FieldKind, Kind, Reader, Reference, Value, Writer, Wrong, check_record, class_of,
     from_json, to_json, walk, walk_refs,
 };
-use bifrost_repository::{ClassNumber, Oref};
+use std::collections::HashSet;
+
+use bifrost_repository::dump::{self, DUMP_OREF_MAX, LoadError};
+use bifrost_repository::memory::Memory;
+use bifrost_repository::{ClassNumber, Commit, Oref, Repository};
 use proptest::prelude::*;
 
 fn field_kind() -> impl Strategy<Value = FieldKind> {
@@ -269,4 +273,111 @@ fn errors_name_the_byte() {
     assert_eq!(read(&[1, 1, 200, 1]).to_string(), "at byte 2: the record ends too early");
     assert_eq!(read(&[1, 9]).to_string(), "at byte 1: there is no class 9");
     assert_eq!(read(&[7]).to_string(), "at byte 0: records of format 7 are not known to this program");
+}
+
+/// A dump without the numbers of commits, which are those of its store.
+fn dumped(store: &Memory) -> Vec<serde_json::Value> {
+    let mut out = Vec::new();
+    dump::write(store, &mut out, &mut |_| {}).unwrap();
+    let lines = String::from_utf8(out).unwrap();
+    lines
+        .lines()
+        .map(|line| {
+            let mut json: serde_json::Value = serde_json::from_str(line).unwrap();
+            json.as_object_mut().unwrap().remove("commit");
+            json
+        })
+        .collect()
+}
+
+fn text(lines: &[serde_json::Value]) -> String {
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_dump_that_is_loaded_is_dumped_again(
+        some in classes(),
+        records in prop::collection::vec((any::<usize>(), values(), any::<i64>(), 0u32..5), 0..12),
+        cut in any::<usize>(),
+    ) {
+        let store = Memory::new();
+        let mut known = vec![ClassDescriptor::directory()];
+        for class in &some[1..] {
+            if store.define_class(class).unwrap().0 as usize > known.len() {
+                known.push(class.clone());
+            }
+        }
+        let mut creates = Vec::new();
+        for (at, values, int, skipped) in &records {
+            // Not all orefs are in use.
+            let oref = Oref::new(store.allocate(skipped + 1).unwrap().end - 1).unwrap();
+            creates.push((oref, write(&known, at % known.len(), values, &[*int]).into()));
+        }
+        let reads: HashSet<Oref> = creates.iter().map(|(oref, _)| *oref).collect();
+        store.commit(Commit { valid_to: store.head(), reads: &reads, writes: vec![], creates, batch: None }).unwrap();
+        let lines = dumped(&store);
+        prop_assert_eq!(lines.len(), known.len() + 1 + records.len() + 1);
+
+        let again = Memory::new();
+        let objects = dump::load(&again, &mut text(&lines).as_bytes(), &mut |_| {}).unwrap();
+        prop_assert_eq!(objects, 1 + records.len() as u64);
+        prop_assert_eq!(dumped(&again), lines.clone());
+        let twice = dump::load(&again, &mut text(&lines).as_bytes(), &mut |_| {});
+        prop_assert_eq!(matches!(twice, Err(LoadError::NotEmpty)), lines.len() > 3);
+
+        // No part of it is a dump.
+        let whole = text(&lines);
+        let part = &whole.as_bytes()[..cut % whole.len().saturating_sub(1).max(1)];
+        let cut = dump::load(&Memory::new(), &mut &part[..], &mut |_| {});
+        prop_assert!(cut.is_err(), "of {} bytes", part.len());
+    }
+}
+
+#[test]
+fn a_wrong_line_is_named() {
+    let class = "{\"class\":1,\"name\":\"directory\",\"descriptor\":DIGITS}";
+    let mut bytes = Vec::new();
+    ClassDescriptor::directory().encode(&mut bytes);
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let class = class.replace("DIGITS", &format!("\"{digits}\""));
+    let root = "{\"oref\":1,\"record\":{\"class\":1,\"content\":{\"entries\":[]}}}";
+    let loaded = |lines: &[&str]| {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        match dump::load(&Memory::new(), &mut text.as_bytes(), &mut |_| {}) {
+            Ok(objects) => objects.to_string(),
+            Err(error) => error.to_string(),
+        }
+    };
+    assert_eq!(loaded(&[&class, root, "{\"objects\":1}"]), "1");
+    let wrong = [
+        (vec![], "line 1: the dump ends here, and has no line `{\"objects\": …}`"),
+        (vec![&*class, root], "line 3: the dump ends here, and has no line `{\"objects\": …}`"),
+        (vec![&*class, "no"], "line 2: this is no JSON: expected ident at line 1 column 2"),
+        (vec![&*class, "{}"], "line 2: this is neither a class, nor an object, nor the end"),
+        (vec![&*class, "{\"objects\":0}"], "line 2: there was no root directory"),
+        (vec![&*class, root, "{\"objects\":2}"], "line 3: 2 objects are wanted, and 1 were there"),
+        (vec![&*class, root, root], "line 3: an oref above 1 is wanted here"),
+        (vec![&*class, "{\"oref\":2,\"record\":{}}"], "line 2: the root directory, oref 1, comes first"),
+        (
+            vec![&*class, "{\"oref\":1,\"record\":{}}"],
+            "line 2: record.class: a member of that name is wanted here",
+        ),
+        (vec![root], "line 1: record: the number of a class of the store is wanted here"),
+        (vec![&*class, &*class], "line 2: class 2 is wanted here"),
+        (
+            vec!["{\"class\":1,\"descriptor\":\"0\"}"],
+            "line 1: the descriptor is wanted as hexadecimal digits",
+        ),
+        (vec![&*class, root, "{\"objects\":1}", "{}"], "line 4: the dump has ended before it"),
+    ];
+    for (lines, expected) in wrong {
+        assert_eq!(loaded(&lines), expected);
+    }
+    let far = format!(
+        "{{\"oref\":{},\"record\":{{\"class\":1,\"content\":{{\"entries\":[]}}}}}}",
+        DUMP_OREF_MAX + 1
+    );
+    assert!(loaded(&[&class, root, &far]).contains("the largest oref that is loaded"));
 }

@@ -13,8 +13,11 @@
 //!   until it is read again.
 
 pub mod base;
+mod copy;
 pub mod disk;
 pub mod log;
+
+pub use copy::copy;
 
 use std::ops::Range;
 use std::path::Path;

@@ -16,6 +16,7 @@ mod writer;
 
 pub use class::{ClassDescriptor, Classes, Field, FieldKind, Kind};
 pub use json::{JsonError, from_json, to_json};
+pub(crate) use json::{hex, unhex};
 pub use reader::{Reader, RecordError, Wrong};
 pub use walk::{check_record, class_of, walk, walk_refs};
 pub use writer::Writer;
