@@ -9,7 +9,7 @@ use bifrost_repository::{
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Cx, Keeper, Kept, Mode, NotFetched, NotKept, Ret, Table};
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, ReentrantMutex};
 use rustc_hash::FxHashSet;
 
 use crate::ahead::{Ahead, Prefetch};
@@ -54,7 +54,7 @@ pub enum NotCommitted {
         /// The last one.
         last: u64,
     },
-    /// The repository failed. Only then it is not sure that nothing is stored ([`Error::InDoubt`]).
+    /// The repository failed. Only then it is not sure that nothing is stored ([`Error::InDoubt`], [`Error::Uncertain`]).
     #[error(transparent)]
     Store(Error),
 }
@@ -79,10 +79,13 @@ impl Default for Options {
 struct Held {
     residents: Arc<Mutex<Residents>>,
     ahead: Arc<Mutex<Ahead>>,
+    fetching: Arc<ReentrantMutex<()>>,
 }
 
 impl Holder for Held {
     fn held(&self, found: &mut dyn FnMut(Oref)) {
+        // What a state refers to that was fetched and is not here yet would be told by nobody.
+        let _none = self.fetching.lock();
         // What they refer to need not be told if they are fetched again.
         self.ahead.lock().clear();
         self.residents.lock().each_oref(found);
@@ -96,6 +99,8 @@ struct Shared {
     bytes_max: usize,
     residents: Arc<Mutex<Residents>>,
     ahead: Arc<Mutex<Ahead>>,
+    /// Held from before an object is asked for until it is here.
+    fetching: Arc<ReentrantMutex<()>>,
     valid_to: Mutex<Tid>,
     /// The objects that are being made of what they were before their class was changed, and those that the transaction has made.
     migrating: Mutex<Vec<Word>>,
@@ -133,7 +138,8 @@ impl Cache {
     pub fn open_with(cx: &mut Cx, schema: Arc<Schema>, options: &Options) -> Cache {
         let residents = Arc::new(Mutex::new(Residents::default()));
         let ahead = Arc::new(Mutex::new(Ahead::new(options.prefetch)));
-        let held = Held { residents: residents.clone(), ahead: ahead.clone() };
+        let fetching = Arc::new(ReentrantMutex::new(()));
+        let held = Held { residents: residents.clone(), ahead: ahead.clone(), fetching: fetching.clone() };
         let registration = schema.repository().register(Arc::new(held));
         let valid_to = Mutex::new(schema.repository().head());
         let shared = Arc::new(Shared {
@@ -141,6 +147,7 @@ impl Cache {
             bytes_max: options.bytes_max,
             residents,
             ahead,
+            fetching,
             valid_to,
             migrating: Mutex::default(),
             migrated: Mutex::default(),
@@ -419,6 +426,7 @@ impl Shared {
 
     /// Fetches an object; false if what was fetched may be old by now.
     fn try_fetch(&self, cx: &mut Cx, object: Word) -> Result<bool, NotFetched> {
+        let _fetching = self.fetching.lock();
         let failed = |text: String| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
         // SAFETY: the object is one of the context, and absent, so it has a number.
         let number = unsafe { number(object) };

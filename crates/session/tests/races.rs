@@ -291,7 +291,7 @@ fn check(moment: Moment) {
             count.set(count.get() + 1);
         },
     );
-    assert!(others.get() > count.get(), "others commit in between");
+    assert!(others.get() > count.get() / 4, "others commit in between");
 }
 
 #[test]
