@@ -17,6 +17,16 @@ mkdir -p "${log%/*}"
 : > "$log"
 tests() { "$@" --no-fail-fast 2>&1 | tee -a "$log"; }
 
+# Tests start a PostgreSQL server of their own.
+if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    echo "error: the programs of a PostgreSQL server are missing; install them, with \`sudo apt-get install postgresql\` or alike" >&2
+    exit 1
+  fi
+  step apt-get update -qq
+  step apt-get install -y -qq --no-install-recommends postgresql
+fi
+
 step cargo fmt --all --check
 step cargo clippy --locked --workspace --all-targets -- -D warnings
 step env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
