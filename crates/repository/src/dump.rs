@@ -96,7 +96,7 @@ pub fn write(
     Ok(out.flush()?)
 }
 
-/// Fills a new store with what [`write`] wrote, and gives how many objects that were. Whether what they refer to is there is not looked at: [`Repository::check`]
+/// Fills a new store with what [`write()`] wrote, and gives how many objects that were. Whether what they refer to is there is not looked at: [`Repository::check`]
 /// does.
 ///
 /// # Errors
