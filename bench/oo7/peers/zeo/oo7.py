@@ -6,6 +6,7 @@ result, and the milliseconds of each run. Cold is with a new connection of a new
 """
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -344,6 +345,8 @@ def measure(size, seed, folder, samples, ops):
 
 
 if __name__ == "__main__":
+    # Whoever ends this ends the server too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if len(sys.argv) < 5:
         sys.exit("usage: oo7.py SIZE SEED FOLDER SAMPLES OP...")
     measure(sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4]), sys.argv[5:])
