@@ -280,3 +280,16 @@ fn a_store_is_copied_and_made_again() {
     assert_eq!(tool(&["backup", &store, &path("later")]).0, Some(0));
     assert_eq!(tool(&["check", &path("later")]).0, Some(0));
 }
+
+#[test]
+fn a_batch_can_be_a_transaction_from_the_shell() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path());
+    let server = Server::serve(&program, &["--store", "memory:"]);
+    let named = "$t := transaction batch \"00112233445566778899aabbccddeeff\" 1\n$c := lookup counter: Counter\n? $t, $c.add(7)\n";
+    assert_eq!(said(&server, named), "$t = nil\n@3 = 7\nok 1 calls\n");
+    let again = said(&server, named);
+    assert!(again.starts_with("$t = nil\n@3 = 7\n@2 lookup ! refused, Repeated (45)"), "{again}");
+    let other = "$t := transaction 3\n$c := lookup counter: Counter\nexcept\n  $c.add(1000)\nwhen too_many\nend\n? $t, $c.add(1)\n";
+    assert!(said(&server, other).starts_with("$t = nil\n@4 = 8\n"));
+}

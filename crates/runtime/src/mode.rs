@@ -241,8 +241,8 @@ impl Cx {
         // SAFETY: promised by the caller.
         unsafe {
             // What has been fetched is only noted: nothing here allocates.
-            if Table::of(object).mode() == Mode::Unread && self.read_count() < self.limits.transaction_objects
-            {
+            let noted = Table::of(object).mode() == Mode::Unread && self.transaction.scope != Scope::Outside;
+            if noted && self.read_count() < self.limits.transaction_objects {
                 self.transaction.reads.push(object);
                 self.set_mode(object, Mode::Clean);
                 return Ret::NOTHING;

@@ -60,10 +60,12 @@ impl Session {
     /// `transaction`: the batch is collected from here on. The future is nil if all goes well.
     pub(crate) fn ship(&mut self, cx: &mut Cx, tries: u16, batch: Option<BatchName>) {
         let batch = batch.map(|name| BatchId { session: name.client, number: name.number });
-        let refused = if self.batch.commands > 1 {
-            Some((ErrorNumber::InTransaction, "`transaction` is the first command of its batch"))
+        // What neither calls nor makes anything may come before.
+        let refused = if !self.batch.futures.is_empty() || !self.batch.failures.is_empty() {
+            Some((ErrorNumber::InTransaction, "`transaction` comes before all that a batch calls and makes"))
         } else if !self.transactions.end_unchanged(cx) {
-            let text = "a transaction is under way that has changed something: commit or abort it first";
+            let text = "a transaction is under way that has changed something, or failed where nobody has looked: commit or abort \
+                        it first";
             Some((ErrorNumber::InTransaction, text))
         } else if batch.is_some() && !self.transactions.are_kept() {
             Some((ErrorNumber::StoreFailed, "there is no store that would know the batch again"))
@@ -71,7 +73,10 @@ impl Session {
             None
         };
         if let Some((number, text)) = refused {
+            let unseen = self.transactions.unseen;
             let failed = self.refuse(number, text);
+            // What is not run does not spoil what was under way.
+            self.transactions.unseen = unseen;
             return self.make_one(cx, Future::Failed(failed));
         }
         let most = self.limits.get(Limit::Tries).max(1);

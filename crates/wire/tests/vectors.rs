@@ -260,7 +260,7 @@ fn malformed() {
     let cases: &[(&str, &str)] = &[
         ("no command has the code 0", "0000000000000000"),
         ("no command has the code 0x7f", "7f00000000000000"),
-        ("a reserved code", "3000000000000000"),
+        ("a reserved code", "3300000000000000"),
         ("the code of a reply", "c100000000000000"),
         ("hello with another magic", "8942465254535400"),
         ("tags without arguments", "0100010000000000 0100000000000000"),

@@ -144,6 +144,7 @@ mod tests {
             format!("{address} {address:?}"),
             "postgres://db.example:6000/bank postgres://db.example:6000/bank"
         );
+        assert!("postgres://".parse::<Address>().is_err());
         for url in [
             "postgres://ann:s3cret?x@db/bank",
             "postgres://ann:s3cret@db:port/bank",
@@ -151,10 +152,12 @@ mod tests {
             "postgres://ann:s3cret@db/bank?sslmode=s3cret",
             "postgres://ann:s3cret@db/bank?sslmode=require&sslrootcert=/s3cret",
             "postgres://ann:s3cret%2@db/bank",
-            "postgres://",
         ] {
-            let error = url.parse::<Address>().unwrap_err();
-            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error}");
+            let said = match url.parse::<Address>() {
+                Ok(address) => format!("{address} {address:?}"),
+                Err(error) => format!("{error} {error:?}"),
+            };
+            assert!(!said.contains("s3cret"), "{said}");
         }
     }
 }
