@@ -1,18 +1,16 @@
 //! Batches that are transactions of their own, while others get in between.
 
+#[macro_use]
+mod delegated;
 mod support;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bifrost_engine::{Mode, Run};
 use bifrost_repository::memory::Memory;
-use bifrost_repository::record::{ClassDescriptor, Kind, Reader};
-use bifrost_repository::{
-    BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Holder, Info, Oref,
-    Progress, Registration, Report, Repository, Stored, Tid,
-};
+use bifrost_repository::record::{Kind, Reader};
+use bifrost_repository::{Changes, Commit, CommitError, Error, Fetched, Oref, Repository, Tid};
 use bifrost_runtime::Collect;
 use bifrost_wire::Limit;
 use bytes::Bytes;
@@ -72,10 +70,6 @@ impl Repository for Contended {
         self.inner.commit(commit)
     }
 
-    fn head(&self) -> Tid {
-        self.inner.head()
-    }
-
     fn fetch(&self, orefs: &[Oref]) -> Result<Fetched, Error> {
         self.inner.fetch(orefs)
     }
@@ -84,41 +78,7 @@ impl Repository for Contended {
         self.inner.changes(after)
     }
 
-    fn allocate(&self, count: u32) -> Result<Range<u64>, Error> {
-        self.inner.allocate(count)
-    }
-
-    fn outcome(&self, batch: BatchId) -> Result<Option<Bytes>, Error> {
-        self.inner.outcome(batch)
-    }
-
-    fn define_class(&self, class: &ClassDescriptor) -> Result<ClassNumber, Error> {
-        self.inner.define_class(class)
-    }
-
-    fn classes(&self) -> Vec<Arc<ClassDescriptor>> {
-        self.inner.classes()
-    }
-
-    fn register(&self, holder: Arc<dyn Holder>) -> Registration {
-        self.inner.register(holder)
-    }
-
-    fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {
-        self.inner.scan(from, limit)
-    }
-
-    fn collect(&self, progress: &mut dyn FnMut(Progress)) -> Result<Collected, Error> {
-        self.inner.collect(progress)
-    }
-
-    fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
-        self.inner.check(progress)
-    }
-
-    fn info(&self) -> Result<Info, Error> {
-        self.inner.info()
-    }
+    delegated! { inner }
 }
 
 /// Clients, each with its world, over one repository.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bifrost_cache::{Cache, NotCommitted, Schema, SchemaError};
+use bifrost_cache::{Cache, NotCommitted, Options as CacheOptions, Schema, SchemaError};
 use bifrost_engine::{Engine, Mode, Run};
 use bifrost_repository::Repository;
 use bifrost_runtime::cx::{Limits, Output};
@@ -36,11 +36,20 @@ impl Session {
         repository: &Arc<dyn Repository>,
         collect: Collect,
     ) -> Result<Session, SchemaError> {
+        Session::open_with(engine, repository, collect, &CacheOptions::default())
+    }
+
+    pub fn open_with(
+        engine: &Arc<Engine>,
+        repository: &Arc<dyn Repository>,
+        collect: Collect,
+        options: &CacheOptions,
+    ) -> Result<Session, SchemaError> {
         let schema = Schema::new(engine.image().clone(), repository.clone())?;
         let limits = Limits { stack_bytes: 512 << 10, collect, ..Limits::default() };
         let mut cx = Cx::new(engine.image().clone(), limits, 1, || 0);
         cx.set_output(Output::Buffer(String::new()));
-        let cache = Cache::open(&mut cx, schema);
+        let cache = Cache::open_with(&mut cx, schema, options);
         Ok(Session { engine: engine.clone(), cx, cache })
     }
 
