@@ -44,7 +44,7 @@ pub struct Args {
     /// A folder whose files `std.files` reaches; several times for several [default: the current folder]
     #[arg(long, value_name = "DIR")]
     allow_files: Vec<PathBuf>,
-    /// Where objects are kept: a folder, which is made if it is not there, or `memory:` [default: `memory:` if the program has
+    /// Where objects are kept: a folder, which is made if it is not there, a database as postgres://user@host/name, or `memory:` [default: `memory:` if the program has
     /// transactions, else nowhere]
     #[arg(long, value_name = "DIR")]
     store: Option<String>,
@@ -75,7 +75,12 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let limits = limits(args);
     let (space, _cache) = match store {
         None => (Space::new(engine.clone(), limits)?, None),
-        Some("") => return Err(Failure::new(Exit::Usage, "`--store` wants a folder, or `memory:`")),
+        Some("") => {
+            return Err(Failure::new(
+                Exit::Usage,
+                "`--store` wants a folder, the URL of a database, or `memory:`",
+            ));
+        }
         Some(store) => {
             let (space, cache) =
                 Objects::open(engine.clone(), store, limits, Default::default(), None)?.space()?;

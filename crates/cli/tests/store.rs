@@ -282,6 +282,22 @@ fn a_store_is_copied_and_made_again() {
 }
 
 #[test]
+fn only_folders_are_loaded_and_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["load", "postgres://nobody@127.0.0.1:1/nothing"][..],
+        &["backup", "postgres://nobody@127.0.0.1:1/nothing", "copy"],
+        &["backup", "store", "postgres://nobody@127.0.0.1:1/nothing"],
+        &["load", "memory:"],
+    ] {
+        let output = bifrost().arg("store").args(arguments).current_dir(folder.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("folder"), "{arguments:?}: {}", stderr(&output));
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn a_batch_can_be_a_transaction_from_the_shell() {
     let folder = tempfile::tempdir().unwrap();
     let program = program(folder.path());

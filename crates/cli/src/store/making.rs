@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use bifrost_repository::{Error, Repository, dump, embedded};
+use bifrost_repository::{Error, Place, Repository, dump, embedded};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{bar, failed};
@@ -15,7 +15,7 @@ use crate::failure::{Exit, Failure, Outcome};
 #[derive(clap::Args, Debug)]
 pub(super) struct Load {
     /// The folder of the new store
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = folder)]
     folder: PathBuf,
     /// The dump [default: the standard input]
     #[arg(value_name = "FILE")]
@@ -25,11 +25,24 @@ pub(super) struct Load {
 #[derive(clap::Args, Debug)]
 pub(super) struct Backup {
     /// The folder of the store
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = folder)]
     folder: PathBuf,
     /// The folder of the copy, which must not be there
-    #[arg(value_name = "TARGET")]
+    #[arg(value_name = "TARGET", value_parser = folder)]
     target: PathBuf,
+}
+
+/// A folder; other places have no files of ours.
+fn folder(text: &str) -> Result<PathBuf, String> {
+    match text.parse() {
+        Ok(Place::Folder(folder)) => Ok(folder),
+        Ok(Place::Memory) => Err("what is in memory cannot be copied: name a folder".to_owned()),
+        Ok(Place::Database(_)) => {
+            Err("this is done with folders; databases are copied with tools of their own, as `pg_dump`"
+                .to_owned())
+        }
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 pub(super) fn load(args: &Load) -> Outcome {
