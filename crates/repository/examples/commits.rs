@@ -2,6 +2,7 @@
 //!
 //! `cargo run --release -p bifrost-repository --example commits -- [FOLDER] [SECONDS]`: every case runs so long, in
 //! turn, five times, because disks differ from moment to moment. A commit writes 20 objects of 100 bytes, which no other thread writes.
+//! Neither the loop nor the store makes a file longer meanwhile.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -74,8 +75,24 @@ fn raw(path: &Path, commits: usize, time: Duration) -> Result<f64, Failure> {
     Ok(count as f64 / start.elapsed().as_secs_f64())
 }
 
+/// Makes both files of the log as long as they become, by a large object that is written over and over.
+fn lengthen(store: &dyn Repository, log_bytes: usize) -> Result<(), Failure> {
+    const LARGE: usize = 4 << 20;
+    let oref = store.allocate(1)?.find_map(Oref::new).ok_or("no oref was given")?;
+    let reads = BTreeSet::from([oref]);
+    let state = Bytes::from(vec![7; LARGE]);
+    for i in 0..2 * log_bytes / LARGE + 2 {
+        let new = vec![(oref, state.clone())];
+        let (creates, writes) = if i == 0 { (new, vec![]) } else { (vec![], new) };
+        store.commit(Commit { valid_to: store.head(), reads: &reads, writes, creates, batch: None })?;
+    }
+    Ok(())
+}
+
 fn commits(folder: &Path, threads: usize, time: Duration) -> Result<f64, Failure> {
-    let store = open(folder, &Options::default())?;
+    let options = Options::default();
+    let store = open(folder, &options)?;
+    lengthen(&store, options.store.log_bytes)?;
     let count = AtomicU64::new(0);
     let mut sets = Vec::new();
     for _ in 0..threads {

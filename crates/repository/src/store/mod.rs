@@ -6,7 +6,9 @@
 //! 1. Under the lock of the *sequence* it is compared with the commits since its `valid_to`, gets the next number,
 //!    and joins the group that gathers.
 //! 2. One of those that wait takes the group, lets go of the lock, and writes the whole group as one record of the
-//!    journal. Meanwhile the next group gathers; it is compared with this one as well.
+//!    journal. Meanwhile the next group gathers; it is compared with this one as well. If the group is smaller than
+//!    the last one, it first waits a little for those whose commit has just ended: they are likely to come back, and
+//!    who comes too late waits for a whole write more.
 //! 3. The record is durable. Under the lock of *what is visible* its states enter the current layer of the buffer,
 //!    and `head` moves. Then all of the group return.
 //!
@@ -32,6 +34,7 @@ mod visible;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
@@ -91,6 +94,8 @@ pub struct Store<B, J> {
     sequence: Mutex<Sequence>,
     /// Some group has ended; for who wants that none is being written.
     settled: Condvar,
+    /// The group that gathers is as large as was expected. Goes with the lock of the sequence.
+    full: Condvar,
     marking: Marking,
     /// Bytes of the journal in use, for who must not wait while it is written.
     log_bytes: AtomicU64,
@@ -124,6 +129,7 @@ impl<B: Base, J: Journal> Store<B, J> {
             maintenance: Mutex::default(),
             sequence: Mutex::new(Sequence::new(visible.head, visible.reserved)),
             settled: Condvar::new(),
+            full: Condvar::new(),
             marking: Marking::default(),
             log_bytes: AtomicU64::new(0),
             install: Mutex::default(),
@@ -232,17 +238,20 @@ impl<B: Base, J: Journal> Store<B, J> {
             if let Some(result) = outcome.result.get() {
                 return (sequence, result.clone());
             }
-            if sequence.writing.is_some() {
+            if sequence.writing.is_some() || sequence.filling {
                 outcome.changed.wait(&mut sequence);
                 continue;
             }
+            Sequence::fill(&mut sequence, &self.full);
             let group = Arc::new(std::mem::take(&mut sequence.gathering));
             sequence.writing = Some(group.clone());
+            let start = Instant::now();
             let result = match &sequence.failed {
                 Some(reason) => Err(Failure::ReadOnly(reason.clone())),
                 None => MutexGuard::unlocked(&mut sequence, || self.write(&group)),
             };
             sequence.writing = None;
+            sequence.wrote(group.entries.len(), start.elapsed());
             let (head, reserved) = {
                 let visible = self.visible.read();
                 (visible.head, visible.reserved)
@@ -264,7 +273,7 @@ impl<B: Base, J: Journal> Store<B, J> {
     /// Adds an entry that is no commit, and waits until it is durable.
     fn add_and_settle(&self, mut sequence: MutexGuard<'_, Sequence>, entry: Entry) -> Result<(), Error> {
         let outcome = sequence.gathering.outcome.clone();
-        sequence.gathering.entries.push(entry);
+        sequence.push(entry, &self.full);
         self.settle(sequence, &outcome).1.map_err(|failure| failure.error())
     }
 
@@ -384,7 +393,7 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
             return Err(CommitError::Invalid("an object is created under an oref that was not allocated"));
         }
         self.marking.note(noted, &commit);
-        let (tid, outcome) = sequence.add(commit);
+        let (tid, outcome) = sequence.add(commit, &self.full);
         match self.settle(sequence, &outcome).1 {
             Ok(()) => Ok(tid),
             Err(failure) => Err(failure.error().into()),

@@ -2,13 +2,20 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use parking_lot::Condvar;
+use parking_lot::{Condvar, MutexGuard};
 
 use crate::store::base::JournalError;
 use crate::store::changes::Written;
 use crate::store::entry::{Committed, Entry};
-use crate::{Error, ReadSet, Tid};
+use crate::{Error, GROUP_BYTES_MAX, ReadSet, Tid};
+
+/// Sleeping takes longer than so much, and a write that is as quick needs no company.
+const PATIENCE_MIN: Duration = Duration::from_micros(20);
+
+/// A group waits no longer for commits that may come, however slow the disk.
+const PATIENCE_MAX: Duration = Duration::from_millis(2);
 
 /// Why a group did not become durable.
 #[derive(Clone, Debug)]
@@ -80,8 +87,14 @@ pub struct Sequence {
     pub reserving: u64,
     /// The group that new entries join.
     pub gathering: Group,
+    /// A thread waits for the group to fill, and will write it.
+    pub filling: bool,
     /// The group that a thread is writing.
     pub writing: Option<Arc<Group>>,
+    /// Entries of the last group: so many may come again at once.
+    expected: usize,
+    /// How long the next group may wait for them.
+    patience: Duration,
     /// What the commits of both wrote.
     pub pending: VecDeque<(Tid, Written)>,
     /// The batches of both, by session: number, and the group's outcome.
@@ -100,7 +113,10 @@ impl Sequence {
             reserved,
             reserving: reserved,
             gathering: Group::default(),
+            filling: false,
             writing: None,
+            expected: 0,
+            patience: Duration::ZERO,
             pending: VecDeque::new(),
             batches: HashMap::new(),
             classes: Vec::new(),
@@ -123,7 +139,7 @@ impl Sequence {
     }
 
     /// Numbers a commit and adds it to the group.
-    pub fn add(&mut self, mut commit: Committed) -> (Tid, Outcome) {
+    pub fn add(&mut self, mut commit: Committed, full: &Condvar) -> (Tid, Outcome) {
         let tid = self.next_tid;
         commit.tid = tid;
         self.next_tid.0 += 1;
@@ -134,8 +150,37 @@ impl Sequence {
         if let Some((batch, _)) = &commit.batch {
             self.batches.insert(batch.session, (batch.number, outcome.clone()));
         }
-        self.gathering.entries.push(Entry::Commit(commit));
+        self.push(Entry::Commit(commit), full);
         (tid, outcome)
+    }
+
+    /// Adds an entry to the group.
+    pub fn push(&mut self, entry: Entry, full: &Condvar) {
+        self.gathering.entries.push(entry);
+        if self.filling && self.is_full() {
+            full.notify_one();
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.gathering.entries.len() >= self.expected || self.gathering.bytes > GROUP_BYTES_MAX
+    }
+
+    /// Waits until the group is as large as the last one was, or it has taken too long.
+    pub fn fill(sequence: &mut MutexGuard<'_, Sequence>, full: &Condvar) {
+        if sequence.is_full() || sequence.patience < PATIENCE_MIN {
+            return;
+        }
+        let until = Instant::now() + sequence.patience;
+        sequence.filling = true;
+        while !sequence.is_full() && !full.wait_until(sequence, until).timed_out() {}
+        sequence.filling = false;
+    }
+
+    /// Learns from a group that was written how many entries to wait for, and how long.
+    pub fn wrote(&mut self, entries: usize, took: Duration) {
+        self.expected = entries;
+        self.patience = (took / 2).min(PATIENCE_MAX);
     }
 
     /// Forgets what is visible now.
