@@ -5,8 +5,8 @@ use bifrost_veneer as bf;
 /// What the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [137, 251, 51, 151, 46, 100, 32, 97, 160, 223, 1, 161, 87, 54, 246, 164, 73, 233, 109, 48, 148, 152, 26, 84, 42, 125, 90, 79, 212, 64, 5, 157],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Oo7","kind":"object","methods":[{"name":"database","results":[10]},{"name":"t1","results":[2],"doc":"Atomic parts visited."},{"name":"t1ww","params":[{"name":"amount","type":2}],"results":[2],"doc":"The same, with so many looks at the clock for each part."},{"name":"t2a","results":[2],"doc":"Swaps of x and y: of root parts."},{"name":"t2b","results":[2],"doc":"Of every part."},{"name":"t2c","results":[2],"doc":"Of every part, four times."},{"name":"t3a","results":[2],"doc":"Toggles of dates: of root parts."},{"name":"t3b","results":[2],"doc":"Of every part."},{"name":"t3c","results":[2],"doc":"Of every part, four times."},{"name":"t4","results":[2],"doc":"Letters I in the documents visited."},{"name":"t5_do","results":[2],"doc":"Documents that began with `I am`, and now with `This is`."},{"name":"t5_undo","results":[2],"doc":"The other way round."},{"name":"t6","results":[2],"doc":"Root parts visited."},{"name":"t7","results":[2],"doc":"Assemblies above a random atomic part."},{"name":"t8","results":[2],"doc":"Letters I in the manual."},{"name":"t9","results":[2],"doc":"1 if the manual ends as it begins, else 0."},{"name":"t10","results":[2],"doc":"As t1, of every module."},{"name":"cu","results":[2],"doc":"As t1 and then t2a, whose number it is."},{"name":"q1","results":[2],"doc":"Random atomic parts looked up."},{"name":"q2","results":[2],"doc":"Atomic parts with the most recent 1 % of dates."},{"name":"q3","results":[2],"doc":"Atomic parts with the most recent 10 % of dates."},{"name":"q4","results":[2],"doc":"Documents with the base assemblies that use their parts."},{"name":"q5","results":[2],"doc":"Base assemblies older than a part that they use."},{"name":"q6","results":[2],"doc":"Assemblies older than a part that is used below them."},{"name":"q7","results":[2],"doc":"Atomic parts."},{"name":"q8","results":[2],"doc":"Atomic parts with their documents."},{"name":"insert","results":[2],"doc":"Composite parts made, each used by a random base assembly."},{"name":"delete","results":[2],"doc":"Composite parts removed: those made last, never those generated."},{"name":"check","results":[5],"doc":"What is wrong with the database; empty if nothing is."}],"doc":"The traversals that do not say otherwise are of the first module."},{"name":"Database","kind":"object","methods":[{"name":"sizes","results":[24]},{"name":"random","results":[28],"doc":"Used by the generator and the operations."},{"name":"module_named","params":[{"name":"name","type":5}],"results":[14],"signals":[{"name":"not_found"}]},{"name":"modules","yields":[14]},{"name":"base_assembly","params":[{"name":"id","type":2}],"results":[20],"signals":[{"name":"not_found"}]},{"name":"base_assembly_count","results":[2]},{"name":"composite_part","params":[{"name":"id","type":2}],"results":[21],"signals":[{"name":"not_found"}]},{"name":"composite_part_count","results":[2]},{"name":"document","params":[{"name":"id","type":2}],"results":[17],"signals":[{"name":"not_found"}]},{"name":"document_titled","params":[{"name":"title","type":5}],"results":[17],"signals":[{"name":"not_found"}]},{"name":"atomic_part","params":[{"name":"id","type":2}],"results":[22],"signals":[{"name":"not_found"}]},{"name":"atomic_part_count","results":[2]},{"name":"atomic_parts","yields":[22],"doc":"The extent, by ids."},{"name":"atomic_part_cursor","results":[29]},{"name":"built_since","params":[{"name":"date","type":2}],"yields":[22],"doc":"By dates."},{"name":"built_cursor","params":[{"name":"date","type":2}],"results":[29]},{"name":"dates","results":[30]},{"name":"add_module","params":[{"name":"m","type":14},{"name":"name","type":5}]},{"name":"add_base_assembly","params":[{"name":"b","type":20}]},{"name":"add_composite_part","params":[{"name":"c","type":21}],"doc":"With its document and its parts."},{"name":"remove_composite_part","params":[{"name":"c","type":21}],"signals":[{"name":"not_found"}],"doc":"With its document, its parts, their connections, and from every base assembly that uses it."},{"name":"check","results":[5],"doc":"What is wrong with an index, a reference or a bag; empty if nothing is."}]},{"name":"Mixer","kind":"object","methods":[{"name":"number","params":[{"name":"v","type":2}]},{"name":"word","params":[{"name":"s","type":5}],"doc":"The number of each character."},{"name":"design_object","params":[{"name":"o","type":13}]},{"name":"text","params":[{"name":"t","type":15}]},{"name":"value","results":[2]}],"doc":"Value v makes (31 * old + v) mod (2**31 - 1) of the number, which begins with 7."},{"name":"Generator","kind":"object","methods":[{"name":"database","results":[10]},{"name":"steps","results":[2],"doc":"How many composite parts there are to be."},{"name":"step","params":[{"name":"n","type":2}],"results":[2],"doc":"Makes the next n composite parts; how many are still to come. With the last, base assemblies get their components."}]},{"name":"DesignObject","kind":"object","methods":[{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"Module","kind":"object","supertypes":[13],"methods":[{"name":"manual","results":[16]},{"name":"design_root","results":[19]},{"name":"set_design_root","params":[{"name":"root","type":19}]},{"name":"assemblies","yields":[20],"doc":"The extent of its base assemblies."},{"name":"add_assembly","params":[{"name":"a","type":20}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"Text","kind":"object","methods":[{"name":"id","results":[2]},{"name":"title","results":[5]},{"name":"text","results":[5]},{"name":"set_text","params":[{"name":"t","type":5}]},{"name":"count_of","params":[{"name":"c","type":4}],"results":[2],"doc":"How often the text has a character."},{"name":"replace_start","params":[{"name":"old","type":5},{"name":"new_start","type":5}],"results":[2],"doc":"1 if the text started with `old`, and then it starts otherwise; 0 if it did not."}],"doc":"A long text."},{"name":"Manual","kind":"object","supertypes":[15],"methods":[{"name":"of_module","results":[14]},{"name":"text_length","results":[2]},{"name":"id","results":[2]},{"name":"title","results":[5]},{"name":"text","results":[5]},{"name":"set_text","params":[{"name":"t","type":5}]},{"name":"count_of","params":[{"name":"c","type":4}],"results":[2],"doc":"How often the text has a character."},{"name":"replace_start","params":[{"name":"old","type":5},{"name":"new_start","type":5}],"results":[2],"doc":"1 if the text started with `old`, and then it starts otherwise; 0 if it did not."}]},{"name":"Document","kind":"object","supertypes":[15],"methods":[{"name":"part","results":[21]},{"name":"id","results":[2]},{"name":"title","results":[5]},{"name":"text","results":[5]},{"name":"set_text","params":[{"name":"t","type":5}]},{"name":"count_of","params":[{"name":"c","type":4}],"results":[2],"doc":"How often the text has a character."},{"name":"replace_start","params":[{"name":"old","type":5},{"name":"new_start","type":5}],"results":[2],"doc":"1 if the text started with `old`, and then it starts otherwise; 0 if it did not."}]},{"name":"Assembly","kind":"object","supertypes":[13],"methods":[{"name":"of_module","results":[14]},{"name":"super_assembly","results":[19],"signals":[{"name":"not_found"}],"doc":"Not of the design root."},{"name":"is_base","results":[1]},{"name":"as_base","results":[20],"signals":[{"name":"wrong_kind"}]},{"name":"as_complex","results":[19],"signals":[{"name":"wrong_kind"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"ComplexAssembly","kind":"object","supertypes":[18],"methods":[{"name":"sub_assemblies","yields":[18]},{"name":"sub_count","results":[2]},{"name":"sub_at","params":[{"name":"i","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"add_sub","params":[{"name":"a","type":18}]},{"name":"of_module","results":[14]},{"name":"super_assembly","results":[19],"signals":[{"name":"not_found"}],"doc":"Not of the design root."},{"name":"is_base","results":[1]},{"name":"as_base","results":[20],"signals":[{"name":"wrong_kind"}]},{"name":"as_complex","results":[19],"signals":[{"name":"wrong_kind"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"BaseAssembly","kind":"object","supertypes":[18],"methods":[{"name":"private_parts","yields":[21]},{"name":"private_count","results":[2]},{"name":"private_at","params":[{"name":"i","type":2}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"shared_parts","yields":[21]},{"name":"add_private","params":[{"name":"c","type":21}]},{"name":"add_shared","params":[{"name":"c","type":21}]},{"name":"remove_private","params":[{"name":"c","type":21}],"signals":[{"name":"not_found"}]},{"name":"remove_shared","params":[{"name":"c","type":21}],"signals":[{"name":"not_found"}]},{"name":"of_module","results":[14]},{"name":"super_assembly","results":[19],"signals":[{"name":"not_found"}],"doc":"Not of the design root."},{"name":"is_base","results":[1]},{"name":"as_base","results":[20],"signals":[{"name":"wrong_kind"}]},{"name":"as_complex","results":[19],"signals":[{"name":"wrong_kind"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}],"doc":"Its components are bags: a composite part can be in them several times."},{"name":"CompositePart","kind":"object","supertypes":[13],"methods":[{"name":"documentation","results":[17]},{"name":"set_documentation","params":[{"name":"d","type":17}]},{"name":"root_part","results":[22]},{"name":"parts","yields":[22]},{"name":"part_count","results":[2]},{"name":"part_at","params":[{"name":"i","type":2}],"results":[22],"signals":[{"name":"bounds"}]},{"name":"add_part","params":[{"name":"p","type":22}],"doc":"The first is the root part."},{"name":"private_users","yields":[20],"doc":"The bag of the base assemblies that have it as a private part; they say so themselves."},{"name":"private_user_count","results":[2]},{"name":"private_user_at","params":[{"name":"i","type":2}],"results":[20],"signals":[{"name":"bounds"}]},{"name":"shared_users","yields":[20]},{"name":"shared_user_count","results":[2]},{"name":"shared_user_at","params":[{"name":"i","type":2}],"results":[20],"signals":[{"name":"bounds"}]},{"name":"add_private_user","params":[{"name":"b","type":20}]},{"name":"add_shared_user","params":[{"name":"b","type":20}]},{"name":"remove_private_user","params":[{"name":"b","type":20}],"signals":[{"name":"not_found"}]},{"name":"remove_shared_user","params":[{"name":"b","type":20}],"signals":[{"name":"not_found"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"AtomicPart","kind":"object","supertypes":[13],"methods":[{"name":"set_build_date","params":[{"name":"date","type":2}],"doc":"Keeps the index of dates right."},{"name":"x","results":[2]},{"name":"y","results":[2]},{"name":"set_x","params":[{"name":"v","type":2}]},{"name":"set_y","params":[{"name":"v","type":2}]},{"name":"doc_id","results":[2]},{"name":"part_of","results":[21]},{"name":"to","yields":[23],"doc":"The bag of connections that begin here."},{"name":"to_count","results":[2]},{"name":"to_at","params":[{"name":"i","type":2}],"results":[23],"signals":[{"name":"bounds"}]},{"name":"from","yields":[23],"doc":"The bag of connections that end here."},{"name":"from_count","results":[2]},{"name":"from_at","params":[{"name":"i","type":2}],"results":[23],"signals":[{"name":"bounds"}]},{"name":"add_to","params":[{"name":"c","type":23}]},{"name":"add_from","params":[{"name":"c","type":23}]},{"name":"remove_to","params":[{"name":"c","type":23}],"signals":[{"name":"not_found"}]},{"name":"remove_from","params":[{"name":"c","type":23}],"signals":[{"name":"not_found"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"Connection","kind":"object","methods":[{"name":"kind","results":[5]},{"name":"length","results":[2]},{"name":"source","results":[22]},{"name":"target","results":[22]}]},{"name":"Sizes","kind":"object","immutable":true,"methods":[{"name":"name","results":[5]},{"name":"atomic_per_composite","results":[2]},{"name":"connections_per_atomic","results":[2]},{"name":"document_size","results":[2],"doc":"Bytes of a C string, whose last is not a character of the text."},{"name":"manual_size","results":[2]},{"name":"composites_per_module","results":[2]},{"name":"assembly_fan","results":[2]},{"name":"levels","results":[2]},{"name":"components_per_assembly","results":[2]},{"name":"modules","results":[2]},{"name":"composites","results":[2],"doc":"Of all modules."}]},{"name":"CompositeAction","kind":"object","methods":[{"name":"at_composite","params":[{"name":"c","type":21}],"results":[2]}],"doc":"What a traversal does with a composite part, each time that it comes to it. The numbers are added up."},{"name":"PartAction","kind":"object","methods":[{"name":"at_part","params":[{"name":"p","type":22},{"name":"is_root","type":1}],"results":[2]}],"doc":"What it does with an atomic part, once in each visit of its composite part."},{"name":"IdSet","kind":"object","methods":[{"name":"add","params":[{"name":"id","type":2}],"results":[1],"doc":"Whether it was not there."},{"name":"contains","params":[{"name":"id","type":2}],"results":[1]},{"name":"size","results":[2]}]},{"name":"Random","kind":"object","methods":[{"name":"seed","params":[{"name":"n","type":2}],"doc":"Starts again, as `srandom (n)` does; of n the low 32 bits count, and 0 is as 1."},{"name":"draw","results":[2],"doc":"The next number: 0 .. 2**31 - 1."},{"name":"below","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"zero"}],"doc":"The next number mod n."}]},{"name":"Cursor[AtomicPart]","kind":"object","methods":[{"name":"more","results":[1]},{"name":"next","results":[22],"signals":[{"name":"at_end"}]}]},{"name":"OrderedIndex[AtomicPart]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"insert","params":[{"name":"key","type":2},{"name":"id","type":2},{"name":"v","type":22}]},{"name":"remove","params":[{"name":"key","type":2},{"name":"id","type":2}],"signals":[{"name":"not_found"}]},{"name":"between","params":[{"name":"low","type":2},{"name":"high","type":2}],"yields":[22],"doc":"What has keys low .. high, by keys and then by ids."},{"name":"cursor","params":[{"name":"low","type":2},{"name":"high","type":2}],"results":[29],"doc":"The same for who cannot run an iterator. It stands right whatever changes."},{"name":"entries","yields":[2,2,22],"doc":"Keys, ids and values, in order."},{"name":"sound","results":[1],"doc":"Whether it is in order and balanced."}]},{"name":"OrderedIndex[Module]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"insert","params":[{"name":"key","type":2},{"name":"id","type":2},{"name":"v","type":14}]},{"name":"remove","params":[{"name":"key","type":2},{"name":"id","type":2}],"signals":[{"name":"not_found"}]},{"name":"between","params":[{"name":"low","type":2},{"name":"high","type":2}],"yields":[14],"doc":"What has keys low .. high, by keys and then by ids."},{"name":"cursor","params":[{"name":"low","type":2},{"name":"high","type":2}],"results":[57],"doc":"The same for who cannot run an iterator. It stands right whatever changes."},{"name":"entries","yields":[2,2,14],"doc":"Keys, ids and values, in order."},{"name":"sound","results":[1],"doc":"Whether it is in order and balanced."}]},{"name":"HashIndex[string, Module]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":5}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":5}],"results":[14],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":5},{"name":"v","type":14}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":5}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[5,14],"doc":"In no order."}]},{"name":"HashIndex[int, BaseAssembly]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":2}],"results":[20],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":20}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[2,20],"doc":"In no order."}]},{"name":"HashIndex[int, CompositePart]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":2}],"results":[21],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":21}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[2,21],"doc":"In no order."}]},{"name":"HashIndex[int, Document]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":2}],"results":[17],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":17}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[2,17],"doc":"In no order."}]},{"name":"HashIndex[string, Document]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":5}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":5}],"results":[17],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":5},{"name":"v","type":17}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":5}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[5,17],"doc":"In no order."}]},{"name":"HashIndex[int, AtomicPart]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":2}],"results":[22],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":22}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[2,22],"doc":"In no order."}]},{"name":"array[int]","kind":"array","element":2,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":2}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}]},{"name":"append_low","params":[{"name":"v","type":2}]},{"name":"remove","results":[2],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[2],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[39]},{"name":"sort"},{"name":"equal","params":[{"name":"x","type":38}],"results":[1]},{"name":"similar","params":[{"name":"x","type":38}],"results":[1]},{"name":"copy","results":[38]},{"name":"unparse","results":[5]}]},{"name":"sequence[int]","kind":"sequence","element":2,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}],"results":[39]},{"name":"concat","params":[{"name":"x","type":39}],"results":[39]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":2}],"results":[39],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[39],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[38]},{"name":"equal","params":[{"name":"x","type":39}],"results":[1]},{"name":"similar","params":[{"name":"x","type":39}],"results":[1]},{"name":"copy","results":[39]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]","kind":"object","immutable":true,"methods":[{"name":"base","results":[20]},{"name":"private_ids","results":[38]},{"name":"shared_ids","results":[38]},{"name":"replace_base","params":[{"name":"v","type":20}],"results":[40]},{"name":"replace_private_ids","params":[{"name":"v","type":38}],"results":[40]},{"name":"replace_shared_ids","params":[{"name":"v","type":38}],"results":[40]}]},{"name":"array[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]","kind":"array","element":40,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[40],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":40}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[40],"signals":[{"name":"bounds"}]},{"name":"top","results":[40],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":40}]},{"name":"append_low","params":[{"name":"v","type":40}]},{"name":"remove","results":[40],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[40],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[40]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[42]},{"name":"equal","params":[{"name":"x","type":41}],"results":[1]}]},{"name":"sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]","kind":"sequence","element":40,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[40],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[40],"signals":[{"name":"bounds"}]},{"name":"top","results":[40],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":40}],"results":[42]},{"name":"concat","params":[{"name":"x","type":42}],"results":[42]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":40}],"results":[42],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[42],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[40]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[41]}]},{"name":"maybe[ComplexAssembly]","kind":"object","element":19,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[19],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":19}],"results":[19]}]},{"name":"map[int, bool]","kind":"object","methods":[{"name":"length","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"clear"},{"name":"fetch","params":[{"name":"k","type":2}],"results":[1],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":1}]},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"keys","yields":[2]},{"name":"values","yields":[1]},{"name":"pairs","yields":[2,1]},{"name":"equal","params":[{"name":"x","type":44}],"results":[1]},{"name":"similar","params":[{"name":"x","type":44}],"results":[1]},{"name":"copy","results":[44]},{"name":"unparse","results":[5]}]},{"name":"maybe[Manual]","kind":"object","element":16,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[16],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":16}],"results":[16]}]},{"name":"OrderedIndex[BaseAssembly]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"insert","params":[{"name":"key","type":2},{"name":"id","type":2},{"name":"v","type":20}]},{"name":"remove","params":[{"name":"key","type":2},{"name":"id","type":2}],"signals":[{"name":"not_found"}]},{"name":"between","params":[{"name":"low","type":2},{"name":"high","type":2}],"yields":[20],"doc":"What has keys low .. high, by keys and then by ids."},{"name":"cursor","params":[{"name":"low","type":2},{"name":"high","type":2}],"results":[58],"doc":"The same for who cannot run an iterator. It stands right whatever changes."},{"name":"entries","yields":[2,2,20],"doc":"Keys, ids and values, in order."},{"name":"sound","results":[1],"doc":"Whether it is in order and balanced."}]},{"name":"Set[Assembly]","kind":"object","methods":[{"name":"add","params":[{"name":"v","type":18}],"results":[1],"doc":"Whether it was not there."},{"name":"size","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[18],"signals":[{"name":"bounds"}],"doc":"The i-th that was added."},{"name":"elements","yields":[18]}]},{"name":"array[CompositePart]","kind":"array","element":21,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":21}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[21],"signals":[{"name":"bounds"}]},{"name":"top","results":[21],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":21}]},{"name":"append_low","params":[{"name":"v","type":21}]},{"name":"remove","results":[21],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[21],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[21]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[49]},{"name":"equal","params":[{"name":"x","type":48}],"results":[1]}]},{"name":"sequence[CompositePart]","kind":"sequence","element":21,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[21],"signals":[{"name":"bounds"}]},{"name":"top","results":[21],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":21}],"results":[49]},{"name":"concat","params":[{"name":"x","type":49}],"results":[49]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":21}],"results":[49],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[49],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[21]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[48]}]},{"name":"maybe[Document]","kind":"object","element":17,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[17],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":17}],"results":[17]}]},{"name":"Set[AtomicPart]","kind":"object","methods":[{"name":"add","params":[{"name":"v","type":22}],"results":[1],"doc":"Whether it was not there."},{"name":"size","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[22],"signals":[{"name":"bounds"}],"doc":"The i-th that was added."},{"name":"elements","yields":[22]}]},{"name":"array[BaseAssembly]","kind":"array","element":20,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[20],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":20}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[20],"signals":[{"name":"bounds"}]},{"name":"top","results":[20],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":20}]},{"name":"append_low","params":[{"name":"v","type":20}]},{"name":"remove","results":[20],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[20],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[20]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[53]},{"name":"equal","params":[{"name":"x","type":52}],"results":[1]}]},{"name":"sequence[BaseAssembly]","kind":"sequence","element":20,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[20],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[20],"signals":[{"name":"bounds"}]},{"name":"top","results":[20],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":20}],"results":[53]},{"name":"concat","params":[{"name":"x","type":53}],"results":[53]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":20}],"results":[53],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[53],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[20]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[52]}]},{"name":"array[Connection]","kind":"array","element":23,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[23],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":23}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[23],"signals":[{"name":"bounds"}]},{"name":"top","results":[23],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":23}]},{"name":"append_low","params":[{"name":"v","type":23}]},{"name":"remove","results":[23],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[23],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[23]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[55]},{"name":"equal","params":[{"name":"x","type":54}],"results":[1]}]},{"name":"sequence[Connection]","kind":"sequence","element":23,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[23],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[23],"signals":[{"name":"bounds"}]},{"name":"top","results":[23],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":23}],"results":[55]},{"name":"concat","params":[{"name":"x","type":55}],"results":[55]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":23}],"results":[55],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[55],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[23]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[54]}]},{"name":"vector[int]","kind":"object","element":2,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":2}],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[39]},{"name":"equal","params":[{"name":"x","type":56}],"results":[1]},{"name":"similar","params":[{"name":"x","type":56}],"results":[1]},{"name":"copy","results":[56]},{"name":"unparse","results":[5]}]},{"name":"Cursor[Module]","kind":"object","methods":[{"name":"more","results":[1]},{"name":"next","results":[14],"signals":[{"name":"at_end"}]}]},{"name":"Cursor[BaseAssembly]","kind":"object","methods":[{"name":"more","results":[1]},{"name":"next","results":[20],"signals":[{"name":"at_end"}]}]},{"name":"struct[newest: int, outdated: int]","kind":"object","immutable":true,"methods":[{"name":"newest","results":[2]},{"name":"outdated","results":[2]},{"name":"replace_newest","params":[{"name":"v","type":2}],"results":[59]},{"name":"replace_outdated","params":[{"name":"v","type":2}],"results":[59]},{"name":"equal","params":[{"name":"x","type":59}],"results":[1]},{"name":"similar","params":[{"name":"x","type":59}],"results":[1]},{"name":"copy","results":[59]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"sequence[string]","kind":"sequence","element":5,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[5],"signals":[{"name":"bounds"}]},{"name":"top","results":[5],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":5}],"results":[60]},{"name":"concat","params":[{"name":"x","type":60}],"results":[60]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":5}],"results":[60],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[60],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[5]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[61]},{"name":"equal","params":[{"name":"x","type":60}],"results":[1]},{"name":"similar","params":[{"name":"x","type":60}],"results":[1]},{"name":"copy","results":[60]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"array[string]","kind":"array","element":5,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":5}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[5],"signals":[{"name":"bounds"}]},{"name":"top","results":[5],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":5}]},{"name":"append_low","params":[{"name":"v","type":5}]},{"name":"remove","results":[5],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[5],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[5]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[60]},{"name":"sort"},{"name":"equal","params":[{"name":"x","type":61}],"results":[1]},{"name":"similar","params":[{"name":"x","type":61}],"results":[1]},{"name":"copy","results":[61]},{"name":"unparse","results":[5]}]},{"name":"array[Module]","kind":"array","element":14,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[14],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":14}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[14],"signals":[{"name":"bounds"}]},{"name":"top","results":[14],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":14}]},{"name":"append_low","params":[{"name":"v","type":14}]},{"name":"remove","results":[14],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[14],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[14]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[63]},{"name":"equal","params":[{"name":"x","type":62}],"results":[1]}]},{"name":"sequence[Module]","kind":"sequence","element":14,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[14],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[14],"signals":[{"name":"bounds"}]},{"name":"top","results":[14],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":14}],"results":[63]},{"name":"concat","params":[{"name":"x","type":63}],"results":[63]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":14}],"results":[63],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[63],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[14]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[62]}]},{"name":"array[AtomicPart]","kind":"array","element":22,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[22],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":22}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[22],"signals":[{"name":"bounds"}]},{"name":"top","results":[22],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":22}]},{"name":"append_low","params":[{"name":"v","type":22}]},{"name":"remove","results":[22],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[22],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[22]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[65]},{"name":"equal","params":[{"name":"x","type":64}],"results":[1]}]},{"name":"sequence[AtomicPart]","kind":"sequence","element":22,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[22],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[22],"signals":[{"name":"bounds"}]},{"name":"top","results":[22],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":22}],"results":[65]},{"name":"concat","params":[{"name":"x","type":65}],"results":[65]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":22}],"results":[65],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[65],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[22]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[64]}]},{"name":"array[Assembly]","kind":"array","element":18,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":18}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[18],"signals":[{"name":"bounds"}]},{"name":"top","results":[18],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":18}]},{"name":"append_low","params":[{"name":"v","type":18}]},{"name":"remove","results":[18],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[18],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[18]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[67]},{"name":"equal","params":[{"name":"x","type":66}],"results":[1]}]},{"name":"sequence[Assembly]","kind":"sequence","element":18,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[18],"signals":[{"name":"bounds"}]},{"name":"top","results":[18],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":18}],"results":[67]},{"name":"concat","params":[{"name":"x","type":67}],"results":[67]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":18}],"results":[67],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[67],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[18]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[66]}]},{"name":"array[Document]","kind":"array","element":17,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[17],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":17}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[17],"signals":[{"name":"bounds"}]},{"name":"top","results":[17],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":17}]},{"name":"append_low","params":[{"name":"v","type":17}]},{"name":"remove","results":[17],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[17],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[17]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[69]},{"name":"equal","params":[{"name":"x","type":68}],"results":[1]}]},{"name":"sequence[Document]","kind":"sequence","element":17,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[17],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[17],"signals":[{"name":"bounds"}]},{"name":"top","results":[17],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":17}],"results":[69]},{"name":"concat","params":[{"name":"x","type":69}],"results":[69]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":17}],"results":[69],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[69],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[17]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[68]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":70}],"results":[1]},{"name":"similar","params":[{"name":"x","type":70}],"results":[1]},{"name":"copy","results":[70]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":71}],"results":[1]},{"name":"similar","params":[{"name":"x","type":71}],"results":[1]},{"name":"copy","results":[71]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":72}],"results":[1]},{"name":"similar","params":[{"name":"x","type":72}],"results":[1]},{"name":"copy","results":[72]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":73}],"results":[1]},{"name":"similar","params":[{"name":"x","type":73}],"results":[1]},{"name":"copy","results":[73]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":74}],"results":[1]},{"name":"similar","params":[{"name":"x","type":74}],"results":[1]},{"name":"copy","results":[74]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":75}],"results":[1]},{"name":"similar","params":[{"name":"x","type":75}],"results":[1]},{"name":"copy","results":[75]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":76}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":77}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":78}],"results":[1]},{"name":"similar","params":[{"name":"x","type":78}],"results":[1]},{"name":"copy","results":[78]},{"name":"unparse","results":[5]}]},{"name":"cell[Oo7]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":79}],"results":[1]}]},{"name":"cell[Database]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":80}],"results":[1]}]},{"name":"cell[Mixer]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":81}],"results":[1]}]},{"name":"cell[Generator]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":82}],"results":[1]}]},{"name":"cell[DesignObject]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":83}],"results":[1]}]},{"name":"cell[Module]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":84}],"results":[1]}]},{"name":"cell[Text]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":85}],"results":[1]}]},{"name":"cell[Manual]","kind":"cell","element":16,"methods":[{"name":"put","params":[{"name":"v","type":16}]},{"name":"full","results":[1]},{"name":"get","results":[16],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":86}],"results":[1]}]},{"name":"cell[Document]","kind":"cell","element":17,"methods":[{"name":"put","params":[{"name":"v","type":17}]},{"name":"full","results":[1]},{"name":"get","results":[17],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":87}],"results":[1]}]},{"name":"cell[Assembly]","kind":"cell","element":18,"methods":[{"name":"put","params":[{"name":"v","type":18}]},{"name":"full","results":[1]},{"name":"get","results":[18],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":88}],"results":[1]}]},{"name":"cell[ComplexAssembly]","kind":"cell","element":19,"methods":[{"name":"put","params":[{"name":"v","type":19}]},{"name":"full","results":[1]},{"name":"get","results":[19],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":89}],"results":[1]}]},{"name":"cell[BaseAssembly]","kind":"cell","element":20,"methods":[{"name":"put","params":[{"name":"v","type":20}]},{"name":"full","results":[1]},{"name":"get","results":[20],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":90}],"results":[1]}]},{"name":"cell[CompositePart]","kind":"cell","element":21,"methods":[{"name":"put","params":[{"name":"v","type":21}]},{"name":"full","results":[1]},{"name":"get","results":[21],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":91}],"results":[1]}]},{"name":"cell[AtomicPart]","kind":"cell","element":22,"methods":[{"name":"put","params":[{"name":"v","type":22}]},{"name":"full","results":[1]},{"name":"get","results":[22],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":92}],"results":[1]}]},{"name":"cell[Connection]","kind":"cell","element":23,"methods":[{"name":"put","params":[{"name":"v","type":23}]},{"name":"full","results":[1]},{"name":"get","results":[23],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":93}],"results":[1]}]},{"name":"cell[Sizes]","kind":"cell","element":24,"methods":[{"name":"put","params":[{"name":"v","type":24}]},{"name":"full","results":[1]},{"name":"get","results":[24],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":94}],"results":[1]}]},{"name":"cell[CompositeAction]","kind":"cell","element":25,"methods":[{"name":"put","params":[{"name":"v","type":25}]},{"name":"full","results":[1]},{"name":"get","results":[25],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":95}],"results":[1]}]},{"name":"cell[PartAction]","kind":"cell","element":26,"methods":[{"name":"put","params":[{"name":"v","type":26}]},{"name":"full","results":[1]},{"name":"get","results":[26],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":96}],"results":[1]}]},{"name":"cell[IdSet]","kind":"cell","element":27,"methods":[{"name":"put","params":[{"name":"v","type":27}]},{"name":"full","results":[1]},{"name":"get","results":[27],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":97}],"results":[1]}]},{"name":"cell[Random]","kind":"cell","element":28,"methods":[{"name":"put","params":[{"name":"v","type":28}]},{"name":"full","results":[1]},{"name":"get","results":[28],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":98}],"results":[1]}]},{"name":"cell[Cursor[AtomicPart]]","kind":"cell","element":29,"methods":[{"name":"put","params":[{"name":"v","type":29}]},{"name":"full","results":[1]},{"name":"get","results":[29],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":99}],"results":[1]}]},{"name":"cell[OrderedIndex[AtomicPart]]","kind":"cell","element":30,"methods":[{"name":"put","params":[{"name":"v","type":30}]},{"name":"full","results":[1]},{"name":"get","results":[30],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":100}],"results":[1]}]},{"name":"cell[OrderedIndex[Module]]","kind":"cell","element":31,"methods":[{"name":"put","params":[{"name":"v","type":31}]},{"name":"full","results":[1]},{"name":"get","results":[31],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":101}],"results":[1]}]},{"name":"cell[HashIndex[string, Module]]","kind":"cell","element":32,"methods":[{"name":"put","params":[{"name":"v","type":32}]},{"name":"full","results":[1]},{"name":"get","results":[32],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":102}],"results":[1]}]},{"name":"cell[HashIndex[int, BaseAssembly]]","kind":"cell","element":33,"methods":[{"name":"put","params":[{"name":"v","type":33}]},{"name":"full","results":[1]},{"name":"get","results":[33],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":103}],"results":[1]}]},{"name":"cell[HashIndex[int, CompositePart]]","kind":"cell","element":34,"methods":[{"name":"put","params":[{"name":"v","type":34}]},{"name":"full","results":[1]},{"name":"get","results":[34],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":104}],"results":[1]}]},{"name":"cell[HashIndex[int, Document]]","kind":"cell","element":35,"methods":[{"name":"put","params":[{"name":"v","type":35}]},{"name":"full","results":[1]},{"name":"get","results":[35],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":105}],"results":[1]}]},{"name":"cell[HashIndex[string, Document]]","kind":"cell","element":36,"methods":[{"name":"put","params":[{"name":"v","type":36}]},{"name":"full","results":[1]},{"name":"get","results":[36],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":106}],"results":[1]}]},{"name":"cell[HashIndex[int, AtomicPart]]","kind":"cell","element":37,"methods":[{"name":"put","params":[{"name":"v","type":37}]},{"name":"full","results":[1]},{"name":"get","results":[37],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":107}],"results":[1]}]},{"name":"cell[array[int]]","kind":"cell","element":38,"methods":[{"name":"put","params":[{"name":"v","type":38}]},{"name":"full","results":[1]},{"name":"get","results":[38],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":108}],"results":[1]},{"name":"similar","params":[{"name":"x","type":108}],"results":[1]},{"name":"copy","results":[108]},{"name":"unparse","results":[5]}]},{"name":"cell[sequence[int]]","kind":"cell","element":39,"methods":[{"name":"put","params":[{"name":"v","type":39}]},{"name":"full","results":[1]},{"name":"get","results":[39],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":109}],"results":[1]},{"name":"similar","params":[{"name":"x","type":109}],"results":[1]},{"name":"copy","results":[109]},{"name":"unparse","results":[5]}]},{"name":"cell[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]","kind":"cell","element":40,"methods":[{"name":"put","params":[{"name":"v","type":40}]},{"name":"full","results":[1]},{"name":"get","results":[40],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":110}],"results":[1]}]},{"name":"cell[array[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]]","kind":"cell","element":41,"methods":[{"name":"put","params":[{"name":"v","type":41}]},{"name":"full","results":[1]},{"name":"get","results":[41],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":111}],"results":[1]}]},{"name":"cell[sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]]","kind":"cell","element":42,"methods":[{"name":"put","params":[{"name":"v","type":42}]},{"name":"full","results":[1]},{"name":"get","results":[42],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":112}],"results":[1]}]},{"name":"cell[maybe[ComplexAssembly]]","kind":"cell","element":43,"methods":[{"name":"put","params":[{"name":"v","type":43}]},{"name":"full","results":[1]},{"name":"get","results":[43],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":113}],"results":[1]}]},{"name":"cell[map[int, bool]]","kind":"cell","element":44,"methods":[{"name":"put","params":[{"name":"v","type":44}]},{"name":"full","results":[1]},{"name":"get","results":[44],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":114}],"results":[1]},{"name":"similar","params":[{"name":"x","type":114}],"results":[1]},{"name":"copy","results":[114]},{"name":"unparse","results":[5]}]},{"name":"cell[maybe[Manual]]","kind":"cell","element":45,"methods":[{"name":"put","params":[{"name":"v","type":45}]},{"name":"full","results":[1]},{"name":"get","results":[45],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":115}],"results":[1]}]},{"name":"cell[OrderedIndex[BaseAssembly]]","kind":"cell","element":46,"methods":[{"name":"put","params":[{"name":"v","type":46}]},{"name":"full","results":[1]},{"name":"get","results":[46],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":116}],"results":[1]}]},{"name":"cell[Set[Assembly]]","kind":"cell","element":47,"methods":[{"name":"put","params":[{"name":"v","type":47}]},{"name":"full","results":[1]},{"name":"get","results":[47],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":117}],"results":[1]}]},{"name":"cell[array[CompositePart]]","kind":"cell","element":48,"methods":[{"name":"put","params":[{"name":"v","type":48}]},{"name":"full","results":[1]},{"name":"get","results":[48],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":118}],"results":[1]}]},{"name":"cell[sequence[CompositePart]]","kind":"cell","element":49,"methods":[{"name":"put","params":[{"name":"v","type":49}]},{"name":"full","results":[1]},{"name":"get","results":[49],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":119}],"results":[1]}]},{"name":"cell[maybe[Document]]","kind":"cell","element":50,"methods":[{"name":"put","params":[{"name":"v","type":50}]},{"name":"full","results":[1]},{"name":"get","results":[50],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":120}],"results":[1]}]},{"name":"cell[Set[AtomicPart]]","kind":"cell","element":51,"methods":[{"name":"put","params":[{"name":"v","type":51}]},{"name":"full","results":[1]},{"name":"get","results":[51],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":121}],"results":[1]}]},{"name":"cell[array[BaseAssembly]]","kind":"cell","element":52,"methods":[{"name":"put","params":[{"name":"v","type":52}]},{"name":"full","results":[1]},{"name":"get","results":[52],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":122}],"results":[1]}]},{"name":"cell[sequence[BaseAssembly]]","kind":"cell","element":53,"methods":[{"name":"put","params":[{"name":"v","type":53}]},{"name":"full","results":[1]},{"name":"get","results":[53],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":123}],"results":[1]}]},{"name":"cell[array[Connection]]","kind":"cell","element":54,"methods":[{"name":"put","params":[{"name":"v","type":54}]},{"name":"full","results":[1]},{"name":"get","results":[54],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":124}],"results":[1]}]},{"name":"cell[sequence[Connection]]","kind":"cell","element":55,"methods":[{"name":"put","params":[{"name":"v","type":55}]},{"name":"full","results":[1]},{"name":"get","results":[55],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":125}],"results":[1]}]},{"name":"cell[vector[int]]","kind":"cell","element":56,"methods":[{"name":"put","params":[{"name":"v","type":56}]},{"name":"full","results":[1]},{"name":"get","results":[56],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":126}],"results":[1]},{"name":"similar","params":[{"name":"x","type":126}],"results":[1]},{"name":"copy","results":[126]},{"name":"unparse","results":[5]}]},{"name":"cell[Cursor[Module]]","kind":"cell","element":57,"methods":[{"name":"put","params":[{"name":"v","type":57}]},{"name":"full","results":[1]},{"name":"get","results":[57],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":127}],"results":[1]}]},{"name":"cell[Cursor[BaseAssembly]]","kind":"cell","element":58,"methods":[{"name":"put","params":[{"name":"v","type":58}]},{"name":"full","results":[1]},{"name":"get","results":[58],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":128}],"results":[1]}]},{"name":"cell[struct[newest: int, outdated: int]]","kind":"cell","element":59,"methods":[{"name":"put","params":[{"name":"v","type":59}]},{"name":"full","results":[1]},{"name":"get","results":[59],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":129}],"results":[1]},{"name":"similar","params":[{"name":"x","type":129}],"results":[1]},{"name":"copy","results":[129]},{"name":"unparse","results":[5]}]},{"name":"cell[sequence[string]]","kind":"cell","element":60,"methods":[{"name":"put","params":[{"name":"v","type":60}]},{"name":"full","results":[1]},{"name":"get","results":[60],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":130}],"results":[1]},{"name":"similar","params":[{"name":"x","type":130}],"results":[1]},{"name":"copy","results":[130]},{"name":"unparse","results":[5]}]},{"name":"cell[array[string]]","kind":"cell","element":61,"methods":[{"name":"put","params":[{"name":"v","type":61}]},{"name":"full","results":[1]},{"name":"get","results":[61],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":131}],"results":[1]},{"name":"similar","params":[{"name":"x","type":131}],"results":[1]},{"name":"copy","results":[131]},{"name":"unparse","results":[5]}]},{"name":"cell[array[Module]]","kind":"cell","element":62,"methods":[{"name":"put","params":[{"name":"v","type":62}]},{"name":"full","results":[1]},{"name":"get","results":[62],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":132}],"results":[1]}]},{"name":"cell[sequence[Module]]","kind":"cell","element":63,"methods":[{"name":"put","params":[{"name":"v","type":63}]},{"name":"full","results":[1]},{"name":"get","results":[63],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":133}],"results":[1]}]},{"name":"cell[array[AtomicPart]]","kind":"cell","element":64,"methods":[{"name":"put","params":[{"name":"v","type":64}]},{"name":"full","results":[1]},{"name":"get","results":[64],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":134}],"results":[1]}]},{"name":"cell[sequence[AtomicPart]]","kind":"cell","element":65,"methods":[{"name":"put","params":[{"name":"v","type":65}]},{"name":"full","results":[1]},{"name":"get","results":[65],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":135}],"results":[1]}]},{"name":"cell[array[Assembly]]","kind":"cell","element":66,"methods":[{"name":"put","params":[{"name":"v","type":66}]},{"name":"full","results":[1]},{"name":"get","results":[66],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":136}],"results":[1]}]},{"name":"cell[sequence[Assembly]]","kind":"cell","element":67,"methods":[{"name":"put","params":[{"name":"v","type":67}]},{"name":"full","results":[1]},{"name":"get","results":[67],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":137}],"results":[1]}]},{"name":"cell[array[Document]]","kind":"cell","element":68,"methods":[{"name":"put","params":[{"name":"v","type":68}]},{"name":"full","results":[1]},{"name":"get","results":[68],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":138}],"results":[1]}]},{"name":"cell[sequence[Document]]","kind":"cell","element":69,"methods":[{"name":"put","params":[{"name":"v","type":69}]},{"name":"full","results":[1]},{"name":"get","results":[69],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":139}],"results":[1]}]}],"routines":[{"name":"first_module","params":[{"name":"db","type":10}],"results":[14],"doc":"The first module of a database, with which most operations begin."},{"name":"name_database","params":[{"name":"name","type":5},{"name":"db","type":10}],"doc":"Stores a database under a name."},{"name":"forget_name","params":[{"name":"name","type":5}],"doc":"Takes a name away, if it is there."},{"name":"new_oo7","params":[{"name":"db","type":10}],"results":[9]},{"name":"main","params":[{"name":"args","type":60}],"doc":"The operations that are named, or all, with their numbers: `bifrost run oo7.theta small3 1 T1 Q5`."},{"name":"operation","params":[{"name":"o","type":9},{"name":"name","type":5}],"results":[5],"signals":[{"name":"unknown"}],"doc":"What the operation with this name gives. Besides those of OO7 there are `check` and `fingerprint`."},{"name":"traversal","params":[{"name":"o","type":9},{"name":"name","type":5}],"results":[2],"signals":[{"name":"unknown"}]},{"name":"query_or_change","params":[{"name":"o","type":9},{"name":"name","type":5}],"results":[2],"signals":[{"name":"unknown"}]},{"name":"new_database","params":[{"name":"s","type":24},{"name":"seed","type":2}],"results":[10]},{"name":"fingerprint","params":[{"name":"db","type":10}],"results":[2],"doc":"Over all values in this order: each module with its manual and the tree of its assemblies, parents first; then each composite\npart by its id with its document, its users, and its atomic parts with their connections. Of a text its length and its first\n80 characters count."},{"name":"new_mixer","results":[11]},{"name":"add_assembly","params":[{"name":"f","type":11},{"name":"a","type":18}]},{"name":"add_composite","params":[{"name":"f","type":11},{"name":"c","type":21}]},{"name":"new_generator","params":[{"name":"size","type":5},{"name":"seed","type":2}],"results":[12],"signals":[{"name":"unknown"}],"doc":"The modules with their manuals and assemblies are there; the composite parts are made by steps."},{"name":"generated","params":[{"name":"size","type":5},{"name":"seed","type":2}],"results":[10],"signals":[{"name":"unknown"}],"doc":"A whole database."},{"name":"module_name","params":[{"name":"id","type":2}],"results":[5],"doc":"The name of a module."},{"name":"document_title","params":[{"name":"id","type":2}],"results":[5],"doc":"The title of a composite part's document."},{"name":"new_part","params":[{"name":"db","type":10},{"name":"id","type":2}],"results":[21],"doc":"The next composite part, with its document and its atomic parts, in the database."},{"name":"padded","params":[{"name":"n","type":2}],"results":[5],"doc":"With at least eight digits."},{"name":"repeated","params":[{"name":"line","type":5},{"name":"size","type":2}],"results":[5],"doc":"The first `size` characters of the line, written again and again."},{"name":"draw_kind","params":[{"name":"r","type":28}],"results":[5]},{"name":"add_atomic_parts","params":[{"name":"db","type":10},{"name":"c","type":21}]},{"name":"add_connections","params":[{"name":"db","type":10},{"name":"c","type":21}]},{"name":"generator_of","params":[{"name":"db","type":10}],"results":[12]},{"name":"query1","params":[{"name":"db","type":10}],"results":[2],"doc":"Looks up random atomic parts by their ids."},{"name":"random_part_id","params":[{"name":"db","type":10}],"results":[2],"doc":"The id of a random atomic part of those generated."},{"name":"query_newest","params":[{"name":"db","type":10},{"name":"dates","type":2}],"results":[2],"doc":"Counts the atomic parts whose dates are among the most recent `dates` ones."},{"name":"query4","params":[{"name":"db","type":10}],"results":[2],"doc":"Looks up random documents by their titles, and counts the private uses of their composite parts."},{"name":"query5","params":[{"name":"db","type":10}],"results":[2],"doc":"Counts the base assemblies that use a newer composite part privately."},{"name":"query6","params":[{"name":"db","type":10}],"results":[2],"doc":"Counts the assemblies below which a newer composite part is used privately."},{"name":"query7","params":[{"name":"db","type":10}],"results":[2],"doc":"Scans the atomic parts."},{"name":"query8","params":[{"name":"db","type":10}],"results":[2],"doc":"Joins atomic parts with the documents whose ids they have."},{"name":"newest_part","params":[{"name":"b","type":20}],"results":[2]},{"name":"subtree","params":[{"name":"a","type":18}],"results":[59],"doc":"The date of the newest part below, and how many assemblies are older than the newest below them."},{"name":"sizes_named","params":[{"name":"name","type":5}],"results":[24],"signals":[{"name":"unknown"}],"doc":"`test1`, `test3`, `tiny`, and `small`, `medium` and `large` with 3, 6 or 9 connections for each atomic part:\n`small3`. `test3x3` is `test3` with three modules."},{"name":"walk","params":[{"name":"a","type":18},{"name":"action","type":25}],"results":[2],"doc":"Comes to every composite part below, as often as base assemblies use it privately."},{"name":"walk_parts","params":[{"name":"c","type":21},{"name":"action","type":26}],"results":[2],"doc":"Comes to every atomic part that can be reached, each once."},{"name":"visit","params":[{"name":"p","type":22},{"name":"is_root","type":1},{"name":"seen","type":27},{"name":"action","type":26}],"results":[2]},{"name":"every_part","params":[{"name":"action","type":26}],"results":[25]},{"name":"root_part","params":[{"name":"action","type":26}],"results":[25]},{"name":"count_in_document","params":[{"name":"c","type":4}],"results":[25]},{"name":"replace_in_document","params":[{"name":"old","type":5},{"name":"other","type":5}],"results":[25]},{"name":"do_nothing","results":[26]},{"name":"work","params":[{"name":"amount","type":2}],"results":[26],"doc":"Looks at the clock so often."},{"name":"swap","params":[{"name":"root_only","type":1},{"name":"times","type":2}],"results":[26],"doc":"Exchanges x and y so often."},{"name":"toggle","params":[{"name":"root_only","type":1},{"name":"times","type":2}],"results":[26],"doc":"Makes odd dates one later and even dates one earlier, so often."},{"name":"walk_up","params":[{"name":"p","type":22}],"results":[2],"doc":"From an atomic part up: the base assemblies that use its composite part privately, and what is above them, each once."},{"name":"count_above","params":[{"name":"a","type":18},{"name":"seen","type":27}],"results":[2]},{"name":"new_id_set","results":[27]},{"name":"connect","params":[{"name":"source","type":22},{"name":"target","type":22},{"name":"kind","type":5},{"name":"length","type":2}],"results":[23],"doc":"Makes a connection, in the bags of both its ends."},{"name":"disconnect","params":[{"name":"c","type":23}],"signals":[{"name":"not_found"}],"doc":"Takes a connection out of the bags of both its ends."},{"name":"new_document","params":[{"name":"part","type":21},{"name":"title","type":5},{"name":"text","type":5}],"results":[17]},{"name":"new_module","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2},{"name":"title","type":5},{"name":"text","type":5},{"name":"bases","type":46}],"results":[14],"doc":"A module without assemblies, with its manual."},{"name":"new_complex_assembly","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2},{"name":"of_module","type":14},{"name":"above","type":43}],"results":[19]},{"name":"new_base_assembly","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2},{"name":"of_module","type":14},{"name":"above","type":19}],"results":[20]},{"name":"new_composite_part","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2}],"results":[21]},{"name":"new_atomic_part","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2},{"name":"x","type":2},{"name":"y","type":2},{"name":"doc_id","type":2},{"name":"part_of","type":21},{"name":"dates","type":30}],"results":[22],"doc":"A part whose date `dates` is to have."},{"name":"new_connection","params":[{"name":"source","type":22},{"name":"target","type":22},{"name":"kind","type":5},{"name":"length","type":2}],"results":[23]},{"name":"new_random","params":[{"name":"n","type":2}],"results":[28]},{"name":"fault","params":[{"name":"db","type":10},{"name":"modules","type":31},{"name":"module_names","type":32},{"name":"bases","type":33},{"name":"composites","type":34},{"name":"documents","type":35},{"name":"titles","type":36},{"name":"parts","type":30},{"name":"part_ids","type":37}],"results":[5],"doc":"What is wrong first; empty if nothing is."},{"name":"check_modules","params":[{"name":"modules","type":31},{"name":"names","type":32},{"name":"bases","type":33}],"signals":[{"name":"wrong","values":[5]}],"doc":"The extents of the base assemblies of all modules together are the index of their ids."},{"name":"check_composites","params":[{"name":"composites","type":34},{"name":"documents","type":35},{"name":"titles","type":36}],"signals":[{"name":"wrong","values":[5]}]},{"name":"check_parts","params":[{"name":"parts","type":30},{"name":"ids","type":37},{"name":"dates","type":30},{"name":"composites","type":34}],"signals":[{"name":"wrong","values":[5]}]},{"name":"check_uses","params":[{"name":"bases","type":33},{"name":"composites","type":34}],"signals":[{"name":"wrong","values":[5]}],"doc":"Each use is in the bag of both ends as often."},{"name":"check_graph","params":[{"name":"composites","type":34}],"signals":[{"name":"wrong","values":[5]}],"doc":"Each connection is in one bag at both its ends, and the parts of a composite part can all be reached from its root."}]}"#,
+    digest: [86, 30, 194, 124, 250, 251, 12, 55, 32, 69, 1, 247, 75, 80, 60, 114, 205, 250, 177, 250, 22, 223, 122, 49, 57, 73, 163, 67, 100, 197, 220, 57],
+    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Oo7","kind":"object","methods":[{"name":"database","results":[10]},{"name":"t1","results":[2],"doc":"Atomic parts visited."},{"name":"t1ww","params":[{"name":"amount","type":2}],"results":[2],"doc":"The same, with so many looks at the clock for each part."},{"name":"t2a","results":[2],"doc":"Swaps of x and y: of root parts."},{"name":"t2b","results":[2],"doc":"Of every part."},{"name":"t2c","results":[2],"doc":"Of every part, four times."},{"name":"t3a","results":[2],"doc":"Toggles of dates: of root parts."},{"name":"t3b","results":[2],"doc":"Of every part."},{"name":"t3c","results":[2],"doc":"Of every part, four times."},{"name":"t4","results":[2],"doc":"Letters I in the documents visited."},{"name":"t5_do","results":[2],"doc":"Documents that began with `I am`, and now with `This is`."},{"name":"t5_undo","results":[2],"doc":"The other way round."},{"name":"t6","results":[2],"doc":"Root parts visited."},{"name":"t7","results":[2],"doc":"Assemblies above a random atomic part."},{"name":"t8","results":[2],"doc":"Letters I in the manual."},{"name":"t9","results":[2],"doc":"1 if the manual ends as it begins, else 0."},{"name":"t10","results":[2],"doc":"As t1, of every module."},{"name":"cu","results":[2],"doc":"As t1 and then t2a, whose number it is."},{"name":"q1","results":[2],"doc":"Random atomic parts looked up."},{"name":"q2","results":[2],"doc":"Atomic parts with the most recent 1 % of dates."},{"name":"q3","results":[2],"doc":"Atomic parts with the most recent 10 % of dates."},{"name":"q4","results":[2],"doc":"Documents with the base assemblies that use their parts."},{"name":"q5","results":[2],"doc":"Base assemblies older than a part that they use."},{"name":"q6","results":[2],"doc":"Assemblies older than a part that is used below them."},{"name":"q7","results":[2],"doc":"Atomic parts."},{"name":"q8","results":[2],"doc":"Atomic parts with their documents."},{"name":"insert","results":[2],"doc":"Composite parts made, each used by a random base assembly."},{"name":"delete","results":[2],"doc":"Composite parts removed: those made last, never those generated."},{"name":"check","results":[5],"doc":"What is wrong with the database; empty if nothing is."}],"doc":"The traversals that do not say otherwise are of the first module."},{"name":"Database","kind":"object","methods":[{"name":"sizes","results":[25]},{"name":"random","results":[13],"doc":"What parts are made with. Operations that only look draw from a generator of their own, which is not stored."},{"name":"module_named","params":[{"name":"name","type":5}],"results":[15],"signals":[{"name":"not_found"}]},{"name":"modules","yields":[15]},{"name":"base_assembly","params":[{"name":"id","type":2}],"results":[21],"signals":[{"name":"not_found"}]},{"name":"base_assembly_count","results":[2]},{"name":"composite_part","params":[{"name":"id","type":2}],"results":[22],"signals":[{"name":"not_found"}]},{"name":"composite_part_count","results":[2]},{"name":"document","params":[{"name":"id","type":2}],"results":[18],"signals":[{"name":"not_found"}]},{"name":"document_titled","params":[{"name":"title","type":5}],"results":[18],"signals":[{"name":"not_found"}]},{"name":"atomic_part","params":[{"name":"id","type":2}],"results":[23],"signals":[{"name":"not_found"}]},{"name":"atomic_part_count","results":[2]},{"name":"atomic_parts","yields":[23],"doc":"The extent, by ids."},{"name":"atomic_part_cursor","results":[29]},{"name":"built_since","params":[{"name":"date","type":2}],"yields":[23],"doc":"By dates."},{"name":"built_cursor","params":[{"name":"date","type":2}],"results":[29]},{"name":"dates","results":[30]},{"name":"add_module","params":[{"name":"m","type":15},{"name":"name","type":5}]},{"name":"add_base_assembly","params":[{"name":"b","type":21}]},{"name":"add_composite_part","params":[{"name":"c","type":22}],"doc":"With its document and its parts."},{"name":"remove_composite_part","params":[{"name":"c","type":22}],"signals":[{"name":"not_found"}],"doc":"With its document, its parts, their connections, and from every base assembly that uses it."},{"name":"check","results":[5],"doc":"What is wrong with an index, a reference or a bag; empty if nothing is."}]},{"name":"Mixer","kind":"object","methods":[{"name":"number","params":[{"name":"v","type":2}]},{"name":"word","params":[{"name":"s","type":5}],"doc":"The number of each character."},{"name":"design_object","params":[{"name":"o","type":14}]},{"name":"text","params":[{"name":"t","type":16}]},{"name":"value","results":[2]}],"doc":"Value v makes (31 * old + v) mod (2**31 - 1) of the number, which begins with 7."},{"name":"Generator","kind":"object","methods":[{"name":"database","results":[10]},{"name":"steps","results":[2],"doc":"How many composite parts there are to be."},{"name":"step","params":[{"name":"n","type":2}],"results":[2],"doc":"Makes the next n composite parts; how many are still to come. With the last, base assemblies get their components."}]},{"name":"Random","kind":"object","methods":[{"name":"seed","params":[{"name":"n","type":2}],"doc":"Starts again, as `srandom (n)` does; of n the low 32 bits count, and 0 is as 1."},{"name":"draw","results":[2],"doc":"The next number: 0 .. 2**31 - 1."},{"name":"below","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"zero"}],"doc":"The next number mod n."}]},{"name":"DesignObject","kind":"object","methods":[{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"Module","kind":"object","supertypes":[14],"methods":[{"name":"manual","results":[17]},{"name":"design_root","results":[20]},{"name":"set_design_root","params":[{"name":"root","type":20}]},{"name":"assemblies","yields":[21],"doc":"The extent of its base assemblies."},{"name":"add_assembly","params":[{"name":"a","type":21}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"Text","kind":"object","methods":[{"name":"id","results":[2]},{"name":"title","results":[5]},{"name":"text","results":[5]},{"name":"set_text","params":[{"name":"t","type":5}]},{"name":"count_of","params":[{"name":"c","type":4}],"results":[2],"doc":"How often the text has a character."},{"name":"replace_start","params":[{"name":"old","type":5},{"name":"new_start","type":5}],"results":[2],"doc":"1 if the text started with `old`, and then it starts otherwise; 0 if it did not."}],"doc":"A long text."},{"name":"Manual","kind":"object","supertypes":[16],"methods":[{"name":"of_module","results":[15]},{"name":"text_length","results":[2]},{"name":"id","results":[2]},{"name":"title","results":[5]},{"name":"text","results":[5]},{"name":"set_text","params":[{"name":"t","type":5}]},{"name":"count_of","params":[{"name":"c","type":4}],"results":[2],"doc":"How often the text has a character."},{"name":"replace_start","params":[{"name":"old","type":5},{"name":"new_start","type":5}],"results":[2],"doc":"1 if the text started with `old`, and then it starts otherwise; 0 if it did not."}]},{"name":"Document","kind":"object","supertypes":[16],"methods":[{"name":"part","results":[22]},{"name":"id","results":[2]},{"name":"title","results":[5]},{"name":"text","results":[5]},{"name":"set_text","params":[{"name":"t","type":5}]},{"name":"count_of","params":[{"name":"c","type":4}],"results":[2],"doc":"How often the text has a character."},{"name":"replace_start","params":[{"name":"old","type":5},{"name":"new_start","type":5}],"results":[2],"doc":"1 if the text started with `old`, and then it starts otherwise; 0 if it did not."}]},{"name":"Assembly","kind":"object","supertypes":[14],"methods":[{"name":"of_module","results":[15]},{"name":"super_assembly","results":[20],"signals":[{"name":"not_found"}],"doc":"Not of the design root."},{"name":"is_base","results":[1]},{"name":"as_base","results":[21],"signals":[{"name":"wrong_kind"}]},{"name":"as_complex","results":[20],"signals":[{"name":"wrong_kind"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"ComplexAssembly","kind":"object","supertypes":[19],"methods":[{"name":"sub_assemblies","yields":[19]},{"name":"sub_count","results":[2]},{"name":"sub_at","params":[{"name":"i","type":2}],"results":[19],"signals":[{"name":"bounds"}]},{"name":"add_sub","params":[{"name":"a","type":19}]},{"name":"of_module","results":[15]},{"name":"super_assembly","results":[20],"signals":[{"name":"not_found"}],"doc":"Not of the design root."},{"name":"is_base","results":[1]},{"name":"as_base","results":[21],"signals":[{"name":"wrong_kind"}]},{"name":"as_complex","results":[20],"signals":[{"name":"wrong_kind"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"BaseAssembly","kind":"object","supertypes":[19],"methods":[{"name":"private_parts","yields":[22]},{"name":"private_count","results":[2]},{"name":"private_at","params":[{"name":"i","type":2}],"results":[22],"signals":[{"name":"bounds"}]},{"name":"shared_parts","yields":[22]},{"name":"add_private","params":[{"name":"c","type":22}]},{"name":"add_shared","params":[{"name":"c","type":22}]},{"name":"remove_private","params":[{"name":"c","type":22}],"signals":[{"name":"not_found"}]},{"name":"remove_shared","params":[{"name":"c","type":22}],"signals":[{"name":"not_found"}]},{"name":"of_module","results":[15]},{"name":"super_assembly","results":[20],"signals":[{"name":"not_found"}],"doc":"Not of the design root."},{"name":"is_base","results":[1]},{"name":"as_base","results":[21],"signals":[{"name":"wrong_kind"}]},{"name":"as_complex","results":[20],"signals":[{"name":"wrong_kind"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}],"doc":"Its components are bags: a composite part can be in them several times."},{"name":"CompositePart","kind":"object","supertypes":[14],"methods":[{"name":"documentation","results":[18]},{"name":"set_documentation","params":[{"name":"d","type":18}]},{"name":"root_part","results":[23]},{"name":"parts","yields":[23]},{"name":"part_count","results":[2]},{"name":"part_at","params":[{"name":"i","type":2}],"results":[23],"signals":[{"name":"bounds"}]},{"name":"add_part","params":[{"name":"p","type":23}],"doc":"The first is the root part."},{"name":"private_users","yields":[21],"doc":"The bag of the base assemblies that have it as a private part; they say so themselves."},{"name":"private_user_count","results":[2]},{"name":"private_user_at","params":[{"name":"i","type":2}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"shared_users","yields":[21]},{"name":"shared_user_count","results":[2]},{"name":"shared_user_at","params":[{"name":"i","type":2}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"add_private_user","params":[{"name":"b","type":21}]},{"name":"add_shared_user","params":[{"name":"b","type":21}]},{"name":"remove_private_user","params":[{"name":"b","type":21}],"signals":[{"name":"not_found"}]},{"name":"remove_shared_user","params":[{"name":"b","type":21}],"signals":[{"name":"not_found"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"AtomicPart","kind":"object","supertypes":[14],"methods":[{"name":"set_build_date","params":[{"name":"date","type":2}],"doc":"Keeps the index of dates right."},{"name":"x","results":[2]},{"name":"y","results":[2]},{"name":"set_x","params":[{"name":"v","type":2}]},{"name":"set_y","params":[{"name":"v","type":2}]},{"name":"doc_id","results":[2]},{"name":"part_of","results":[22]},{"name":"to","yields":[24],"doc":"The bag of connections that begin here."},{"name":"to_count","results":[2]},{"name":"to_at","params":[{"name":"i","type":2}],"results":[24],"signals":[{"name":"bounds"}]},{"name":"from","yields":[24],"doc":"The bag of connections that end here."},{"name":"from_count","results":[2]},{"name":"from_at","params":[{"name":"i","type":2}],"results":[24],"signals":[{"name":"bounds"}]},{"name":"add_to","params":[{"name":"c","type":24}]},{"name":"add_from","params":[{"name":"c","type":24}]},{"name":"remove_to","params":[{"name":"c","type":24}],"signals":[{"name":"not_found"}]},{"name":"remove_from","params":[{"name":"c","type":24}],"signals":[{"name":"not_found"}]},{"name":"id","results":[2]},{"name":"kind","results":[5]},{"name":"build_date","results":[2]}]},{"name":"Connection","kind":"object","methods":[{"name":"kind","results":[5]},{"name":"length","results":[2]},{"name":"source","results":[23]},{"name":"target","results":[23]}]},{"name":"Sizes","kind":"object","immutable":true,"methods":[{"name":"name","results":[5]},{"name":"atomic_per_composite","results":[2]},{"name":"connections_per_atomic","results":[2]},{"name":"document_size","results":[2],"doc":"Bytes of a C string, whose last is not a character of the text."},{"name":"manual_size","results":[2]},{"name":"composites_per_module","results":[2]},{"name":"assembly_fan","results":[2]},{"name":"levels","results":[2]},{"name":"components_per_assembly","results":[2]},{"name":"modules","results":[2]},{"name":"composites","results":[2],"doc":"Of all modules."}]},{"name":"CompositeAction","kind":"object","methods":[{"name":"at_composite","params":[{"name":"c","type":22}],"results":[2]}],"doc":"What a traversal does with a composite part, each time that it comes to it. The numbers are added up."},{"name":"PartAction","kind":"object","methods":[{"name":"at_part","params":[{"name":"p","type":23},{"name":"is_root","type":1}],"results":[2]}],"doc":"What it does with an atomic part, once in each visit of its composite part."},{"name":"IdSet","kind":"object","methods":[{"name":"add","params":[{"name":"id","type":2}],"results":[1],"doc":"Whether it was not there."},{"name":"contains","params":[{"name":"id","type":2}],"results":[1]},{"name":"size","results":[2]}]},{"name":"Cursor[AtomicPart]","kind":"object","methods":[{"name":"more","results":[1]},{"name":"next","results":[23],"signals":[{"name":"at_end"}]}]},{"name":"OrderedIndex[AtomicPart]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"insert","params":[{"name":"key","type":2},{"name":"id","type":2},{"name":"v","type":23}]},{"name":"remove","params":[{"name":"key","type":2},{"name":"id","type":2}],"signals":[{"name":"not_found"}]},{"name":"between","params":[{"name":"low","type":2},{"name":"high","type":2}],"yields":[23],"doc":"What has keys low .. high, by keys and then by ids."},{"name":"cursor","params":[{"name":"low","type":2},{"name":"high","type":2}],"results":[29],"doc":"The same for who cannot run an iterator. It stands right whatever changes."},{"name":"entries","yields":[2,2,23],"doc":"Keys, ids and values, in order."},{"name":"sound","results":[1],"doc":"Whether it is in order and balanced."}]},{"name":"OrderedIndex[Module]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"insert","params":[{"name":"key","type":2},{"name":"id","type":2},{"name":"v","type":15}]},{"name":"remove","params":[{"name":"key","type":2},{"name":"id","type":2}],"signals":[{"name":"not_found"}]},{"name":"between","params":[{"name":"low","type":2},{"name":"high","type":2}],"yields":[15],"doc":"What has keys low .. high, by keys and then by ids."},{"name":"cursor","params":[{"name":"low","type":2},{"name":"high","type":2}],"results":[57],"doc":"The same for who cannot run an iterator. It stands right whatever changes."},{"name":"entries","yields":[2,2,15],"doc":"Keys, ids and values, in order."},{"name":"sound","results":[1],"doc":"Whether it is in order and balanced."}]},{"name":"HashIndex[string, Module]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":5}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":5}],"results":[15],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":5},{"name":"v","type":15}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":5}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[5,15],"doc":"In no order."}]},{"name":"HashIndex[int, BaseAssembly]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":2}],"results":[21],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":21}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[2,21],"doc":"In no order."}]},{"name":"HashIndex[int, CompositePart]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":2}],"results":[22],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":22}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[2,22],"doc":"In no order."}]},{"name":"HashIndex[int, Document]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":2}],"results":[18],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":18}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[2,18],"doc":"In no order."}]},{"name":"HashIndex[string, Document]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":5}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":5}],"results":[18],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":5},{"name":"v","type":18}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":5}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[5,18],"doc":"In no order."}]},{"name":"HashIndex[int, AtomicPart]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"fetch","params":[{"name":"k","type":2}],"results":[23],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":23}],"doc":"In place of what k had."},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"pairs","yields":[2,23],"doc":"In no order."}]},{"name":"array[int]","kind":"array","element":2,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":2}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}]},{"name":"append_low","params":[{"name":"v","type":2}]},{"name":"remove","results":[2],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[2],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[39]},{"name":"sort"},{"name":"equal","params":[{"name":"x","type":38}],"results":[1]},{"name":"similar","params":[{"name":"x","type":38}],"results":[1]},{"name":"copy","results":[38]},{"name":"unparse","results":[5]}]},{"name":"sequence[int]","kind":"sequence","element":2,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}],"results":[39]},{"name":"concat","params":[{"name":"x","type":39}],"results":[39]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":2}],"results":[39],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[39],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[38]},{"name":"equal","params":[{"name":"x","type":39}],"results":[1]},{"name":"similar","params":[{"name":"x","type":39}],"results":[1]},{"name":"copy","results":[39]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]","kind":"object","immutable":true,"methods":[{"name":"base","results":[21]},{"name":"private_ids","results":[38]},{"name":"shared_ids","results":[38]},{"name":"replace_base","params":[{"name":"v","type":21}],"results":[40]},{"name":"replace_private_ids","params":[{"name":"v","type":38}],"results":[40]},{"name":"replace_shared_ids","params":[{"name":"v","type":38}],"results":[40]}]},{"name":"array[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]","kind":"array","element":40,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[40],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":40}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[40],"signals":[{"name":"bounds"}]},{"name":"top","results":[40],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":40}]},{"name":"append_low","params":[{"name":"v","type":40}]},{"name":"remove","results":[40],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[40],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[40]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[42]},{"name":"equal","params":[{"name":"x","type":41}],"results":[1]}]},{"name":"sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]","kind":"sequence","element":40,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[40],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[40],"signals":[{"name":"bounds"}]},{"name":"top","results":[40],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":40}],"results":[42]},{"name":"concat","params":[{"name":"x","type":42}],"results":[42]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":40}],"results":[42],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[42],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[40]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[41]}]},{"name":"maybe[ComplexAssembly]","kind":"object","element":20,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[20],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":20}],"results":[20]}]},{"name":"vector[int]","kind":"object","element":2,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":2}],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[39]},{"name":"equal","params":[{"name":"x","type":44}],"results":[1]},{"name":"similar","params":[{"name":"x","type":44}],"results":[1]},{"name":"copy","results":[44]},{"name":"unparse","results":[5]}]},{"name":"map[int, bool]","kind":"object","methods":[{"name":"length","results":[2]},{"name":"contains","params":[{"name":"k","type":2}],"results":[1]},{"name":"clear"},{"name":"fetch","params":[{"name":"k","type":2}],"results":[1],"signals":[{"name":"not_found"}]},{"name":"store","params":[{"name":"k","type":2},{"name":"v","type":1}]},{"name":"remove","params":[{"name":"k","type":2}],"signals":[{"name":"not_found"}]},{"name":"keys","yields":[2]},{"name":"values","yields":[1]},{"name":"pairs","yields":[2,1]},{"name":"equal","params":[{"name":"x","type":45}],"results":[1]},{"name":"similar","params":[{"name":"x","type":45}],"results":[1]},{"name":"copy","results":[45]},{"name":"unparse","results":[5]}]},{"name":"maybe[Manual]","kind":"object","element":17,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[17],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":17}],"results":[17]}]},{"name":"OrderedIndex[BaseAssembly]","kind":"object","methods":[{"name":"size","results":[2]},{"name":"insert","params":[{"name":"key","type":2},{"name":"id","type":2},{"name":"v","type":21}]},{"name":"remove","params":[{"name":"key","type":2},{"name":"id","type":2}],"signals":[{"name":"not_found"}]},{"name":"between","params":[{"name":"low","type":2},{"name":"high","type":2}],"yields":[21],"doc":"What has keys low .. high, by keys and then by ids."},{"name":"cursor","params":[{"name":"low","type":2},{"name":"high","type":2}],"results":[58],"doc":"The same for who cannot run an iterator. It stands right whatever changes."},{"name":"entries","yields":[2,2,21],"doc":"Keys, ids and values, in order."},{"name":"sound","results":[1],"doc":"Whether it is in order and balanced."}]},{"name":"Set[Assembly]","kind":"object","methods":[{"name":"add","params":[{"name":"v","type":19}],"results":[1],"doc":"Whether it was not there."},{"name":"size","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[19],"signals":[{"name":"bounds"}],"doc":"The i-th that was added."},{"name":"elements","yields":[19]}]},{"name":"array[CompositePart]","kind":"array","element":22,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[22],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":22}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[22],"signals":[{"name":"bounds"}]},{"name":"top","results":[22],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":22}]},{"name":"append_low","params":[{"name":"v","type":22}]},{"name":"remove","results":[22],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[22],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[22]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[50]},{"name":"equal","params":[{"name":"x","type":49}],"results":[1]}]},{"name":"sequence[CompositePart]","kind":"sequence","element":22,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[22],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[22],"signals":[{"name":"bounds"}]},{"name":"top","results":[22],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":22}],"results":[50]},{"name":"concat","params":[{"name":"x","type":50}],"results":[50]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":22}],"results":[50],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[50],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[22]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[49]}]},{"name":"maybe[Document]","kind":"object","element":18,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[18],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":18}],"results":[18]}]},{"name":"Set[AtomicPart]","kind":"object","methods":[{"name":"add","params":[{"name":"v","type":23}],"results":[1],"doc":"Whether it was not there."},{"name":"size","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[23],"signals":[{"name":"bounds"}],"doc":"The i-th that was added."},{"name":"elements","yields":[23]}]},{"name":"array[BaseAssembly]","kind":"array","element":21,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":21}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[21],"signals":[{"name":"bounds"}]},{"name":"top","results":[21],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":21}]},{"name":"append_low","params":[{"name":"v","type":21}]},{"name":"remove","results":[21],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[21],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[21]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[54]},{"name":"equal","params":[{"name":"x","type":53}],"results":[1]}]},{"name":"sequence[BaseAssembly]","kind":"sequence","element":21,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[21],"signals":[{"name":"bounds"}]},{"name":"top","results":[21],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":21}],"results":[54]},{"name":"concat","params":[{"name":"x","type":54}],"results":[54]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":21}],"results":[54],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[54],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[21]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[53]}]},{"name":"array[Connection]","kind":"array","element":24,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[24],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":24}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[24],"signals":[{"name":"bounds"}]},{"name":"top","results":[24],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":24}]},{"name":"append_low","params":[{"name":"v","type":24}]},{"name":"remove","results":[24],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[24],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[24]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[56]},{"name":"equal","params":[{"name":"x","type":55}],"results":[1]}]},{"name":"sequence[Connection]","kind":"sequence","element":24,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[24],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[24],"signals":[{"name":"bounds"}]},{"name":"top","results":[24],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":24}],"results":[56]},{"name":"concat","params":[{"name":"x","type":56}],"results":[56]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":24}],"results":[56],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[56],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[24]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[55]}]},{"name":"Cursor[Module]","kind":"object","methods":[{"name":"more","results":[1]},{"name":"next","results":[15],"signals":[{"name":"at_end"}]}]},{"name":"Cursor[BaseAssembly]","kind":"object","methods":[{"name":"more","results":[1]},{"name":"next","results":[21],"signals":[{"name":"at_end"}]}]},{"name":"struct[newest: int, outdated: int]","kind":"object","immutable":true,"methods":[{"name":"newest","results":[2]},{"name":"outdated","results":[2]},{"name":"replace_newest","params":[{"name":"v","type":2}],"results":[59]},{"name":"replace_outdated","params":[{"name":"v","type":2}],"results":[59]},{"name":"equal","params":[{"name":"x","type":59}],"results":[1]},{"name":"similar","params":[{"name":"x","type":59}],"results":[1]},{"name":"copy","results":[59]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"sequence[string]","kind":"sequence","element":5,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[5],"signals":[{"name":"bounds"}]},{"name":"top","results":[5],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":5}],"results":[60]},{"name":"concat","params":[{"name":"x","type":60}],"results":[60]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":5}],"results":[60],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[60],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[5]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[61]},{"name":"equal","params":[{"name":"x","type":60}],"results":[1]},{"name":"similar","params":[{"name":"x","type":60}],"results":[1]},{"name":"copy","results":[60]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"array[string]","kind":"array","element":5,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":5}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[5],"signals":[{"name":"bounds"}]},{"name":"top","results":[5],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":5}]},{"name":"append_low","params":[{"name":"v","type":5}]},{"name":"remove","results":[5],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[5],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[5]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[60]},{"name":"sort"},{"name":"equal","params":[{"name":"x","type":61}],"results":[1]},{"name":"similar","params":[{"name":"x","type":61}],"results":[1]},{"name":"copy","results":[61]},{"name":"unparse","results":[5]}]},{"name":"array[Module]","kind":"array","element":15,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[15],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":15}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[15],"signals":[{"name":"bounds"}]},{"name":"top","results":[15],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":15}]},{"name":"append_low","params":[{"name":"v","type":15}]},{"name":"remove","results":[15],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[15],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[15]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[63]},{"name":"equal","params":[{"name":"x","type":62}],"results":[1]}]},{"name":"sequence[Module]","kind":"sequence","element":15,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[15],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[15],"signals":[{"name":"bounds"}]},{"name":"top","results":[15],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":15}],"results":[63]},{"name":"concat","params":[{"name":"x","type":63}],"results":[63]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":15}],"results":[63],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[63],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[15]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[62]}]},{"name":"array[AtomicPart]","kind":"array","element":23,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[23],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":23}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[23],"signals":[{"name":"bounds"}]},{"name":"top","results":[23],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":23}]},{"name":"append_low","params":[{"name":"v","type":23}]},{"name":"remove","results":[23],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[23],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[23]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[65]},{"name":"equal","params":[{"name":"x","type":64}],"results":[1]}]},{"name":"sequence[AtomicPart]","kind":"sequence","element":23,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[23],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[23],"signals":[{"name":"bounds"}]},{"name":"top","results":[23],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":23}],"results":[65]},{"name":"concat","params":[{"name":"x","type":65}],"results":[65]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":23}],"results":[65],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[65],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[23]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[64]}]},{"name":"array[Assembly]","kind":"array","element":19,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[19],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":19}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[19],"signals":[{"name":"bounds"}]},{"name":"top","results":[19],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":19}]},{"name":"append_low","params":[{"name":"v","type":19}]},{"name":"remove","results":[19],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[19],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[19]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[67]},{"name":"equal","params":[{"name":"x","type":66}],"results":[1]}]},{"name":"sequence[Assembly]","kind":"sequence","element":19,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[19],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[19],"signals":[{"name":"bounds"}]},{"name":"top","results":[19],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":19}],"results":[67]},{"name":"concat","params":[{"name":"x","type":67}],"results":[67]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":19}],"results":[67],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[67],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[19]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[66]}]},{"name":"array[Document]","kind":"array","element":18,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":18}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[18],"signals":[{"name":"bounds"}]},{"name":"top","results":[18],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":18}]},{"name":"append_low","params":[{"name":"v","type":18}]},{"name":"remove","results":[18],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[18],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[18]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[69]},{"name":"equal","params":[{"name":"x","type":68}],"results":[1]}]},{"name":"sequence[Document]","kind":"sequence","element":18,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[18],"signals":[{"name":"bounds"}]},{"name":"top","results":[18],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":18}],"results":[69]},{"name":"concat","params":[{"name":"x","type":69}],"results":[69]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":18}],"results":[69],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[69],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[18]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[68]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":70}],"results":[1]},{"name":"similar","params":[{"name":"x","type":70}],"results":[1]},{"name":"copy","results":[70]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":71}],"results":[1]},{"name":"similar","params":[{"name":"x","type":71}],"results":[1]},{"name":"copy","results":[71]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":72}],"results":[1]},{"name":"similar","params":[{"name":"x","type":72}],"results":[1]},{"name":"copy","results":[72]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":73}],"results":[1]},{"name":"similar","params":[{"name":"x","type":73}],"results":[1]},{"name":"copy","results":[73]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":74}],"results":[1]},{"name":"similar","params":[{"name":"x","type":74}],"results":[1]},{"name":"copy","results":[74]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":75}],"results":[1]},{"name":"similar","params":[{"name":"x","type":75}],"results":[1]},{"name":"copy","results":[75]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":76}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":77}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":78}],"results":[1]},{"name":"similar","params":[{"name":"x","type":78}],"results":[1]},{"name":"copy","results":[78]},{"name":"unparse","results":[5]}]},{"name":"cell[Oo7]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":79}],"results":[1]}]},{"name":"cell[Database]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":80}],"results":[1]}]},{"name":"cell[Mixer]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":81}],"results":[1]}]},{"name":"cell[Generator]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":82}],"results":[1]}]},{"name":"cell[Random]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":83}],"results":[1]}]},{"name":"cell[DesignObject]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":84}],"results":[1]}]},{"name":"cell[Module]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":85}],"results":[1]}]},{"name":"cell[Text]","kind":"cell","element":16,"methods":[{"name":"put","params":[{"name":"v","type":16}]},{"name":"full","results":[1]},{"name":"get","results":[16],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":86}],"results":[1]}]},{"name":"cell[Manual]","kind":"cell","element":17,"methods":[{"name":"put","params":[{"name":"v","type":17}]},{"name":"full","results":[1]},{"name":"get","results":[17],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":87}],"results":[1]}]},{"name":"cell[Document]","kind":"cell","element":18,"methods":[{"name":"put","params":[{"name":"v","type":18}]},{"name":"full","results":[1]},{"name":"get","results":[18],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":88}],"results":[1]}]},{"name":"cell[Assembly]","kind":"cell","element":19,"methods":[{"name":"put","params":[{"name":"v","type":19}]},{"name":"full","results":[1]},{"name":"get","results":[19],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":89}],"results":[1]}]},{"name":"cell[ComplexAssembly]","kind":"cell","element":20,"methods":[{"name":"put","params":[{"name":"v","type":20}]},{"name":"full","results":[1]},{"name":"get","results":[20],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":90}],"results":[1]}]},{"name":"cell[BaseAssembly]","kind":"cell","element":21,"methods":[{"name":"put","params":[{"name":"v","type":21}]},{"name":"full","results":[1]},{"name":"get","results":[21],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":91}],"results":[1]}]},{"name":"cell[CompositePart]","kind":"cell","element":22,"methods":[{"name":"put","params":[{"name":"v","type":22}]},{"name":"full","results":[1]},{"name":"get","results":[22],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":92}],"results":[1]}]},{"name":"cell[AtomicPart]","kind":"cell","element":23,"methods":[{"name":"put","params":[{"name":"v","type":23}]},{"name":"full","results":[1]},{"name":"get","results":[23],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":93}],"results":[1]}]},{"name":"cell[Connection]","kind":"cell","element":24,"methods":[{"name":"put","params":[{"name":"v","type":24}]},{"name":"full","results":[1]},{"name":"get","results":[24],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":94}],"results":[1]}]},{"name":"cell[Sizes]","kind":"cell","element":25,"methods":[{"name":"put","params":[{"name":"v","type":25}]},{"name":"full","results":[1]},{"name":"get","results":[25],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":95}],"results":[1]}]},{"name":"cell[CompositeAction]","kind":"cell","element":26,"methods":[{"name":"put","params":[{"name":"v","type":26}]},{"name":"full","results":[1]},{"name":"get","results":[26],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":96}],"results":[1]}]},{"name":"cell[PartAction]","kind":"cell","element":27,"methods":[{"name":"put","params":[{"name":"v","type":27}]},{"name":"full","results":[1]},{"name":"get","results":[27],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":97}],"results":[1]}]},{"name":"cell[IdSet]","kind":"cell","element":28,"methods":[{"name":"put","params":[{"name":"v","type":28}]},{"name":"full","results":[1]},{"name":"get","results":[28],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":98}],"results":[1]}]},{"name":"cell[Cursor[AtomicPart]]","kind":"cell","element":29,"methods":[{"name":"put","params":[{"name":"v","type":29}]},{"name":"full","results":[1]},{"name":"get","results":[29],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":99}],"results":[1]}]},{"name":"cell[OrderedIndex[AtomicPart]]","kind":"cell","element":30,"methods":[{"name":"put","params":[{"name":"v","type":30}]},{"name":"full","results":[1]},{"name":"get","results":[30],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":100}],"results":[1]}]},{"name":"cell[OrderedIndex[Module]]","kind":"cell","element":31,"methods":[{"name":"put","params":[{"name":"v","type":31}]},{"name":"full","results":[1]},{"name":"get","results":[31],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":101}],"results":[1]}]},{"name":"cell[HashIndex[string, Module]]","kind":"cell","element":32,"methods":[{"name":"put","params":[{"name":"v","type":32}]},{"name":"full","results":[1]},{"name":"get","results":[32],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":102}],"results":[1]}]},{"name":"cell[HashIndex[int, BaseAssembly]]","kind":"cell","element":33,"methods":[{"name":"put","params":[{"name":"v","type":33}]},{"name":"full","results":[1]},{"name":"get","results":[33],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":103}],"results":[1]}]},{"name":"cell[HashIndex[int, CompositePart]]","kind":"cell","element":34,"methods":[{"name":"put","params":[{"name":"v","type":34}]},{"name":"full","results":[1]},{"name":"get","results":[34],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":104}],"results":[1]}]},{"name":"cell[HashIndex[int, Document]]","kind":"cell","element":35,"methods":[{"name":"put","params":[{"name":"v","type":35}]},{"name":"full","results":[1]},{"name":"get","results":[35],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":105}],"results":[1]}]},{"name":"cell[HashIndex[string, Document]]","kind":"cell","element":36,"methods":[{"name":"put","params":[{"name":"v","type":36}]},{"name":"full","results":[1]},{"name":"get","results":[36],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":106}],"results":[1]}]},{"name":"cell[HashIndex[int, AtomicPart]]","kind":"cell","element":37,"methods":[{"name":"put","params":[{"name":"v","type":37}]},{"name":"full","results":[1]},{"name":"get","results":[37],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":107}],"results":[1]}]},{"name":"cell[array[int]]","kind":"cell","element":38,"methods":[{"name":"put","params":[{"name":"v","type":38}]},{"name":"full","results":[1]},{"name":"get","results":[38],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":108}],"results":[1]},{"name":"similar","params":[{"name":"x","type":108}],"results":[1]},{"name":"copy","results":[108]},{"name":"unparse","results":[5]}]},{"name":"cell[sequence[int]]","kind":"cell","element":39,"methods":[{"name":"put","params":[{"name":"v","type":39}]},{"name":"full","results":[1]},{"name":"get","results":[39],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":109}],"results":[1]},{"name":"similar","params":[{"name":"x","type":109}],"results":[1]},{"name":"copy","results":[109]},{"name":"unparse","results":[5]}]},{"name":"cell[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]","kind":"cell","element":40,"methods":[{"name":"put","params":[{"name":"v","type":40}]},{"name":"full","results":[1]},{"name":"get","results":[40],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":110}],"results":[1]}]},{"name":"cell[array[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]]","kind":"cell","element":41,"methods":[{"name":"put","params":[{"name":"v","type":41}]},{"name":"full","results":[1]},{"name":"get","results":[41],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":111}],"results":[1]}]},{"name":"cell[sequence[struct[base: BaseAssembly, private_ids: array[int], shared_ids: array[int]]]]","kind":"cell","element":42,"methods":[{"name":"put","params":[{"name":"v","type":42}]},{"name":"full","results":[1]},{"name":"get","results":[42],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":112}],"results":[1]}]},{"name":"cell[maybe[ComplexAssembly]]","kind":"cell","element":43,"methods":[{"name":"put","params":[{"name":"v","type":43}]},{"name":"full","results":[1]},{"name":"get","results":[43],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":113}],"results":[1]}]},{"name":"cell[vector[int]]","kind":"cell","element":44,"methods":[{"name":"put","params":[{"name":"v","type":44}]},{"name":"full","results":[1]},{"name":"get","results":[44],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":114}],"results":[1]},{"name":"similar","params":[{"name":"x","type":114}],"results":[1]},{"name":"copy","results":[114]},{"name":"unparse","results":[5]}]},{"name":"cell[map[int, bool]]","kind":"cell","element":45,"methods":[{"name":"put","params":[{"name":"v","type":45}]},{"name":"full","results":[1]},{"name":"get","results":[45],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":115}],"results":[1]},{"name":"similar","params":[{"name":"x","type":115}],"results":[1]},{"name":"copy","results":[115]},{"name":"unparse","results":[5]}]},{"name":"cell[maybe[Manual]]","kind":"cell","element":46,"methods":[{"name":"put","params":[{"name":"v","type":46}]},{"name":"full","results":[1]},{"name":"get","results":[46],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":116}],"results":[1]}]},{"name":"cell[OrderedIndex[BaseAssembly]]","kind":"cell","element":47,"methods":[{"name":"put","params":[{"name":"v","type":47}]},{"name":"full","results":[1]},{"name":"get","results":[47],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":117}],"results":[1]}]},{"name":"cell[Set[Assembly]]","kind":"cell","element":48,"methods":[{"name":"put","params":[{"name":"v","type":48}]},{"name":"full","results":[1]},{"name":"get","results":[48],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":118}],"results":[1]}]},{"name":"cell[array[CompositePart]]","kind":"cell","element":49,"methods":[{"name":"put","params":[{"name":"v","type":49}]},{"name":"full","results":[1]},{"name":"get","results":[49],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":119}],"results":[1]}]},{"name":"cell[sequence[CompositePart]]","kind":"cell","element":50,"methods":[{"name":"put","params":[{"name":"v","type":50}]},{"name":"full","results":[1]},{"name":"get","results":[50],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":120}],"results":[1]}]},{"name":"cell[maybe[Document]]","kind":"cell","element":51,"methods":[{"name":"put","params":[{"name":"v","type":51}]},{"name":"full","results":[1]},{"name":"get","results":[51],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":121}],"results":[1]}]},{"name":"cell[Set[AtomicPart]]","kind":"cell","element":52,"methods":[{"name":"put","params":[{"name":"v","type":52}]},{"name":"full","results":[1]},{"name":"get","results":[52],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":122}],"results":[1]}]},{"name":"cell[array[BaseAssembly]]","kind":"cell","element":53,"methods":[{"name":"put","params":[{"name":"v","type":53}]},{"name":"full","results":[1]},{"name":"get","results":[53],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":123}],"results":[1]}]},{"name":"cell[sequence[BaseAssembly]]","kind":"cell","element":54,"methods":[{"name":"put","params":[{"name":"v","type":54}]},{"name":"full","results":[1]},{"name":"get","results":[54],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":124}],"results":[1]}]},{"name":"cell[array[Connection]]","kind":"cell","element":55,"methods":[{"name":"put","params":[{"name":"v","type":55}]},{"name":"full","results":[1]},{"name":"get","results":[55],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":125}],"results":[1]}]},{"name":"cell[sequence[Connection]]","kind":"cell","element":56,"methods":[{"name":"put","params":[{"name":"v","type":56}]},{"name":"full","results":[1]},{"name":"get","results":[56],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":126}],"results":[1]}]},{"name":"cell[Cursor[Module]]","kind":"cell","element":57,"methods":[{"name":"put","params":[{"name":"v","type":57}]},{"name":"full","results":[1]},{"name":"get","results":[57],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":127}],"results":[1]}]},{"name":"cell[Cursor[BaseAssembly]]","kind":"cell","element":58,"methods":[{"name":"put","params":[{"name":"v","type":58}]},{"name":"full","results":[1]},{"name":"get","results":[58],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":128}],"results":[1]}]},{"name":"cell[struct[newest: int, outdated: int]]","kind":"cell","element":59,"methods":[{"name":"put","params":[{"name":"v","type":59}]},{"name":"full","results":[1]},{"name":"get","results":[59],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":129}],"results":[1]},{"name":"similar","params":[{"name":"x","type":129}],"results":[1]},{"name":"copy","results":[129]},{"name":"unparse","results":[5]}]},{"name":"cell[sequence[string]]","kind":"cell","element":60,"methods":[{"name":"put","params":[{"name":"v","type":60}]},{"name":"full","results":[1]},{"name":"get","results":[60],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":130}],"results":[1]},{"name":"similar","params":[{"name":"x","type":130}],"results":[1]},{"name":"copy","results":[130]},{"name":"unparse","results":[5]}]},{"name":"cell[array[string]]","kind":"cell","element":61,"methods":[{"name":"put","params":[{"name":"v","type":61}]},{"name":"full","results":[1]},{"name":"get","results":[61],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":131}],"results":[1]},{"name":"similar","params":[{"name":"x","type":131}],"results":[1]},{"name":"copy","results":[131]},{"name":"unparse","results":[5]}]},{"name":"cell[array[Module]]","kind":"cell","element":62,"methods":[{"name":"put","params":[{"name":"v","type":62}]},{"name":"full","results":[1]},{"name":"get","results":[62],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":132}],"results":[1]}]},{"name":"cell[sequence[Module]]","kind":"cell","element":63,"methods":[{"name":"put","params":[{"name":"v","type":63}]},{"name":"full","results":[1]},{"name":"get","results":[63],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":133}],"results":[1]}]},{"name":"cell[array[AtomicPart]]","kind":"cell","element":64,"methods":[{"name":"put","params":[{"name":"v","type":64}]},{"name":"full","results":[1]},{"name":"get","results":[64],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":134}],"results":[1]}]},{"name":"cell[sequence[AtomicPart]]","kind":"cell","element":65,"methods":[{"name":"put","params":[{"name":"v","type":65}]},{"name":"full","results":[1]},{"name":"get","results":[65],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":135}],"results":[1]}]},{"name":"cell[array[Assembly]]","kind":"cell","element":66,"methods":[{"name":"put","params":[{"name":"v","type":66}]},{"name":"full","results":[1]},{"name":"get","results":[66],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":136}],"results":[1]}]},{"name":"cell[sequence[Assembly]]","kind":"cell","element":67,"methods":[{"name":"put","params":[{"name":"v","type":67}]},{"name":"full","results":[1]},{"name":"get","results":[67],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":137}],"results":[1]}]},{"name":"cell[array[Document]]","kind":"cell","element":68,"methods":[{"name":"put","params":[{"name":"v","type":68}]},{"name":"full","results":[1]},{"name":"get","results":[68],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":138}],"results":[1]}]},{"name":"cell[sequence[Document]]","kind":"cell","element":69,"methods":[{"name":"put","params":[{"name":"v","type":69}]},{"name":"full","results":[1]},{"name":"get","results":[69],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":139}],"results":[1]}]}],"routines":[{"name":"first_module","params":[{"name":"db","type":10}],"results":[15],"doc":"The first module of a database, with which most operations begin."},{"name":"name_database","params":[{"name":"name","type":5},{"name":"db","type":10}],"doc":"Stores a database under a name."},{"name":"forget_name","params":[{"name":"name","type":5}],"doc":"Takes a name away, if it is there."},{"name":"new_oo7","params":[{"name":"db","type":10}],"results":[9]},{"name":"main","params":[{"name":"args","type":60}],"doc":"The operations that are named, or all, with their numbers: `bifrost run oo7.theta small3 1 T1 Q5`."},{"name":"operation","params":[{"name":"o","type":9},{"name":"name","type":5}],"results":[5],"signals":[{"name":"unknown"}],"doc":"What the operation with this name gives. Besides those of OO7 there are `check` and `fingerprint`."},{"name":"traversal","params":[{"name":"o","type":9},{"name":"name","type":5}],"results":[2],"signals":[{"name":"unknown"}]},{"name":"query_or_change","params":[{"name":"o","type":9},{"name":"name","type":5}],"results":[2],"signals":[{"name":"unknown"}]},{"name":"new_database","params":[{"name":"s","type":25},{"name":"seed","type":2}],"results":[10]},{"name":"fingerprint","params":[{"name":"db","type":10}],"results":[2],"doc":"Over all values in this order: each module with its manual and the tree of its assemblies, parents first; then each composite\npart by its id with its document, its users, and its atomic parts with their connections. Of a text its length and its first\n80 characters count."},{"name":"new_mixer","results":[11]},{"name":"add_assembly","params":[{"name":"f","type":11},{"name":"a","type":19}]},{"name":"add_composite","params":[{"name":"f","type":11},{"name":"c","type":22}]},{"name":"new_generator","params":[{"name":"size","type":5},{"name":"seed","type":2}],"results":[12],"signals":[{"name":"unknown"}],"doc":"The modules with their manuals and assemblies are there; the composite parts are made by steps."},{"name":"generated","params":[{"name":"size","type":5},{"name":"seed","type":2}],"results":[10],"signals":[{"name":"unknown"}],"doc":"A whole database."},{"name":"module_name","params":[{"name":"id","type":2}],"results":[5],"doc":"The name of a module."},{"name":"document_title","params":[{"name":"id","type":2}],"results":[5],"doc":"The title of a composite part's document."},{"name":"new_part","params":[{"name":"db","type":10},{"name":"id","type":2}],"results":[22],"doc":"The next composite part, with its document and its atomic parts, in the database."},{"name":"padded","params":[{"name":"n","type":2}],"results":[5],"doc":"With at least eight digits."},{"name":"repeated","params":[{"name":"line","type":5},{"name":"size","type":2}],"results":[5],"doc":"The first `size` characters of the line, written again and again."},{"name":"draw_kind","params":[{"name":"r","type":13}],"results":[5]},{"name":"add_atomic_parts","params":[{"name":"db","type":10},{"name":"c","type":22}]},{"name":"add_connections","params":[{"name":"db","type":10},{"name":"c","type":22}]},{"name":"generator_of","params":[{"name":"db","type":10}],"results":[12]},{"name":"query1","params":[{"name":"db","type":10}],"results":[2],"doc":"Looks up random atomic parts by their ids."},{"name":"random_part_id","params":[{"name":"db","type":10},{"name":"r","type":13}],"results":[2],"doc":"The id of a random atomic part of those generated."},{"name":"query_newest","params":[{"name":"db","type":10},{"name":"dates","type":2}],"results":[2],"doc":"Counts the atomic parts whose dates are among the most recent `dates` ones."},{"name":"query4","params":[{"name":"db","type":10}],"results":[2],"doc":"Looks up random documents by their titles, and counts the private uses of their composite parts."},{"name":"query5","params":[{"name":"db","type":10}],"results":[2],"doc":"Counts the base assemblies that use a newer composite part privately."},{"name":"query6","params":[{"name":"db","type":10}],"results":[2],"doc":"Counts the assemblies below which a newer composite part is used privately."},{"name":"query7","params":[{"name":"db","type":10}],"results":[2],"doc":"Scans the atomic parts."},{"name":"query8","params":[{"name":"db","type":10}],"results":[2],"doc":"Joins atomic parts with the documents whose ids they have."},{"name":"newest_part","params":[{"name":"b","type":21}],"results":[2]},{"name":"subtree","params":[{"name":"a","type":19}],"results":[59],"doc":"The date of the newest part below, and how many assemblies are older than the newest below them."},{"name":"new_random","params":[{"name":"n","type":2}],"results":[13]},{"name":"sizes_named","params":[{"name":"name","type":5}],"results":[25],"signals":[{"name":"unknown"}],"doc":"`test1`, `test3`, `tiny`, and `small`, `medium` and `large` with 3, 6 or 9 connections for each atomic part:\n`small3`. `test3x3` is `test3` with three modules."},{"name":"walk","params":[{"name":"a","type":19},{"name":"action","type":26}],"results":[2],"doc":"Comes to every composite part below, as often as base assemblies use it privately."},{"name":"walk_parts","params":[{"name":"c","type":22},{"name":"action","type":27}],"results":[2],"doc":"Comes to every atomic part that can be reached, each once."},{"name":"visit","params":[{"name":"p","type":23},{"name":"is_root","type":1},{"name":"seen","type":28},{"name":"action","type":27}],"results":[2]},{"name":"every_part","params":[{"name":"action","type":27}],"results":[26]},{"name":"root_part","params":[{"name":"action","type":27}],"results":[26]},{"name":"count_in_document","params":[{"name":"c","type":4}],"results":[26]},{"name":"replace_in_document","params":[{"name":"old","type":5},{"name":"other","type":5}],"results":[26]},{"name":"do_nothing","results":[27]},{"name":"work","params":[{"name":"amount","type":2}],"results":[27],"doc":"Looks at the clock so often."},{"name":"swap","params":[{"name":"root_only","type":1},{"name":"times","type":2}],"results":[27],"doc":"Exchanges x and y so often."},{"name":"toggle","params":[{"name":"root_only","type":1},{"name":"times","type":2}],"results":[27],"doc":"Makes odd dates one later and even dates one earlier, so often."},{"name":"walk_up","params":[{"name":"p","type":23}],"results":[2],"doc":"From an atomic part up: the base assemblies that use its composite part privately, and what is above them, each once."},{"name":"count_above","params":[{"name":"a","type":19},{"name":"seen","type":28}],"results":[2]},{"name":"new_id_set","results":[28]},{"name":"connect","params":[{"name":"source","type":23},{"name":"target","type":23},{"name":"kind","type":5},{"name":"length","type":2}],"results":[24],"doc":"Makes a connection, in the bags of both its ends."},{"name":"disconnect","params":[{"name":"c","type":24}],"signals":[{"name":"not_found"}],"doc":"Takes a connection out of the bags of both its ends."},{"name":"new_document","params":[{"name":"part","type":22},{"name":"title","type":5},{"name":"text","type":5}],"results":[18]},{"name":"new_module","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2},{"name":"title","type":5},{"name":"text","type":5},{"name":"bases","type":47}],"results":[15],"doc":"A module without assemblies, with its manual."},{"name":"new_complex_assembly","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2},{"name":"of_module","type":15},{"name":"above","type":43}],"results":[20]},{"name":"new_base_assembly","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2},{"name":"of_module","type":15},{"name":"above","type":20}],"results":[21]},{"name":"new_composite_part","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2}],"results":[22]},{"name":"new_atomic_part","params":[{"name":"id","type":2},{"name":"kind","type":5},{"name":"date","type":2},{"name":"x","type":2},{"name":"y","type":2},{"name":"doc_id","type":2},{"name":"part_of","type":22},{"name":"dates","type":30}],"results":[23],"doc":"A part whose date `dates` is to have."},{"name":"new_connection","params":[{"name":"source","type":23},{"name":"target","type":23},{"name":"kind","type":5},{"name":"length","type":2}],"results":[24]},{"name":"fault","params":[{"name":"db","type":10},{"name":"modules","type":31},{"name":"module_names","type":32},{"name":"bases","type":33},{"name":"composites","type":34},{"name":"documents","type":35},{"name":"titles","type":36},{"name":"parts","type":30},{"name":"part_ids","type":37}],"results":[5],"doc":"What is wrong first; empty if nothing is."},{"name":"check_modules","params":[{"name":"modules","type":31},{"name":"names","type":32},{"name":"bases","type":33}],"signals":[{"name":"wrong","values":[5]}],"doc":"The extents of the base assemblies of all modules together are the index of their ids."},{"name":"check_composites","params":[{"name":"composites","type":34},{"name":"documents","type":35},{"name":"titles","type":36}],"signals":[{"name":"wrong","values":[5]}]},{"name":"check_parts","params":[{"name":"parts","type":30},{"name":"ids","type":37},{"name":"dates","type":30},{"name":"composites","type":34}],"signals":[{"name":"wrong","values":[5]}]},{"name":"check_uses","params":[{"name":"bases","type":33},{"name":"composites","type":34}],"signals":[{"name":"wrong","values":[5]}],"doc":"Each use is in the bag of both ends as often."},{"name":"check_graph","params":[{"name":"composites","type":34}],"signals":[{"name":"wrong","values":[5]}],"doc":"Each connection is in one bag at both its ends, and the parts of a composite part can all be reached from its root."}]}"#,
     basic: [
         (0, bf::CellNumbers { ty: 70, put: 748, full: 749, get: 750 }),
         (1, bf::CellNumbers { ty: 71, put: 755, full: 756, get: 757 }),
@@ -415,7 +415,7 @@ impl Database {
         bf::call! { self.0, 158 }
     }
 
-    /// Used by the generator and the operations.
+    /// What parts are made with. Operations that only look draw from a generator of their own, which is not stored.
     ///
     /// Theta: `random () returns (Random)`
     #[track_caller]
@@ -639,13 +639,49 @@ impl Generator {
     }
 }
 
+/// Theta: `Random`
+#[derive(Clone, Debug)]
+pub struct Random(bf::Stub);
+
+bf::object! {
+    Random, INTERFACE, type 13,
+    cell (83, 821, 822, 823),
+    below [Any]
+}
+
+impl Random {
+    /// Starts again, as `srandom (n)` does; of n the low 32 bits count, and 0 is as 1.
+    ///
+    /// Theta: `seed (n: int)`
+    #[track_caller]
+    pub fn seed(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
+        bf::call! { self.0, 188, n }
+    }
+
+    /// The next number: 0 .. 2**31 - 1.
+    ///
+    /// Theta: `draw () returns (int)`
+    #[track_caller]
+    pub fn draw(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 189 }
+    }
+
+    /// The next number mod n.
+    ///
+    /// Theta: `below (n: int) returns (int) signals (zero)`
+    #[track_caller]
+    pub fn below(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
+        bf::call! { self.0, 190, n }
+    }
+}
+
 /// Theta: `DesignObject`
 #[derive(Clone, Debug)]
 pub struct DesignObject(bf::Stub);
 
 bf::object! {
-    DesignObject, INTERFACE, type 13,
-    cell (83, 821, 822, 823),
+    DesignObject, INTERFACE, type 14,
+    cell (84, 825, 826, 827),
     below [Any]
 }
 
@@ -653,19 +689,19 @@ impl DesignObject {
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 188 }
+        bf::call! { self.0, 191 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 189 }
+        bf::call! { self.0, 192 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 190 }
+        bf::call! { self.0, 193 }
     }
 }
 
@@ -674,8 +710,8 @@ impl DesignObject {
 pub struct Module(bf::Stub);
 
 bf::object! {
-    Module, INTERFACE, type 14,
-    cell (84, 825, 826, 827),
+    Module, INTERFACE, type 15,
+    cell (85, 829, 830, 831),
     below [DesignObject, Any]
 }
 
@@ -683,19 +719,19 @@ impl Module {
     /// Theta: `manual () returns (Manual)`
     #[track_caller]
     pub fn manual(&self) -> Manual {
-        bf::call! { self.0, 191 }
+        bf::call! { self.0, 194 }
     }
 
     /// Theta: `design_root () returns (ComplexAssembly)`
     #[track_caller]
     pub fn design_root(&self) -> ComplexAssembly {
-        bf::call! { self.0, 192 }
+        bf::call! { self.0, 195 }
     }
 
     /// Theta: `set_design_root (root: ComplexAssembly)`
     #[track_caller]
     pub fn set_design_root(&self, root: impl bf::IntoArg<ComplexAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 193, root }
+        bf::call! { self.0, 196, root }
     }
 
     /// The extent of its base assemblies.
@@ -703,31 +739,31 @@ impl Module {
     /// Theta: `assemblies () yields (BaseAssembly)`
     #[track_caller]
     pub fn assemblies(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 194)
+        bf::Iter::of_method(&self.0, 197)
     }
 
     /// Theta: `add_assembly (a: BaseAssembly)`
     #[track_caller]
     pub fn add_assembly(&self, a: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 195, a }
+        bf::call! { self.0, 198, a }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 196 }
+        bf::call! { self.0, 199 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 197 }
+        bf::call! { self.0, 200 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 198 }
+        bf::call! { self.0, 201 }
     }
 }
 
@@ -738,8 +774,8 @@ impl Module {
 pub struct Text(bf::Stub);
 
 bf::object! {
-    Text, INTERFACE, type 15,
-    cell (85, 829, 830, 831),
+    Text, INTERFACE, type 16,
+    cell (86, 833, 834, 835),
     below [Any]
 }
 
@@ -747,25 +783,25 @@ impl Text {
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 199 }
+        bf::call! { self.0, 202 }
     }
 
     /// Theta: `title () returns (string)`
     #[track_caller]
     pub fn title(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 200 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `text () returns (string)`
     #[track_caller]
     pub fn text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `set_text (t: string)`
     #[track_caller]
     pub fn set_text(&self, t: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 202, t }
+        bf::call! { self.0, 205, t }
     }
 
     /// How often the text has a character.
@@ -773,7 +809,7 @@ impl Text {
     /// Theta: `count_of (c: char) returns (int)`
     #[track_caller]
     pub fn count_of(&self, c: impl bf::IntoArg<char>) -> bf::Promise<i64> {
-        bf::call! { self.0, 203, c }
+        bf::call! { self.0, 206, c }
     }
 
     /// 1 if the text started with `old`, and then it starts otherwise; 0 if it did not.
@@ -785,7 +821,7 @@ impl Text {
         old: impl bf::IntoArg<String>,
         new_start: impl bf::IntoArg<String>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 204, old, new_start }
+        bf::call! { self.0, 207, old, new_start }
     }
 }
 
@@ -794,8 +830,8 @@ impl Text {
 pub struct Manual(bf::Stub);
 
 bf::object! {
-    Manual, INTERFACE, type 16,
-    cell (86, 833, 834, 835),
+    Manual, INTERFACE, type 17,
+    cell (87, 837, 838, 839),
     below [Text, Any]
 }
 
@@ -803,37 +839,37 @@ impl Manual {
     /// Theta: `of_module () returns (Module)`
     #[track_caller]
     pub fn of_module(&self) -> Module {
-        bf::call! { self.0, 205 }
+        bf::call! { self.0, 208 }
     }
 
     /// Theta: `text_length () returns (int)`
     #[track_caller]
     pub fn text_length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 206 }
+        bf::call! { self.0, 209 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 207 }
+        bf::call! { self.0, 210 }
     }
 
     /// Theta: `title () returns (string)`
     #[track_caller]
     pub fn title(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 208 }
+        bf::call! { self.0, 211 }
     }
 
     /// Theta: `text () returns (string)`
     #[track_caller]
     pub fn text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 209 }
+        bf::call! { self.0, 212 }
     }
 
     /// Theta: `set_text (t: string)`
     #[track_caller]
     pub fn set_text(&self, t: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 210, t }
+        bf::call! { self.0, 213, t }
     }
 
     /// How often the text has a character.
@@ -841,7 +877,7 @@ impl Manual {
     /// Theta: `count_of (c: char) returns (int)`
     #[track_caller]
     pub fn count_of(&self, c: impl bf::IntoArg<char>) -> bf::Promise<i64> {
-        bf::call! { self.0, 211, c }
+        bf::call! { self.0, 214, c }
     }
 
     /// 1 if the text started with `old`, and then it starts otherwise; 0 if it did not.
@@ -853,7 +889,7 @@ impl Manual {
         old: impl bf::IntoArg<String>,
         new_start: impl bf::IntoArg<String>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 212, old, new_start }
+        bf::call! { self.0, 215, old, new_start }
     }
 }
 
@@ -862,8 +898,8 @@ impl Manual {
 pub struct Document(bf::Stub);
 
 bf::object! {
-    Document, INTERFACE, type 17,
-    cell (87, 837, 838, 839),
+    Document, INTERFACE, type 18,
+    cell (88, 841, 842, 843),
     below [Text, Any]
 }
 
@@ -871,31 +907,31 @@ impl Document {
     /// Theta: `part () returns (CompositePart)`
     #[track_caller]
     pub fn part(&self) -> CompositePart {
-        bf::call! { self.0, 213 }
+        bf::call! { self.0, 216 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 214 }
+        bf::call! { self.0, 217 }
     }
 
     /// Theta: `title () returns (string)`
     #[track_caller]
     pub fn title(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 215 }
+        bf::call! { self.0, 218 }
     }
 
     /// Theta: `text () returns (string)`
     #[track_caller]
     pub fn text(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 216 }
+        bf::call! { self.0, 219 }
     }
 
     /// Theta: `set_text (t: string)`
     #[track_caller]
     pub fn set_text(&self, t: impl bf::IntoArg<String>) -> bf::Promise<()> {
-        bf::call! { self.0, 217, t }
+        bf::call! { self.0, 220, t }
     }
 
     /// How often the text has a character.
@@ -903,7 +939,7 @@ impl Document {
     /// Theta: `count_of (c: char) returns (int)`
     #[track_caller]
     pub fn count_of(&self, c: impl bf::IntoArg<char>) -> bf::Promise<i64> {
-        bf::call! { self.0, 218, c }
+        bf::call! { self.0, 221, c }
     }
 
     /// 1 if the text started with `old`, and then it starts otherwise; 0 if it did not.
@@ -915,7 +951,7 @@ impl Document {
         old: impl bf::IntoArg<String>,
         new_start: impl bf::IntoArg<String>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 219, old, new_start }
+        bf::call! { self.0, 222, old, new_start }
     }
 }
 
@@ -924,8 +960,8 @@ impl Document {
 pub struct Assembly(bf::Stub);
 
 bf::object! {
-    Assembly, INTERFACE, type 18,
-    cell (88, 841, 842, 843),
+    Assembly, INTERFACE, type 19,
+    cell (89, 845, 846, 847),
     below [DesignObject, Any]
 }
 
@@ -933,7 +969,7 @@ impl Assembly {
     /// Theta: `of_module () returns (Module)`
     #[track_caller]
     pub fn of_module(&self) -> Module {
-        bf::call! { self.0, 220 }
+        bf::call! { self.0, 223 }
     }
 
     /// Not of the design root.
@@ -941,43 +977,43 @@ impl Assembly {
     /// Theta: `super_assembly () returns (ComplexAssembly) signals (not_found)`
     #[track_caller]
     pub fn super_assembly(&self) -> ComplexAssembly {
-        bf::call! { self.0, 221 }
+        bf::call! { self.0, 224 }
     }
 
     /// Theta: `is_base () returns (bool)`
     #[track_caller]
     pub fn is_base(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 222 }
+        bf::call! { self.0, 225 }
     }
 
     /// Theta: `as_base () returns (BaseAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_base(&self) -> BaseAssembly {
-        bf::call! { self.0, 223 }
+        bf::call! { self.0, 226 }
     }
 
     /// Theta: `as_complex () returns (ComplexAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_complex(&self) -> ComplexAssembly {
-        bf::call! { self.0, 224 }
+        bf::call! { self.0, 227 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 225 }
+        bf::call! { self.0, 228 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 226 }
+        bf::call! { self.0, 229 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 227 }
+        bf::call! { self.0, 230 }
     }
 }
 
@@ -986,8 +1022,8 @@ impl Assembly {
 pub struct ComplexAssembly(bf::Stub);
 
 bf::object! {
-    ComplexAssembly, INTERFACE, type 19,
-    cell (89, 845, 846, 847),
+    ComplexAssembly, INTERFACE, type 20,
+    cell (90, 849, 850, 851),
     below [Assembly, DesignObject, Any]
 }
 
@@ -995,31 +1031,31 @@ impl ComplexAssembly {
     /// Theta: `sub_assemblies () yields (Assembly)`
     #[track_caller]
     pub fn sub_assemblies(&self) -> bf::Iter<(Assembly,)> {
-        bf::Iter::of_method(&self.0, 228)
+        bf::Iter::of_method(&self.0, 231)
     }
 
     /// Theta: `sub_count () returns (int)`
     #[track_caller]
     pub fn sub_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 229 }
+        bf::call! { self.0, 232 }
     }
 
     /// Theta: `sub_at (i: int) returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn sub_at(&self, i: impl bf::IntoArg<i64>) -> Assembly {
-        bf::call! { self.0, 230, i }
+        bf::call! { self.0, 233, i }
     }
 
     /// Theta: `add_sub (a: Assembly)`
     #[track_caller]
     pub fn add_sub(&self, a: impl bf::IntoArg<Assembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 231, a }
+        bf::call! { self.0, 234, a }
     }
 
     /// Theta: `of_module () returns (Module)`
     #[track_caller]
     pub fn of_module(&self) -> Module {
-        bf::call! { self.0, 232 }
+        bf::call! { self.0, 235 }
     }
 
     /// Not of the design root.
@@ -1027,43 +1063,43 @@ impl ComplexAssembly {
     /// Theta: `super_assembly () returns (ComplexAssembly) signals (not_found)`
     #[track_caller]
     pub fn super_assembly(&self) -> ComplexAssembly {
-        bf::call! { self.0, 233 }
+        bf::call! { self.0, 236 }
     }
 
     /// Theta: `is_base () returns (bool)`
     #[track_caller]
     pub fn is_base(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 234 }
+        bf::call! { self.0, 237 }
     }
 
     /// Theta: `as_base () returns (BaseAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_base(&self) -> BaseAssembly {
-        bf::call! { self.0, 235 }
+        bf::call! { self.0, 238 }
     }
 
     /// Theta: `as_complex () returns (ComplexAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_complex(&self) -> ComplexAssembly {
-        bf::call! { self.0, 236 }
+        bf::call! { self.0, 239 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 237 }
+        bf::call! { self.0, 240 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 238 }
+        bf::call! { self.0, 241 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 239 }
+        bf::call! { self.0, 242 }
     }
 }
 
@@ -1074,8 +1110,8 @@ impl ComplexAssembly {
 pub struct BaseAssembly(bf::Stub);
 
 bf::object! {
-    BaseAssembly, INTERFACE, type 20,
-    cell (90, 849, 850, 851),
+    BaseAssembly, INTERFACE, type 21,
+    cell (91, 853, 854, 855),
     below [Assembly, DesignObject, Any]
 }
 
@@ -1083,55 +1119,55 @@ impl BaseAssembly {
     /// Theta: `private_parts () yields (CompositePart)`
     #[track_caller]
     pub fn private_parts(&self) -> bf::Iter<(CompositePart,)> {
-        bf::Iter::of_method(&self.0, 240)
+        bf::Iter::of_method(&self.0, 243)
     }
 
     /// Theta: `private_count () returns (int)`
     #[track_caller]
     pub fn private_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 241 }
+        bf::call! { self.0, 244 }
     }
 
     /// Theta: `private_at (i: int) returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn private_at(&self, i: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 242, i }
+        bf::call! { self.0, 245, i }
     }
 
     /// Theta: `shared_parts () yields (CompositePart)`
     #[track_caller]
     pub fn shared_parts(&self) -> bf::Iter<(CompositePart,)> {
-        bf::Iter::of_method(&self.0, 243)
+        bf::Iter::of_method(&self.0, 246)
     }
 
     /// Theta: `add_private (c: CompositePart)`
     #[track_caller]
     pub fn add_private(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 244, c }
+        bf::call! { self.0, 247, c }
     }
 
     /// Theta: `add_shared (c: CompositePart)`
     #[track_caller]
     pub fn add_shared(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 245, c }
+        bf::call! { self.0, 248, c }
     }
 
     /// Theta: `remove_private (c: CompositePart) signals (not_found)`
     #[track_caller]
     pub fn remove_private(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 246, c }
+        bf::call! { self.0, 249, c }
     }
 
     /// Theta: `remove_shared (c: CompositePart) signals (not_found)`
     #[track_caller]
     pub fn remove_shared(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 247, c }
+        bf::call! { self.0, 250, c }
     }
 
     /// Theta: `of_module () returns (Module)`
     #[track_caller]
     pub fn of_module(&self) -> Module {
-        bf::call! { self.0, 248 }
+        bf::call! { self.0, 251 }
     }
 
     /// Not of the design root.
@@ -1139,43 +1175,43 @@ impl BaseAssembly {
     /// Theta: `super_assembly () returns (ComplexAssembly) signals (not_found)`
     #[track_caller]
     pub fn super_assembly(&self) -> ComplexAssembly {
-        bf::call! { self.0, 249 }
+        bf::call! { self.0, 252 }
     }
 
     /// Theta: `is_base () returns (bool)`
     #[track_caller]
     pub fn is_base(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 250 }
+        bf::call! { self.0, 253 }
     }
 
     /// Theta: `as_base () returns (BaseAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_base(&self) -> BaseAssembly {
-        bf::call! { self.0, 251 }
+        bf::call! { self.0, 254 }
     }
 
     /// Theta: `as_complex () returns (ComplexAssembly) signals (wrong_kind)`
     #[track_caller]
     pub fn as_complex(&self) -> ComplexAssembly {
-        bf::call! { self.0, 252 }
+        bf::call! { self.0, 255 }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 253 }
+        bf::call! { self.0, 256 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 254 }
+        bf::call! { self.0, 257 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 255 }
+        bf::call! { self.0, 258 }
     }
 }
 
@@ -1184,8 +1220,8 @@ impl BaseAssembly {
 pub struct CompositePart(bf::Stub);
 
 bf::object! {
-    CompositePart, INTERFACE, type 21,
-    cell (91, 853, 854, 855),
+    CompositePart, INTERFACE, type 22,
+    cell (92, 857, 858, 859),
     below [DesignObject, Any]
 }
 
@@ -1193,37 +1229,37 @@ impl CompositePart {
     /// Theta: `documentation () returns (Document)`
     #[track_caller]
     pub fn documentation(&self) -> Document {
-        bf::call! { self.0, 256 }
+        bf::call! { self.0, 259 }
     }
 
     /// Theta: `set_documentation (d: Document)`
     #[track_caller]
     pub fn set_documentation(&self, d: impl bf::IntoArg<Document>) -> bf::Promise<()> {
-        bf::call! { self.0, 257, d }
+        bf::call! { self.0, 260, d }
     }
 
     /// Theta: `root_part () returns (AtomicPart)`
     #[track_caller]
     pub fn root_part(&self) -> AtomicPart {
-        bf::call! { self.0, 258 }
+        bf::call! { self.0, 261 }
     }
 
     /// Theta: `parts () yields (AtomicPart)`
     #[track_caller]
     pub fn parts(&self) -> bf::Iter<(AtomicPart,)> {
-        bf::Iter::of_method(&self.0, 259)
+        bf::Iter::of_method(&self.0, 262)
     }
 
     /// Theta: `part_count () returns (int)`
     #[track_caller]
     pub fn part_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 260 }
+        bf::call! { self.0, 263 }
     }
 
     /// Theta: `part_at (i: int) returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn part_at(&self, i: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 261, i }
+        bf::call! { self.0, 264, i }
     }
 
     /// The first is the root part.
@@ -1231,7 +1267,7 @@ impl CompositePart {
     /// Theta: `add_part (p: AtomicPart)`
     #[track_caller]
     pub fn add_part(&self, p: impl bf::IntoArg<AtomicPart>) -> bf::Promise<()> {
-        bf::call! { self.0, 262, p }
+        bf::call! { self.0, 265, p }
     }
 
     /// The bag of the base assemblies that have it as a private part; they say so themselves.
@@ -1239,79 +1275,79 @@ impl CompositePart {
     /// Theta: `private_users () yields (BaseAssembly)`
     #[track_caller]
     pub fn private_users(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 263)
+        bf::Iter::of_method(&self.0, 266)
     }
 
     /// Theta: `private_user_count () returns (int)`
     #[track_caller]
     pub fn private_user_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 264 }
+        bf::call! { self.0, 267 }
     }
 
     /// Theta: `private_user_at (i: int) returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn private_user_at(&self, i: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 265, i }
+        bf::call! { self.0, 268, i }
     }
 
     /// Theta: `shared_users () yields (BaseAssembly)`
     #[track_caller]
     pub fn shared_users(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 266)
+        bf::Iter::of_method(&self.0, 269)
     }
 
     /// Theta: `shared_user_count () returns (int)`
     #[track_caller]
     pub fn shared_user_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 267 }
+        bf::call! { self.0, 270 }
     }
 
     /// Theta: `shared_user_at (i: int) returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn shared_user_at(&self, i: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 268, i }
+        bf::call! { self.0, 271, i }
     }
 
     /// Theta: `add_private_user (b: BaseAssembly)`
     #[track_caller]
     pub fn add_private_user(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 269, b }
+        bf::call! { self.0, 272, b }
     }
 
     /// Theta: `add_shared_user (b: BaseAssembly)`
     #[track_caller]
     pub fn add_shared_user(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 270, b }
+        bf::call! { self.0, 273, b }
     }
 
     /// Theta: `remove_private_user (b: BaseAssembly) signals (not_found)`
     #[track_caller]
     pub fn remove_private_user(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 271, b }
+        bf::call! { self.0, 274, b }
     }
 
     /// Theta: `remove_shared_user (b: BaseAssembly) signals (not_found)`
     #[track_caller]
     pub fn remove_shared_user(&self, b: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 272, b }
+        bf::call! { self.0, 275, b }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 273 }
+        bf::call! { self.0, 276 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 274 }
+        bf::call! { self.0, 277 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 275 }
+        bf::call! { self.0, 278 }
     }
 }
 
@@ -1320,8 +1356,8 @@ impl CompositePart {
 pub struct AtomicPart(bf::Stub);
 
 bf::object! {
-    AtomicPart, INTERFACE, type 22,
-    cell (92, 857, 858, 859),
+    AtomicPart, INTERFACE, type 23,
+    cell (93, 861, 862, 863),
     below [DesignObject, Any]
 }
 
@@ -1331,43 +1367,43 @@ impl AtomicPart {
     /// Theta: `set_build_date (date: int)`
     #[track_caller]
     pub fn set_build_date(&self, date: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 276, date }
+        bf::call! { self.0, 279, date }
     }
 
     /// Theta: `x () returns (int)`
     #[track_caller]
     pub fn x(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 277 }
+        bf::call! { self.0, 280 }
     }
 
     /// Theta: `y () returns (int)`
     #[track_caller]
     pub fn y(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 278 }
+        bf::call! { self.0, 281 }
     }
 
     /// Theta: `set_x (v: int)`
     #[track_caller]
     pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 279, v }
+        bf::call! { self.0, 282, v }
     }
 
     /// Theta: `set_y (v: int)`
     #[track_caller]
     pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 280, v }
+        bf::call! { self.0, 283, v }
     }
 
     /// Theta: `doc_id () returns (int)`
     #[track_caller]
     pub fn doc_id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 281 }
+        bf::call! { self.0, 284 }
     }
 
     /// Theta: `part_of () returns (CompositePart)`
     #[track_caller]
     pub fn part_of(&self) -> CompositePart {
-        bf::call! { self.0, 282 }
+        bf::call! { self.0, 285 }
     }
 
     /// The bag of connections that begin here.
@@ -1375,19 +1411,19 @@ impl AtomicPart {
     /// Theta: `to () yields (Connection)`
     #[track_caller]
     pub fn to(&self) -> bf::Iter<(Connection,)> {
-        bf::Iter::of_method(&self.0, 283)
+        bf::Iter::of_method(&self.0, 286)
     }
 
     /// Theta: `to_count () returns (int)`
     #[track_caller]
     pub fn to_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 284 }
+        bf::call! { self.0, 287 }
     }
 
     /// Theta: `to_at (i: int) returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn to_at(&self, i: impl bf::IntoArg<i64>) -> Connection {
-        bf::call! { self.0, 285, i }
+        bf::call! { self.0, 288, i }
     }
 
     /// The bag of connections that end here.
@@ -1395,61 +1431,61 @@ impl AtomicPart {
     /// Theta: `from () yields (Connection)`
     #[track_caller]
     pub fn from(&self) -> bf::Iter<(Connection,)> {
-        bf::Iter::of_method(&self.0, 286)
+        bf::Iter::of_method(&self.0, 289)
     }
 
     /// Theta: `from_count () returns (int)`
     #[track_caller]
     pub fn from_count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 287 }
+        bf::call! { self.0, 290 }
     }
 
     /// Theta: `from_at (i: int) returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn from_at(&self, i: impl bf::IntoArg<i64>) -> Connection {
-        bf::call! { self.0, 288, i }
+        bf::call! { self.0, 291, i }
     }
 
     /// Theta: `add_to (c: Connection)`
     #[track_caller]
     pub fn add_to(&self, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 289, c }
+        bf::call! { self.0, 292, c }
     }
 
     /// Theta: `add_from (c: Connection)`
     #[track_caller]
     pub fn add_from(&self, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 290, c }
+        bf::call! { self.0, 293, c }
     }
 
     /// Theta: `remove_to (c: Connection) signals (not_found)`
     #[track_caller]
     pub fn remove_to(&self, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 291, c }
+        bf::call! { self.0, 294, c }
     }
 
     /// Theta: `remove_from (c: Connection) signals (not_found)`
     #[track_caller]
     pub fn remove_from(&self, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 292, c }
+        bf::call! { self.0, 295, c }
     }
 
     /// Theta: `id () returns (int)`
     #[track_caller]
     pub fn id(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 293 }
+        bf::call! { self.0, 296 }
     }
 
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 294 }
+        bf::call! { self.0, 297 }
     }
 
     /// Theta: `build_date () returns (int)`
     #[track_caller]
     pub fn build_date(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 295 }
+        bf::call! { self.0, 298 }
     }
 }
 
@@ -1458,8 +1494,8 @@ impl AtomicPart {
 pub struct Connection(bf::Stub);
 
 bf::object! {
-    Connection, INTERFACE, type 23,
-    cell (93, 861, 862, 863),
+    Connection, INTERFACE, type 24,
+    cell (94, 865, 866, 867),
     below [Any]
 }
 
@@ -1467,25 +1503,25 @@ impl Connection {
     /// Theta: `kind () returns (string)`
     #[track_caller]
     pub fn kind(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 296 }
+        bf::call! { self.0, 299 }
     }
 
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 297 }
+        bf::call! { self.0, 300 }
     }
 
     /// Theta: `source () returns (AtomicPart)`
     #[track_caller]
     pub fn source(&self) -> AtomicPart {
-        bf::call! { self.0, 298 }
+        bf::call! { self.0, 301 }
     }
 
     /// Theta: `target () returns (AtomicPart)`
     #[track_caller]
     pub fn target(&self) -> AtomicPart {
-        bf::call! { self.0, 299 }
+        bf::call! { self.0, 302 }
     }
 }
 
@@ -1494,8 +1530,8 @@ impl Connection {
 pub struct Sizes(bf::Stub);
 
 bf::object! {
-    Sizes, INTERFACE, type 24,
-    cell (94, 865, 866, 867),
+    Sizes, INTERFACE, type 25,
+    cell (95, 869, 870, 871),
     below [Any]
 }
 
@@ -1503,19 +1539,19 @@ impl Sizes {
     /// Theta: `name () returns (string)`
     #[track_caller]
     pub fn name(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 300 }
+        bf::call! { self.0, 303 }
     }
 
     /// Theta: `atomic_per_composite () returns (int)`
     #[track_caller]
     pub fn atomic_per_composite(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 301 }
+        bf::call! { self.0, 304 }
     }
 
     /// Theta: `connections_per_atomic () returns (int)`
     #[track_caller]
     pub fn connections_per_atomic(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 302 }
+        bf::call! { self.0, 305 }
     }
 
     /// Bytes of a C string, whose last is not a character of the text.
@@ -1523,43 +1559,43 @@ impl Sizes {
     /// Theta: `document_size () returns (int)`
     #[track_caller]
     pub fn document_size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 303 }
+        bf::call! { self.0, 306 }
     }
 
     /// Theta: `manual_size () returns (int)`
     #[track_caller]
     pub fn manual_size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 304 }
+        bf::call! { self.0, 307 }
     }
 
     /// Theta: `composites_per_module () returns (int)`
     #[track_caller]
     pub fn composites_per_module(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 305 }
+        bf::call! { self.0, 308 }
     }
 
     /// Theta: `assembly_fan () returns (int)`
     #[track_caller]
     pub fn assembly_fan(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 306 }
+        bf::call! { self.0, 309 }
     }
 
     /// Theta: `levels () returns (int)`
     #[track_caller]
     pub fn levels(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 307 }
+        bf::call! { self.0, 310 }
     }
 
     /// Theta: `components_per_assembly () returns (int)`
     #[track_caller]
     pub fn components_per_assembly(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 308 }
+        bf::call! { self.0, 311 }
     }
 
     /// Theta: `modules () returns (int)`
     #[track_caller]
     pub fn modules(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 309 }
+        bf::call! { self.0, 312 }
     }
 
     /// Of all modules.
@@ -1567,7 +1603,7 @@ impl Sizes {
     /// Theta: `composites () returns (int)`
     #[track_caller]
     pub fn composites(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 310 }
+        bf::call! { self.0, 313 }
     }
 }
 
@@ -1578,8 +1614,8 @@ impl Sizes {
 pub struct CompositeAction(bf::Stub);
 
 bf::object! {
-    CompositeAction, INTERFACE, type 25,
-    cell (95, 869, 870, 871),
+    CompositeAction, INTERFACE, type 26,
+    cell (96, 873, 874, 875),
     below [Any]
 }
 
@@ -1587,7 +1623,7 @@ impl CompositeAction {
     /// Theta: `at_composite (c: CompositePart) returns (int)`
     #[track_caller]
     pub fn at_composite(&self, c: impl bf::IntoArg<CompositePart>) -> bf::Promise<i64> {
-        bf::call! { self.0, 311, c }
+        bf::call! { self.0, 314, c }
     }
 }
 
@@ -1598,8 +1634,8 @@ impl CompositeAction {
 pub struct PartAction(bf::Stub);
 
 bf::object! {
-    PartAction, INTERFACE, type 26,
-    cell (96, 873, 874, 875),
+    PartAction, INTERFACE, type 27,
+    cell (97, 877, 878, 879),
     below [Any]
 }
 
@@ -1611,7 +1647,7 @@ impl PartAction {
         p: impl bf::IntoArg<AtomicPart>,
         is_root: impl bf::IntoArg<bool>,
     ) -> bf::Promise<i64> {
-        bf::call! { self.0, 312, p, is_root }
+        bf::call! { self.0, 315, p, is_root }
     }
 }
 
@@ -1620,8 +1656,8 @@ impl PartAction {
 pub struct IdSet(bf::Stub);
 
 bf::object! {
-    IdSet, INTERFACE, type 27,
-    cell (97, 877, 878, 879),
+    IdSet, INTERFACE, type 28,
+    cell (98, 881, 882, 883),
     below [Any]
 }
 
@@ -1631,55 +1667,19 @@ impl IdSet {
     /// Theta: `add (id: int) returns (bool)`
     #[track_caller]
     pub fn add(&self, id: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 313, id }
+        bf::call! { self.0, 316, id }
     }
 
     /// Theta: `contains (id: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, id: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 314, id }
+        bf::call! { self.0, 317, id }
     }
 
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 315 }
-    }
-}
-
-/// Theta: `Random`
-#[derive(Clone, Debug)]
-pub struct Random(bf::Stub);
-
-bf::object! {
-    Random, INTERFACE, type 28,
-    cell (98, 881, 882, 883),
-    below [Any]
-}
-
-impl Random {
-    /// Starts again, as `srandom (n)` does; of n the low 32 bits count, and 0 is as 1.
-    ///
-    /// Theta: `seed (n: int)`
-    #[track_caller]
-    pub fn seed(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 316, n }
-    }
-
-    /// The next number: 0 .. 2**31 - 1.
-    ///
-    /// Theta: `draw () returns (int)`
-    #[track_caller]
-    pub fn draw(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 317 }
-    }
-
-    /// The next number mod n.
-    ///
-    /// Theta: `below (n: int) returns (int) signals (zero)`
-    #[track_caller]
-    pub fn below(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 318, n }
+        bf::call! { self.0, 318 }
     }
 }
 
@@ -2783,13 +2783,85 @@ impl MaybeOfComplexAssembly {
     }
 }
 
+/// Theta: `vector[int]`
+#[derive(Clone, Debug)]
+pub struct VectorOfInt(bf::Stub);
+
+bf::object! {
+    VectorOfInt, INTERFACE, type 44,
+    cell (114, 951, 952, 953),
+    below [Any]
+}
+
+impl VectorOfInt {
+    /// Theta: `length () returns (int)`
+    #[track_caller]
+    pub fn length(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 448 }
+    }
+
+    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
+    #[track_caller]
+    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
+        bf::call! { self.0, 449, i }
+    }
+
+    /// Theta: `store (i: int, v: int) signals (bounds)`
+    #[track_caller]
+    pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
+        bf::call! { self.0, 450, i, v }
+    }
+
+    /// Theta: `elements () yields (int)`
+    #[track_caller]
+    pub fn elements(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 451)
+    }
+
+    /// Theta: `indexes () yields (int)`
+    #[track_caller]
+    pub fn indexes(&self) -> bf::Iter<(i64,)> {
+        bf::Iter::of_method(&self.0, 452)
+    }
+
+    /// Theta: `to_sequence () returns (sequence[int])`
+    #[track_caller]
+    pub fn to_sequence(&self) -> SequenceOfInt {
+        bf::call! { self.0, 453 }
+    }
+
+    /// Theta: `equal (x: vector[int]) returns (bool)`
+    #[track_caller]
+    pub fn equal(&self, x: impl bf::IntoArg<VectorOfInt>) -> bf::Promise<bool> {
+        bf::call! { self.0, 454, x }
+    }
+
+    /// Theta: `similar (x: vector[int]) returns (bool)`
+    #[track_caller]
+    pub fn similar(&self, x: impl bf::IntoArg<VectorOfInt>) -> bf::Promise<bool> {
+        bf::call! { self.0, 455, x }
+    }
+
+    /// Theta: `copy () returns (vector[int])`
+    #[track_caller]
+    pub fn copy(&self) -> VectorOfInt {
+        bf::call! { self.0, 456 }
+    }
+
+    /// Theta: `unparse () returns (string)`
+    #[track_caller]
+    pub fn unparse(&self) -> bf::Promise<String> {
+        bf::call! { self.0, 457 }
+    }
+}
+
 /// Theta: `map[int, bool]`
 #[derive(Clone, Debug)]
 pub struct MapOfIntToBool(bf::Stub);
 
 bf::object! {
-    MapOfIntToBool, INTERFACE, type 44,
-    cell (114, 951, 952, 953),
+    MapOfIntToBool, INTERFACE, type 45,
+    cell (115, 958, 959, 960),
     below [Any]
 }
 
@@ -2797,79 +2869,79 @@ impl MapOfIntToBool {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 448 }
+        bf::call! { self.0, 458 }
     }
 
     /// Theta: `contains (k: int) returns (bool)`
     #[track_caller]
     pub fn contains(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 449, k }
+        bf::call! { self.0, 459, k }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 450 }
+        bf::call! { self.0, 460 }
     }
 
     /// Theta: `fetch (k: int) returns (bool) signals (not_found)`
     #[track_caller]
     pub fn fetch(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<bool> {
-        bf::call! { self.0, 451, k }
+        bf::call! { self.0, 461, k }
     }
 
     /// Theta: `store (k: int, v: bool)`
     #[track_caller]
     pub fn store(&self, k: impl bf::IntoArg<i64>, v: impl bf::IntoArg<bool>) -> bf::Promise<()> {
-        bf::call! { self.0, 452, k, v }
+        bf::call! { self.0, 462, k, v }
     }
 
     /// Theta: `remove (k: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, k: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 453, k }
+        bf::call! { self.0, 463, k }
     }
 
     /// Theta: `keys () yields (int)`
     #[track_caller]
     pub fn keys(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 454)
+        bf::Iter::of_method(&self.0, 464)
     }
 
     /// Theta: `values () yields (bool)`
     #[track_caller]
     pub fn values(&self) -> bf::Iter<(bool,)> {
-        bf::Iter::of_method(&self.0, 455)
+        bf::Iter::of_method(&self.0, 465)
     }
 
     /// Theta: `pairs () yields (int, bool)`
     #[track_caller]
     pub fn pairs(&self) -> bf::Iter<(i64, bool)> {
-        bf::Iter::of_method(&self.0, 456)
+        bf::Iter::of_method(&self.0, 466)
     }
 
     /// Theta: `equal (x: map[int, bool]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<MapOfIntToBool>) -> bf::Promise<bool> {
-        bf::call! { self.0, 457, x }
+        bf::call! { self.0, 467, x }
     }
 
     /// Theta: `similar (x: map[int, bool]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<MapOfIntToBool>) -> bf::Promise<bool> {
-        bf::call! { self.0, 458, x }
+        bf::call! { self.0, 468, x }
     }
 
     /// Theta: `copy () returns (map[int, bool])`
     #[track_caller]
     pub fn copy(&self) -> MapOfIntToBool {
-        bf::call! { self.0, 459 }
+        bf::call! { self.0, 469 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 460 }
+        bf::call! { self.0, 470 }
     }
 }
 
@@ -2878,8 +2950,8 @@ impl MapOfIntToBool {
 pub struct MaybeOfManual(bf::Stub);
 
 bf::object! {
-    MaybeOfManual, INTERFACE, type 45,
-    cell (115, 958, 959, 960),
+    MaybeOfManual, INTERFACE, type 46,
+    cell (116, 965, 966, 967),
     below [Any]
 }
 
@@ -2887,25 +2959,25 @@ impl MaybeOfManual {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 461 }
+        bf::call! { self.0, 471 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 462 }
+        bf::call! { self.0, 472 }
     }
 
     /// Theta: `value () returns (Manual) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> Manual {
-        bf::call! { self.0, 463 }
+        bf::call! { self.0, 473 }
     }
 
     /// Theta: `value_or (v: Manual) returns (Manual)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<Manual>) -> Manual {
-        bf::call! { self.0, 464, v }
+        bf::call! { self.0, 474, v }
     }
 }
 
@@ -2914,8 +2986,8 @@ impl MaybeOfManual {
 pub struct OrderedIndexOfBaseAssembly(bf::Stub);
 
 bf::object! {
-    OrderedIndexOfBaseAssembly, INTERFACE, type 46,
-    cell (116, 962, 963, 964),
+    OrderedIndexOfBaseAssembly, INTERFACE, type 47,
+    cell (117, 969, 970, 971),
     below [Any]
 }
 
@@ -2923,7 +2995,7 @@ impl OrderedIndexOfBaseAssembly {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 465 }
+        bf::call! { self.0, 475 }
     }
 
     /// Theta: `insert (key: int, id: int, v: BaseAssembly)`
@@ -2934,13 +3006,13 @@ impl OrderedIndexOfBaseAssembly {
         id: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 466, key, id, v }
+        bf::call! { self.0, 476, key, id, v }
     }
 
     /// Theta: `remove (key: int, id: int) signals (not_found)`
     #[track_caller]
     pub fn remove(&self, key: impl bf::IntoArg<i64>, id: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 467, key, id }
+        bf::call! { self.0, 477, key, id }
     }
 
     /// What has keys low .. high, by keys and then by ids.
@@ -2952,7 +3024,7 @@ impl OrderedIndexOfBaseAssembly {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> bf::Iter<(BaseAssembly,)> {
-        let iter = bf::Iter::of_method(&self.0, 468);
+        let iter = bf::Iter::of_method(&self.0, 478);
         let iter = iter.arg(low);
         iter.arg(high)
     }
@@ -2966,7 +3038,7 @@ impl OrderedIndexOfBaseAssembly {
         low: impl bf::IntoArg<i64>,
         high: impl bf::IntoArg<i64>,
     ) -> CursorOfBaseAssembly {
-        bf::call! { self.0, 469, low, high }
+        bf::call! { self.0, 479, low, high }
     }
 
     /// Keys, ids and values, in order.
@@ -2974,7 +3046,7 @@ impl OrderedIndexOfBaseAssembly {
     /// Theta: `entries () yields (int, int, BaseAssembly)`
     #[track_caller]
     pub fn entries(&self) -> bf::Iter<(i64, i64, BaseAssembly)> {
-        bf::Iter::of_method(&self.0, 470)
+        bf::Iter::of_method(&self.0, 480)
     }
 
     /// Whether it is in order and balanced.
@@ -2982,7 +3054,7 @@ impl OrderedIndexOfBaseAssembly {
     /// Theta: `sound () returns (bool)`
     #[track_caller]
     pub fn sound(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 471 }
+        bf::call! { self.0, 481 }
     }
 }
 
@@ -2991,8 +3063,8 @@ impl OrderedIndexOfBaseAssembly {
 pub struct SetOfAssembly(bf::Stub);
 
 bf::object! {
-    SetOfAssembly, INTERFACE, type 47,
-    cell (117, 966, 967, 968),
+    SetOfAssembly, INTERFACE, type 48,
+    cell (118, 973, 974, 975),
     below [Any]
 }
 
@@ -3002,13 +3074,13 @@ impl SetOfAssembly {
     /// Theta: `add (v: Assembly) returns (bool)`
     #[track_caller]
     pub fn add(&self, v: impl bf::IntoArg<Assembly>) -> bf::Promise<bool> {
-        bf::call! { self.0, 472, v }
+        bf::call! { self.0, 482, v }
     }
 
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 473 }
+        bf::call! { self.0, 483 }
     }
 
     /// The i-th that was added.
@@ -3016,13 +3088,13 @@ impl SetOfAssembly {
     /// Theta: `fetch (i: int) returns (Assembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Assembly {
-        bf::call! { self.0, 474, i }
+        bf::call! { self.0, 484, i }
     }
 
     /// Theta: `elements () yields (Assembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Assembly,)> {
-        bf::Iter::of_method(&self.0, 475)
+        bf::Iter::of_method(&self.0, 485)
     }
 }
 
@@ -3031,8 +3103,8 @@ impl SetOfAssembly {
 pub struct ArrayOfCompositePart(bf::Stub);
 
 bf::object! {
-    ArrayOfCompositePart, INTERFACE, type 48,
-    cell (118, 970, 971, 972),
+    ArrayOfCompositePart, INTERFACE, type 49,
+    cell (119, 977, 978, 979),
     below [Any]
 }
 
@@ -3040,37 +3112,37 @@ impl ArrayOfCompositePart {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 476 }
+        bf::call! { self.0, 486 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 477 }
+        bf::call! { self.0, 487 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 478 }
+        bf::call! { self.0, 488 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 479 }
+        bf::call! { self.0, 489 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 480 }
+        bf::call! { self.0, 490 }
     }
 
     /// Theta: `fetch (i: int) returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 481, i }
+        bf::call! { self.0, 491, i }
     }
 
     /// Theta: `store (i: int, v: CompositePart) signals (bounds)`
@@ -3080,67 +3152,67 @@ impl ArrayOfCompositePart {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<CompositePart>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 482, i, v }
+        bf::call! { self.0, 492, i, v }
     }
 
     /// Theta: `bottom () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> CompositePart {
-        bf::call! { self.0, 483 }
+        bf::call! { self.0, 493 }
     }
 
     /// Theta: `top () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> CompositePart {
-        bf::call! { self.0, 484 }
+        bf::call! { self.0, 494 }
     }
 
     /// Theta: `append (v: CompositePart)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 485, v }
+        bf::call! { self.0, 495, v }
     }
 
     /// Theta: `append_low (v: CompositePart)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<CompositePart>) -> bf::Promise<()> {
-        bf::call! { self.0, 486, v }
+        bf::call! { self.0, 496, v }
     }
 
     /// Theta: `remove () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> CompositePart {
-        bf::call! { self.0, 487 }
+        bf::call! { self.0, 497 }
     }
 
     /// Theta: `remove_low () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> CompositePart {
-        bf::call! { self.0, 488 }
+        bf::call! { self.0, 498 }
     }
 
     /// Theta: `elements () yields (CompositePart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(CompositePart,)> {
-        bf::Iter::of_method(&self.0, 489)
+        bf::Iter::of_method(&self.0, 499)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 490)
+        bf::Iter::of_method(&self.0, 500)
     }
 
     /// Theta: `to_sequence () returns (sequence[CompositePart])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfCompositePart {
-        bf::call! { self.0, 491 }
+        bf::call! { self.0, 501 }
     }
 
     /// Theta: `equal (x: array[CompositePart]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfCompositePart>) -> bf::Promise<bool> {
-        bf::call! { self.0, 492, x }
+        bf::call! { self.0, 502, x }
     }
 }
 
@@ -3149,8 +3221,8 @@ impl ArrayOfCompositePart {
 pub struct SequenceOfCompositePart(bf::Stub);
 
 bf::object! {
-    SequenceOfCompositePart, INTERFACE, type 49,
-    cell (119, 974, 975, 976),
+    SequenceOfCompositePart, INTERFACE, type 50,
+    cell (120, 981, 982, 983),
     below [Any]
 }
 
@@ -3158,43 +3230,43 @@ impl SequenceOfCompositePart {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 493 }
+        bf::call! { self.0, 503 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 494 }
+        bf::call! { self.0, 504 }
     }
 
     /// Theta: `fetch (i: int) returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> CompositePart {
-        bf::call! { self.0, 495, i }
+        bf::call! { self.0, 505, i }
     }
 
     /// Theta: `bottom () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> CompositePart {
-        bf::call! { self.0, 496 }
+        bf::call! { self.0, 506 }
     }
 
     /// Theta: `top () returns (CompositePart) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> CompositePart {
-        bf::call! { self.0, 497 }
+        bf::call! { self.0, 507 }
     }
 
     /// Theta: `append (v: CompositePart) returns (sequence[CompositePart])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<CompositePart>) -> SequenceOfCompositePart {
-        bf::call! { self.0, 498, v }
+        bf::call! { self.0, 508, v }
     }
 
     /// Theta: `concat (x: sequence[CompositePart]) returns (sequence[CompositePart])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfCompositePart>) -> SequenceOfCompositePart {
-        bf::call! { self.0, 499, x }
+        bf::call! { self.0, 509, x }
     }
 
     /// Theta: `replace (i: int, v: CompositePart) returns (sequence[CompositePart]) signals (bounds)`
@@ -3204,7 +3276,7 @@ impl SequenceOfCompositePart {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<CompositePart>,
     ) -> SequenceOfCompositePart {
-        bf::call! { self.0, 500, i, v }
+        bf::call! { self.0, 510, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[CompositePart]) signals (bounds)`
@@ -3214,25 +3286,25 @@ impl SequenceOfCompositePart {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfCompositePart {
-        bf::call! { self.0, 501, at, count }
+        bf::call! { self.0, 511, at, count }
     }
 
     /// Theta: `elements () yields (CompositePart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(CompositePart,)> {
-        bf::Iter::of_method(&self.0, 502)
+        bf::Iter::of_method(&self.0, 512)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 503)
+        bf::Iter::of_method(&self.0, 513)
     }
 
     /// Theta: `to_array () returns (array[CompositePart])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfCompositePart {
-        bf::call! { self.0, 504 }
+        bf::call! { self.0, 514 }
     }
 }
 
@@ -3241,8 +3313,8 @@ impl SequenceOfCompositePart {
 pub struct MaybeOfDocument(bf::Stub);
 
 bf::object! {
-    MaybeOfDocument, INTERFACE, type 50,
-    cell (120, 978, 979, 980),
+    MaybeOfDocument, INTERFACE, type 51,
+    cell (121, 985, 986, 987),
     below [Any]
 }
 
@@ -3250,25 +3322,25 @@ impl MaybeOfDocument {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 505 }
+        bf::call! { self.0, 515 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 506 }
+        bf::call! { self.0, 516 }
     }
 
     /// Theta: `value () returns (Document) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> Document {
-        bf::call! { self.0, 507 }
+        bf::call! { self.0, 517 }
     }
 
     /// Theta: `value_or (v: Document) returns (Document)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<Document>) -> Document {
-        bf::call! { self.0, 508, v }
+        bf::call! { self.0, 518, v }
     }
 }
 
@@ -3277,8 +3349,8 @@ impl MaybeOfDocument {
 pub struct SetOfAtomicPart(bf::Stub);
 
 bf::object! {
-    SetOfAtomicPart, INTERFACE, type 51,
-    cell (121, 982, 983, 984),
+    SetOfAtomicPart, INTERFACE, type 52,
+    cell (122, 989, 990, 991),
     below [Any]
 }
 
@@ -3288,13 +3360,13 @@ impl SetOfAtomicPart {
     /// Theta: `add (v: AtomicPart) returns (bool)`
     #[track_caller]
     pub fn add(&self, v: impl bf::IntoArg<AtomicPart>) -> bf::Promise<bool> {
-        bf::call! { self.0, 509, v }
+        bf::call! { self.0, 519, v }
     }
 
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 510 }
+        bf::call! { self.0, 520 }
     }
 
     /// The i-th that was added.
@@ -3302,13 +3374,13 @@ impl SetOfAtomicPart {
     /// Theta: `fetch (i: int) returns (AtomicPart) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> AtomicPart {
-        bf::call! { self.0, 511, i }
+        bf::call! { self.0, 521, i }
     }
 
     /// Theta: `elements () yields (AtomicPart)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(AtomicPart,)> {
-        bf::Iter::of_method(&self.0, 512)
+        bf::Iter::of_method(&self.0, 522)
     }
 }
 
@@ -3317,8 +3389,8 @@ impl SetOfAtomicPart {
 pub struct ArrayOfBaseAssembly(bf::Stub);
 
 bf::object! {
-    ArrayOfBaseAssembly, INTERFACE, type 52,
-    cell (122, 986, 987, 988),
+    ArrayOfBaseAssembly, INTERFACE, type 53,
+    cell (123, 993, 994, 995),
     below [Any]
 }
 
@@ -3326,37 +3398,37 @@ impl ArrayOfBaseAssembly {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 513 }
+        bf::call! { self.0, 523 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 514 }
+        bf::call! { self.0, 524 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 515 }
+        bf::call! { self.0, 525 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 516 }
+        bf::call! { self.0, 526 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 517 }
+        bf::call! { self.0, 527 }
     }
 
     /// Theta: `fetch (i: int) returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 518, i }
+        bf::call! { self.0, 528, i }
     }
 
     /// Theta: `store (i: int, v: BaseAssembly) signals (bounds)`
@@ -3366,67 +3438,67 @@ impl ArrayOfBaseAssembly {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 519, i, v }
+        bf::call! { self.0, 529, i, v }
     }
 
     /// Theta: `bottom () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> BaseAssembly {
-        bf::call! { self.0, 520 }
+        bf::call! { self.0, 530 }
     }
 
     /// Theta: `top () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> BaseAssembly {
-        bf::call! { self.0, 521 }
+        bf::call! { self.0, 531 }
     }
 
     /// Theta: `append (v: BaseAssembly)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 522, v }
+        bf::call! { self.0, 532, v }
     }
 
     /// Theta: `append_low (v: BaseAssembly)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<BaseAssembly>) -> bf::Promise<()> {
-        bf::call! { self.0, 523, v }
+        bf::call! { self.0, 533, v }
     }
 
     /// Theta: `remove () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> BaseAssembly {
-        bf::call! { self.0, 524 }
+        bf::call! { self.0, 534 }
     }
 
     /// Theta: `remove_low () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> BaseAssembly {
-        bf::call! { self.0, 525 }
+        bf::call! { self.0, 535 }
     }
 
     /// Theta: `elements () yields (BaseAssembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 526)
+        bf::Iter::of_method(&self.0, 536)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 527)
+        bf::Iter::of_method(&self.0, 537)
     }
 
     /// Theta: `to_sequence () returns (sequence[BaseAssembly])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 528 }
+        bf::call! { self.0, 538 }
     }
 
     /// Theta: `equal (x: array[BaseAssembly]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfBaseAssembly>) -> bf::Promise<bool> {
-        bf::call! { self.0, 529, x }
+        bf::call! { self.0, 539, x }
     }
 }
 
@@ -3435,8 +3507,8 @@ impl ArrayOfBaseAssembly {
 pub struct SequenceOfBaseAssembly(bf::Stub);
 
 bf::object! {
-    SequenceOfBaseAssembly, INTERFACE, type 53,
-    cell (123, 990, 991, 992),
+    SequenceOfBaseAssembly, INTERFACE, type 54,
+    cell (124, 997, 998, 999),
     below [Any]
 }
 
@@ -3444,43 +3516,43 @@ impl SequenceOfBaseAssembly {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 530 }
+        bf::call! { self.0, 540 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 531 }
+        bf::call! { self.0, 541 }
     }
 
     /// Theta: `fetch (i: int) returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> BaseAssembly {
-        bf::call! { self.0, 532, i }
+        bf::call! { self.0, 542, i }
     }
 
     /// Theta: `bottom () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> BaseAssembly {
-        bf::call! { self.0, 533 }
+        bf::call! { self.0, 543 }
     }
 
     /// Theta: `top () returns (BaseAssembly) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> BaseAssembly {
-        bf::call! { self.0, 534 }
+        bf::call! { self.0, 544 }
     }
 
     /// Theta: `append (v: BaseAssembly) returns (sequence[BaseAssembly])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<BaseAssembly>) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 535, v }
+        bf::call! { self.0, 545, v }
     }
 
     /// Theta: `concat (x: sequence[BaseAssembly]) returns (sequence[BaseAssembly])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfBaseAssembly>) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 536, x }
+        bf::call! { self.0, 546, x }
     }
 
     /// Theta: `replace (i: int, v: BaseAssembly) returns (sequence[BaseAssembly]) signals (bounds)`
@@ -3490,7 +3562,7 @@ impl SequenceOfBaseAssembly {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<BaseAssembly>,
     ) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 537, i, v }
+        bf::call! { self.0, 547, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[BaseAssembly]) signals (bounds)`
@@ -3500,25 +3572,25 @@ impl SequenceOfBaseAssembly {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfBaseAssembly {
-        bf::call! { self.0, 538, at, count }
+        bf::call! { self.0, 548, at, count }
     }
 
     /// Theta: `elements () yields (BaseAssembly)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(BaseAssembly,)> {
-        bf::Iter::of_method(&self.0, 539)
+        bf::Iter::of_method(&self.0, 549)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 540)
+        bf::Iter::of_method(&self.0, 550)
     }
 
     /// Theta: `to_array () returns (array[BaseAssembly])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfBaseAssembly {
-        bf::call! { self.0, 541 }
+        bf::call! { self.0, 551 }
     }
 }
 
@@ -3527,8 +3599,8 @@ impl SequenceOfBaseAssembly {
 pub struct ArrayOfConnection(bf::Stub);
 
 bf::object! {
-    ArrayOfConnection, INTERFACE, type 54,
-    cell (124, 994, 995, 996),
+    ArrayOfConnection, INTERFACE, type 55,
+    cell (125, 1001, 1002, 1003),
     below [Any]
 }
 
@@ -3536,37 +3608,37 @@ impl ArrayOfConnection {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 542 }
+        bf::call! { self.0, 552 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 543 }
+        bf::call! { self.0, 553 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 544 }
+        bf::call! { self.0, 554 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 545 }
+        bf::call! { self.0, 555 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 546 }
+        bf::call! { self.0, 556 }
     }
 
     /// Theta: `fetch (i: int) returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Connection {
-        bf::call! { self.0, 547, i }
+        bf::call! { self.0, 557, i }
     }
 
     /// Theta: `store (i: int, v: Connection) signals (bounds)`
@@ -3576,67 +3648,67 @@ impl ArrayOfConnection {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Connection>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 548, i, v }
+        bf::call! { self.0, 558, i, v }
     }
 
     /// Theta: `bottom () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Connection {
-        bf::call! { self.0, 549 }
+        bf::call! { self.0, 559 }
     }
 
     /// Theta: `top () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Connection {
-        bf::call! { self.0, 550 }
+        bf::call! { self.0, 560 }
     }
 
     /// Theta: `append (v: Connection)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 551, v }
+        bf::call! { self.0, 561, v }
     }
 
     /// Theta: `append_low (v: Connection)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-        bf::call! { self.0, 552, v }
+        bf::call! { self.0, 562, v }
     }
 
     /// Theta: `remove () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Connection {
-        bf::call! { self.0, 553 }
+        bf::call! { self.0, 563 }
     }
 
     /// Theta: `remove_low () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Connection {
-        bf::call! { self.0, 554 }
+        bf::call! { self.0, 564 }
     }
 
     /// Theta: `elements () yields (Connection)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Connection,)> {
-        bf::Iter::of_method(&self.0, 555)
+        bf::Iter::of_method(&self.0, 565)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 556)
+        bf::Iter::of_method(&self.0, 566)
     }
 
     /// Theta: `to_sequence () returns (sequence[Connection])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfConnection {
-        bf::call! { self.0, 557 }
+        bf::call! { self.0, 567 }
     }
 
     /// Theta: `equal (x: array[Connection]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfConnection>) -> bf::Promise<bool> {
-        bf::call! { self.0, 558, x }
+        bf::call! { self.0, 568, x }
     }
 }
 
@@ -3645,8 +3717,8 @@ impl ArrayOfConnection {
 pub struct SequenceOfConnection(bf::Stub);
 
 bf::object! {
-    SequenceOfConnection, INTERFACE, type 55,
-    cell (125, 998, 999, 1000),
+    SequenceOfConnection, INTERFACE, type 56,
+    cell (126, 1005, 1006, 1007),
     below [Any]
 }
 
@@ -3654,43 +3726,43 @@ impl SequenceOfConnection {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 559 }
+        bf::call! { self.0, 569 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 560 }
+        bf::call! { self.0, 570 }
     }
 
     /// Theta: `fetch (i: int) returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Connection {
-        bf::call! { self.0, 561, i }
+        bf::call! { self.0, 571, i }
     }
 
     /// Theta: `bottom () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Connection {
-        bf::call! { self.0, 562 }
+        bf::call! { self.0, 572 }
     }
 
     /// Theta: `top () returns (Connection) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Connection {
-        bf::call! { self.0, 563 }
+        bf::call! { self.0, 573 }
     }
 
     /// Theta: `append (v: Connection) returns (sequence[Connection])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Connection>) -> SequenceOfConnection {
-        bf::call! { self.0, 564, v }
+        bf::call! { self.0, 574, v }
     }
 
     /// Theta: `concat (x: sequence[Connection]) returns (sequence[Connection])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfConnection>) -> SequenceOfConnection {
-        bf::call! { self.0, 565, x }
+        bf::call! { self.0, 575, x }
     }
 
     /// Theta: `replace (i: int, v: Connection) returns (sequence[Connection]) signals (bounds)`
@@ -3700,7 +3772,7 @@ impl SequenceOfConnection {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Connection>,
     ) -> SequenceOfConnection {
-        bf::call! { self.0, 566, i, v }
+        bf::call! { self.0, 576, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Connection]) signals (bounds)`
@@ -3710,96 +3782,24 @@ impl SequenceOfConnection {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfConnection {
-        bf::call! { self.0, 567, at, count }
+        bf::call! { self.0, 577, at, count }
     }
 
     /// Theta: `elements () yields (Connection)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Connection,)> {
-        bf::Iter::of_method(&self.0, 568)
+        bf::Iter::of_method(&self.0, 578)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 569)
+        bf::Iter::of_method(&self.0, 579)
     }
 
     /// Theta: `to_array () returns (array[Connection])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfConnection {
-        bf::call! { self.0, 570 }
-    }
-}
-
-/// Theta: `vector[int]`
-#[derive(Clone, Debug)]
-pub struct VectorOfInt(bf::Stub);
-
-bf::object! {
-    VectorOfInt, INTERFACE, type 56,
-    cell (126, 1002, 1003, 1004),
-    below [Any]
-}
-
-impl VectorOfInt {
-    /// Theta: `length () returns (int)`
-    #[track_caller]
-    pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 571 }
-    }
-
-    /// Theta: `fetch (i: int) returns (int) signals (bounds)`
-    #[track_caller]
-    pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 572, i }
-    }
-
-    /// Theta: `store (i: int, v: int) signals (bounds)`
-    #[track_caller]
-    pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 573, i, v }
-    }
-
-    /// Theta: `elements () yields (int)`
-    #[track_caller]
-    pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 574)
-    }
-
-    /// Theta: `indexes () yields (int)`
-    #[track_caller]
-    pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 575)
-    }
-
-    /// Theta: `to_sequence () returns (sequence[int])`
-    #[track_caller]
-    pub fn to_sequence(&self) -> SequenceOfInt {
-        bf::call! { self.0, 576 }
-    }
-
-    /// Theta: `equal (x: vector[int]) returns (bool)`
-    #[track_caller]
-    pub fn equal(&self, x: impl bf::IntoArg<VectorOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 577, x }
-    }
-
-    /// Theta: `similar (x: vector[int]) returns (bool)`
-    #[track_caller]
-    pub fn similar(&self, x: impl bf::IntoArg<VectorOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 578, x }
-    }
-
-    /// Theta: `copy () returns (vector[int])`
-    #[track_caller]
-    pub fn copy(&self) -> VectorOfInt {
-        bf::call! { self.0, 579 }
-    }
-
-    /// Theta: `unparse () returns (string)`
-    #[track_caller]
-    pub fn unparse(&self) -> bf::Promise<String> {
         bf::call! { self.0, 580 }
     }
 }
@@ -5251,10 +5251,14 @@ pub fn query1(session: &bf::Session, db: impl bf::IntoArg<Database>) -> bf::Prom
 
 /// The id of a random atomic part of those generated.
 ///
-/// Theta: `random_part_id (db: Database) returns (int)`
+/// Theta: `random_part_id (db: Database, r: Random) returns (int)`
 #[track_caller]
-pub fn random_part_id(session: &bf::Session, db: impl bf::IntoArg<Database>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 25, db }
+pub fn random_part_id(
+    session: &bf::Session,
+    db: impl bf::IntoArg<Database>,
+    r: impl bf::IntoArg<Random>,
+) -> bf::Promise<i64> {
+    bf::call_routine! { session, INTERFACE, 25, db, r }
 }
 
 /// Counts the atomic parts whose dates are among the most recent `dates` ones.
@@ -5326,13 +5330,19 @@ pub fn subtree(
     bf::call_routine! { session, INTERFACE, 33, a }
 }
 
+/// Theta: `new_random (n: int) returns (Random)`
+#[track_caller]
+pub fn new_random(session: &bf::Session, n: impl bf::IntoArg<i64>) -> Random {
+    bf::call_routine! { session, INTERFACE, 34, n }
+}
+
 /// `test1`, `test3`, `tiny`, and `small`, `medium` and `large` with 3, 6 or 9 connections for each atomic part:
 /// `small3`. `test3x3` is `test3` with three modules.
 ///
 /// Theta: `sizes_named (name: string) returns (Sizes) signals (unknown)`
 #[track_caller]
 pub fn sizes_named(session: &bf::Session, name: impl bf::IntoArg<String>) -> Sizes {
-    bf::call_routine! { session, INTERFACE, 34, name }
+    bf::call_routine! { session, INTERFACE, 35, name }
 }
 
 /// Comes to every composite part below, as often as base assemblies use it privately.
@@ -5344,7 +5354,7 @@ pub fn walk(
     a: impl bf::IntoArg<Assembly>,
     action: impl bf::IntoArg<CompositeAction>,
 ) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 35, a, action }
+    bf::call_routine! { session, INTERFACE, 36, a, action }
 }
 
 /// Comes to every atomic part that can be reached, each once.
@@ -5356,7 +5366,7 @@ pub fn walk_parts(
     c: impl bf::IntoArg<CompositePart>,
     action: impl bf::IntoArg<PartAction>,
 ) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 36, c, action }
+    bf::call_routine! { session, INTERFACE, 37, c, action }
 }
 
 /// Theta: `visit (p: AtomicPart, is_root: bool, seen: IdSet, action: PartAction) returns (int)`
@@ -5368,25 +5378,25 @@ pub fn visit(
     seen: impl bf::IntoArg<IdSet>,
     action: impl bf::IntoArg<PartAction>,
 ) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 37, p, is_root, seen, action }
+    bf::call_routine! { session, INTERFACE, 38, p, is_root, seen, action }
 }
 
 /// Theta: `every_part (action: PartAction) returns (CompositeAction)`
 #[track_caller]
 pub fn every_part(session: &bf::Session, action: impl bf::IntoArg<PartAction>) -> CompositeAction {
-    bf::call_routine! { session, INTERFACE, 38, action }
+    bf::call_routine! { session, INTERFACE, 39, action }
 }
 
 /// Theta: `root_part (action: PartAction) returns (CompositeAction)`
 #[track_caller]
 pub fn root_part(session: &bf::Session, action: impl bf::IntoArg<PartAction>) -> CompositeAction {
-    bf::call_routine! { session, INTERFACE, 39, action }
+    bf::call_routine! { session, INTERFACE, 40, action }
 }
 
 /// Theta: `count_in_document (c: char) returns (CompositeAction)`
 #[track_caller]
 pub fn count_in_document(session: &bf::Session, c: impl bf::IntoArg<char>) -> CompositeAction {
-    bf::call_routine! { session, INTERFACE, 40, c }
+    bf::call_routine! { session, INTERFACE, 41, c }
 }
 
 /// Theta: `replace_in_document (old: string, other: string) returns (CompositeAction)`
@@ -5396,13 +5406,13 @@ pub fn replace_in_document(
     old: impl bf::IntoArg<String>,
     other: impl bf::IntoArg<String>,
 ) -> CompositeAction {
-    bf::call_routine! { session, INTERFACE, 41, old, other }
+    bf::call_routine! { session, INTERFACE, 42, old, other }
 }
 
 /// Theta: `do_nothing () returns (PartAction)`
 #[track_caller]
 pub fn do_nothing(session: &bf::Session) -> PartAction {
-    bf::call_routine! { session, INTERFACE, 42 }
+    bf::call_routine! { session, INTERFACE, 43 }
 }
 
 /// Looks at the clock so often.
@@ -5410,7 +5420,7 @@ pub fn do_nothing(session: &bf::Session) -> PartAction {
 /// Theta: `work (amount: int) returns (PartAction)`
 #[track_caller]
 pub fn work(session: &bf::Session, amount: impl bf::IntoArg<i64>) -> PartAction {
-    bf::call_routine! { session, INTERFACE, 43, amount }
+    bf::call_routine! { session, INTERFACE, 44, amount }
 }
 
 /// Exchanges x and y so often.
@@ -5422,7 +5432,7 @@ pub fn swap(
     root_only: impl bf::IntoArg<bool>,
     times: impl bf::IntoArg<i64>,
 ) -> PartAction {
-    bf::call_routine! { session, INTERFACE, 44, root_only, times }
+    bf::call_routine! { session, INTERFACE, 45, root_only, times }
 }
 
 /// Makes odd dates one later and even dates one earlier, so often.
@@ -5434,7 +5444,7 @@ pub fn toggle(
     root_only: impl bf::IntoArg<bool>,
     times: impl bf::IntoArg<i64>,
 ) -> PartAction {
-    bf::call_routine! { session, INTERFACE, 45, root_only, times }
+    bf::call_routine! { session, INTERFACE, 46, root_only, times }
 }
 
 /// From an atomic part up: the base assemblies that use its composite part privately, and what is above them, each once.
@@ -5442,7 +5452,7 @@ pub fn toggle(
 /// Theta: `walk_up (p: AtomicPart) returns (int)`
 #[track_caller]
 pub fn walk_up(session: &bf::Session, p: impl bf::IntoArg<AtomicPart>) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 46, p }
+    bf::call_routine! { session, INTERFACE, 47, p }
 }
 
 /// Theta: `count_above (a: Assembly, seen: IdSet) returns (int)`
@@ -5452,13 +5462,13 @@ pub fn count_above(
     a: impl bf::IntoArg<Assembly>,
     seen: impl bf::IntoArg<IdSet>,
 ) -> bf::Promise<i64> {
-    bf::call_routine! { session, INTERFACE, 47, a, seen }
+    bf::call_routine! { session, INTERFACE, 48, a, seen }
 }
 
 /// Theta: `new_id_set () returns (IdSet)`
 #[track_caller]
 pub fn new_id_set(session: &bf::Session) -> IdSet {
-    bf::call_routine! { session, INTERFACE, 48 }
+    bf::call_routine! { session, INTERFACE, 49 }
 }
 
 /// Makes a connection, in the bags of both its ends.
@@ -5472,7 +5482,7 @@ pub fn connect_(
     kind: impl bf::IntoArg<String>,
     length: impl bf::IntoArg<i64>,
 ) -> Connection {
-    bf::call_routine! { session, INTERFACE, 49, source, target, kind, length }
+    bf::call_routine! { session, INTERFACE, 50, source, target, kind, length }
 }
 
 /// Takes a connection out of the bags of both its ends.
@@ -5480,7 +5490,7 @@ pub fn connect_(
 /// Theta: `disconnect (c: Connection) signals (not_found)`
 #[track_caller]
 pub fn disconnect(session: &bf::Session, c: impl bf::IntoArg<Connection>) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 50, c }
+    bf::call_routine! { session, INTERFACE, 51, c }
 }
 
 /// Theta: `new_document (part: CompositePart, title: string, text: string) returns (Document)`
@@ -5491,7 +5501,7 @@ pub fn new_document(
     title: impl bf::IntoArg<String>,
     text: impl bf::IntoArg<String>,
 ) -> Document {
-    bf::call_routine! { session, INTERFACE, 51, part, title, text }
+    bf::call_routine! { session, INTERFACE, 52, part, title, text }
 }
 
 /// A module without assemblies, with its manual.
@@ -5507,7 +5517,7 @@ pub fn new_module(
     text: impl bf::IntoArg<String>,
     bases: impl bf::IntoArg<OrderedIndexOfBaseAssembly>,
 ) -> Module {
-    bf::call_routine! { session, INTERFACE, 52, id, kind, date, title, text, bases }
+    bf::call_routine! { session, INTERFACE, 53, id, kind, date, title, text, bases }
 }
 
 /// Theta: `new_complex_assembly (id: int, kind: string, date: int, of_module: Module, above: maybe[ComplexAssembly]) returns (ComplexAssembly)`
@@ -5520,7 +5530,7 @@ pub fn new_complex_assembly(
     of_module: impl bf::IntoArg<Module>,
     above: impl bf::IntoArg<MaybeOfComplexAssembly>,
 ) -> ComplexAssembly {
-    bf::call_routine! { session, INTERFACE, 53, id, kind, date, of_module, above }
+    bf::call_routine! { session, INTERFACE, 54, id, kind, date, of_module, above }
 }
 
 /// Theta: `new_base_assembly (id: int, kind: string, date: int, of_module: Module, above: ComplexAssembly) returns (BaseAssembly)`
@@ -5533,7 +5543,7 @@ pub fn new_base_assembly(
     of_module: impl bf::IntoArg<Module>,
     above: impl bf::IntoArg<ComplexAssembly>,
 ) -> BaseAssembly {
-    bf::call_routine! { session, INTERFACE, 54, id, kind, date, of_module, above }
+    bf::call_routine! { session, INTERFACE, 55, id, kind, date, of_module, above }
 }
 
 /// Theta: `new_composite_part (id: int, kind: string, date: int) returns (CompositePart)`
@@ -5544,7 +5554,7 @@ pub fn new_composite_part(
     kind: impl bf::IntoArg<String>,
     date: impl bf::IntoArg<i64>,
 ) -> CompositePart {
-    bf::call_routine! { session, INTERFACE, 55, id, kind, date }
+    bf::call_routine! { session, INTERFACE, 56, id, kind, date }
 }
 
 /// A part whose date `dates` is to have.
@@ -5562,7 +5572,7 @@ pub fn new_atomic_part(
     part_of: impl bf::IntoArg<CompositePart>,
     dates: impl bf::IntoArg<OrderedIndexOfAtomicPart>,
 ) -> AtomicPart {
-    bf::call_routine! { session, INTERFACE, 56, id, kind, date, x, y, doc_id, part_of, dates }
+    bf::call_routine! { session, INTERFACE, 57, id, kind, date, x, y, doc_id, part_of, dates }
 }
 
 /// Theta: `new_connection (source: AtomicPart, target: AtomicPart, kind: string, length: int) returns (Connection)`
@@ -5574,13 +5584,7 @@ pub fn new_connection(
     kind: impl bf::IntoArg<String>,
     length: impl bf::IntoArg<i64>,
 ) -> Connection {
-    bf::call_routine! { session, INTERFACE, 57, source, target, kind, length }
-}
-
-/// Theta: `new_random (n: int) returns (Random)`
-#[track_caller]
-pub fn new_random(session: &bf::Session, n: impl bf::IntoArg<i64>) -> Random {
-    bf::call_routine! { session, INTERFACE, 58, n }
+    bf::call_routine! { session, INTERFACE, 58, source, target, kind, length }
 }
 
 /// What is wrong first; empty if nothing is.

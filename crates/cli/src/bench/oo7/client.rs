@@ -200,8 +200,8 @@ impl Client<'_> {
     /// T7
     pub fn t7(&self) -> Result<i64, Error> {
         let root = self.root().id().claim()?;
-        self.db.random().seed(1);
-        let id = self.hold(stubs::random_part_id(self.session, self.db))?;
+        let random = stubs::new_random(self.session, 1);
+        let id = self.hold(stubs::random_part_id(self.session, self.db, &random))?;
         let composite = self.db.atomic_part(id).part_of();
         let (mut bases, mut complexes) = (HashSet::new(), HashSet::new());
         for i in 1..=composite.private_user_count().claim()? {
@@ -240,9 +240,9 @@ impl Client<'_> {
 
     /// Q1
     pub fn q1(&self) -> Result<i64, Error> {
-        self.db.random().seed(1);
+        let random = stubs::new_random(self.session, 1);
         for _ in 0..10 {
-            let id = self.hold(stubs::random_part_id(self.session, self.db))?;
+            let id = self.hold(stubs::random_part_id(self.session, self.db, &random))?;
             self.hold(self.db.atomic_part(id).x())?;
         }
         self.session.flush()?;
@@ -277,8 +277,7 @@ impl Client<'_> {
     /// Q4
     pub fn q4(&self) -> Result<i64, Error> {
         let total = self.hold(self.db.sizes().composites())?;
-        let random = self.db.random();
-        random.seed(1);
+        let random = stubs::new_random(self.session, 1);
         let mut n = 0;
         for _ in 0..10 {
             let id = self.add(random.below(&total), 1)?;

@@ -20,8 +20,8 @@ use bifrost_engine::{Mode, Run};
 use bifrost_server::{Config, Server, program};
 use bifrost_theta::{Options, Sources};
 use bifrost_veneer::Session;
-use clap::Args as ClapArgs;
 use clap::builder::PossibleValuesParser;
+use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::report::{self, Case, Target};
@@ -59,6 +59,18 @@ const SIZES: [&str; 12] = [
     "large6", "large9",
 ];
 
+/// The size that the project's targets are for.
+const TARGET_SIZE: &str = "small3";
+
+/// In which sessions operations over a store are measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Temperature {
+    /// In one that has run the operation before
+    Hot,
+    /// In a new one
+    Cold,
+}
+
 /// What `bifrost bench oo7` takes.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = after_help())]
@@ -75,9 +87,13 @@ pub struct Args {
     /// A way to run them; can be given several times [default: all]
     #[arg(long, value_enum)]
     way: Vec<Way>,
-    /// Keep the database in a store: a folder, or `memory:`; each operation is then measured hot and cold
+    /// Keep the database in a store: a folder, a database as postgres://user@host/name, or `memory:`; each operation is then measured
+    /// hot and cold
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
+    /// Measure only hot, or only cold [default: both]
+    #[arg(long, value_enum, requires = "store")]
+    temperature: Option<Temperature>,
     /// Most neighbours that the server fetches along with an object
     #[arg(long, value_name = "OBJECTS", requires = "store", hide = true)]
     prefetch: Option<usize>,
@@ -170,6 +186,11 @@ pub fn run(args: &Args) -> Result<(), Failed> {
 }
 
 impl Args {
+    /// Whether operations over a store are measured so.
+    fn measures(&self, temperature: Temperature) -> bool {
+        self.temperature.is_none_or(|only| only == temperature)
+    }
+
     /// The chosen ways of an operation.
     fn ways(&self, op: &Op) -> impl Iterator<Item = Way> {
         op.ways.iter().copied().filter(|way| self.way.is_empty() || self.way.contains(way))
@@ -297,13 +318,14 @@ fn find<'c>(cases: &'c [Case], op: &str, way: Way, temperature: Option<&str>) ->
 /// What the project holds itself to, where it was measured.
 fn targets(args: &Args, cases: &[Case]) -> Vec<Target> {
     let mut targets = Vec::new();
+    if args.size != TARGET_SIZE {
+        return targets;
+    }
     let hot = cases.iter().find_map(|c| c.temperature).map(|_| "hot");
-    if args.size == "small3" {
-        for (way, least, source) in [(Way::Futures, 2.33, "001, 4.4"), (Way::Promises, 3.47, "000, 4.4.2")] {
-            if let Some(factor) = find(cases, "T2b", way, hot).and_then(|c| c.batching_factor) {
-                let name = format!("batching factor of T2b with {} ({source})", way.name());
-                targets.push(Target::at_least(name, factor, least, ""));
-            }
+    for (way, least, source) in [(Way::Futures, 2.33, "001, 4.4"), (Way::Promises, 3.47, "000, 4.4.2")] {
+        if let Some(factor) = find(cases, "T2b", way, hot).and_then(|c| c.batching_factor) {
+            let name = format!("batching factor of T2b with {} ({source})", way.name());
+            targets.push(Target::at_least(name, factor, least, ""));
         }
     }
     let t1 = |way| find(cases, "T1", way, hot);

@@ -16,7 +16,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::super::report::{Case, Target, summary};
 use super::super::{Failed, Helper};
 use super::ops::{Op, Way, Ways};
-use super::{Args, generate, stubs};
+use super::{Args, TARGET_SIZE, Temperature, generate, stubs};
 
 /// Cold runs of each operation and way at most: each takes a server of its own.
 const COLD_MAX: u32 = 3;
@@ -115,7 +115,8 @@ pub fn measure(args: &Args, store: &str, chosen: &[&Op], folder: &Path) -> Resul
     let session = serving.session()?;
     let db = database(args, &session)?;
     let mut cases = Vec::new();
-    {
+    let mut targets = Vec::new();
+    if args.measures(Temperature::Hot) {
         let theta = stubs::new_oo7(&session, &db);
         let ways = Ways::new(&session, &db, &theta);
         for op in chosen {
@@ -125,20 +126,19 @@ pub fn measure(args: &Args, store: &str, chosen: &[&Op], folder: &Path) -> Resul
             }
             bar.inc(1);
         }
-    }
-    let mut targets = Vec::new();
-    if chosen.iter().any(|op| op.name == "T1")
-        && args.way.iter().all(|way| *way == Way::Theta || args.way.len() > 1)
-    {
-        bar.set_message("T1, with and without concurrency control");
-        let (more, target) = control(args, &session, &db, folder)?;
-        cases.extend(more);
-        targets.push(target);
+        if chosen.iter().any(|op| op.name == "T1")
+            && args.way.iter().all(|way| *way == Way::Theta || args.way.len() > 1)
+        {
+            bar.set_message("T1, with and without concurrency control");
+            let (more, target) = control(args, &session, &db, folder)?;
+            cases.extend(more);
+            targets.extend((args.size == TARGET_SIZE).then_some(target));
+        }
     }
     session.close()?;
     // In memory there is one server only.
     let mut last = (store == "memory:").then_some(serving);
-    for op in chosen {
+    for op in chosen.iter().filter(|_| args.measures(Temperature::Cold)) {
         bar.set_message(format!("{}, cold", op.name));
         for way in args.ways(op) {
             cases.push(cold(args, store, folder, &mut last, op, way)?);

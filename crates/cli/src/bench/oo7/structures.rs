@@ -206,10 +206,10 @@ impl<'s> Structures<'s> {
     pub fn t7(&self) -> Result<i64, Error> {
         let (s, climb) = (self.session, self.climb());
         self.counted(|n| {
-            self.db.random().seed(1);
+            let random = stubs::new_random(s, 1);
             let root = self.root().id();
             let (bases, complexes) = (stubs::new_id_set(s), stubs::new_id_set(s));
-            let part = self.db.atomic_part(stubs::random_part_id(s, self.db));
+            let part = self.db.atomic_part(stubs::random_part_id(s, self.db, &random));
             s.foreach(part.part_of().private_users(), |b| {
                 s.if_(bases.add(b.id()), || {
                     count(n, 1);
@@ -241,9 +241,9 @@ impl<'s> Structures<'s> {
     pub fn q1(&self) -> Result<i64, Error> {
         let s = self.session;
         self.counted(|n| {
-            self.db.random().seed(1);
+            let random = stubs::new_random(s, 1);
             s.foreach(s.value(1).to(10), |_| {
-                self.db.atomic_part(stubs::random_part_id(s, self.db)).x();
+                self.db.atomic_part(stubs::random_part_id(s, self.db, &random)).x();
                 count(n, 1);
             });
         })
@@ -258,8 +258,7 @@ impl<'s> Structures<'s> {
     pub fn q4(&self) -> Result<i64, Error> {
         let s = self.session;
         self.counted(|n| {
-            let (random, total) = (self.db.random(), self.db.sizes().composites());
-            random.seed(1);
+            let (random, total) = (stubs::new_random(s, 1), self.db.sizes().composites());
             s.foreach(s.value(1).to(10), |_| {
                 let title = stubs::document_title(s, random.below(&total) + 1);
                 let composite = self.db.document_titled(title).part();
