@@ -72,6 +72,12 @@ pub fn error(message: impl Display) {
     anstream::eprintln!("{red}error{red:#}: {message}");
 }
 
+impl From<bifrost_repository::Error> for Failure {
+    fn from(error: bifrost_repository::Error) -> Failure {
+        Failure::new(Exit::Failed, error)
+    }
+}
+
 impl From<ProgramError> for Failure {
     fn from(error: ProgramError) -> Failure {
         match error {

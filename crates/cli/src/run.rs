@@ -44,9 +44,9 @@ pub struct Args {
     /// A folder whose files `std.files` reaches; several times for several [default: the current folder]
     #[arg(long, value_name = "DIR")]
     allow_files: Vec<PathBuf>,
-    /// Where objects are kept: a folder, which is made if it is not there, a database as postgres://user@host/name, or `memory:` [default: `memory:` if the program has
-    /// transactions, else nowhere]
-    #[arg(long, value_name = "DIR")]
+    /// Where objects are kept: a folder, which is made if it is not there, a database as postgres://user@host/name, or `memory:`
+    /// [default: `memory:` if the program has transactions, else nowhere]
+    #[arg(long, value_name = "STORE")]
     store: Option<String>,
     /// Most bytes of all objects
     #[arg(long, value_name = "BYTES")]

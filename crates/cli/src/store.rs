@@ -19,6 +19,7 @@ Examples:
   bifrost store info bank.store
   bifrost store dump bank.store > bank.jsonl
   bifrost store load other.store bank.jsonl
+  bifrost store load postgres://ann@db.example/bank bank.jsonl
   bifrost store backup bank.store bank.backup
   bifrost store gc postgres://ann@db.example/bank")]
 pub struct Args {
@@ -36,7 +37,8 @@ enum Command {
     Dump(Where),
     /// Make a new store of what `dump` has printed
     ///
-    /// Objects keep their orefs. A dump that is wrong somewhere is refused with the number of the line, and nothing is made.
+    /// Objects keep their orefs. A dump that is wrong somewhere is refused with the number of the line, and nothing is made. A
+    /// store in a database is made in many transactions; no server opens it before the last.
     Load(making::Load),
     /// Copy a store, file by file, to a new folder
     Backup(making::Backup),
@@ -74,16 +76,12 @@ pub fn run(args: &Args) -> Outcome {
 
 /// Opens a store that is there.
 fn open(store: &str) -> Result<Arc<dyn Repository>, Failure> {
-    let place: Place = store.parse().map_err(failed)?;
-    if !place.has_store().map_err(failed)? {
+    let place: Place = store.parse()?;
+    if !place.has_store()? {
         let why = format!("there is no store in `{place}`");
         return Err(Failure::new(Exit::Failed, why).help("`bifrost serve --store STORE` makes one"));
     }
-    place.open().map_err(failed)
-}
-
-fn failed(error: bifrost_repository::Error) -> Failure {
-    Failure::new(Exit::Failed, error)
+    Ok(place.open()?)
 }
 
 /// A bar that is shown on terminals only.
@@ -100,7 +98,7 @@ fn bar(what: &'static str) -> impl FnMut(Progress) {
 
 fn info(asked: &Asked) -> Outcome {
     let store = open(&asked.place.store)?;
-    let info = store.info().map_err(failed)?;
+    let info = store.info()?;
     let figures = [
         ("objects", info.objects),
         ("classes", info.classes),
@@ -124,7 +122,7 @@ fn info(asked: &Asked) -> Outcome {
 
 fn check(asked: &Asked) -> Outcome {
     let store = open(&asked.place.store)?;
-    let report = store.check(&mut bar("checking")).map_err(failed)?;
+    let report = store.check(&mut bar("checking"))?;
     let mistakes: Vec<String> = report.mistakes.iter().map(ToString::to_string).collect();
     if asked.json {
         let all = json!({
@@ -156,7 +154,7 @@ fn dump(store: &str) -> Outcome {
 
 fn gc(asked: &Asked) -> Outcome {
     let store = open(&asked.place.store)?;
-    let collected = store.collect(&mut bar("collecting")).map_err(failed)?;
+    let collected = store.collect(&mut bar("collecting"))?;
     if asked.json {
         let all =
             json!({"live": collected.live, "freed": collected.freed, "freed_bytes": collected.freed_bytes});

@@ -11,7 +11,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use cluster::cluster;
-use support::{Server, bifrost, stderr, stdout};
+use support::{Server, bifrost, feed, stderr, stdout, without_commits};
 
 const COUNTERS: &str = "
 Counter = type   value () returns (int)   add (n: int) returns (int)   end Counter
@@ -159,10 +159,7 @@ fn a_database_can_be_looked_into() {
     let program = program(folder.path());
     let schema = cluster().schema();
     let url = cluster().url(&schema);
-    let tool = |arguments: &[&str]| {
-        let output = bifrost().arg("store").args(arguments).output().unwrap();
-        (output.status.code(), format!("{}{}", stdout(&output), stderr(&output)))
-    };
+    let tool = |arguments: &[&str]| tool(arguments, "");
     let (status, said) = tool(&["info", &url.replace("bifrost@", "bifrost:s3cret@")]);
     assert_eq!(status, Some(1));
     assert!(said.contains("there is no store in `postgres://") && !said.contains("s3cret"), "{said}");
@@ -185,4 +182,183 @@ fn a_database_can_be_looked_into() {
     cluster().sql(&format!("UPDATE {schema}.bifrost_store SET format = 2"));
     let output = bifrost().args(["serve", "--store", &url]).arg(&program).output().unwrap();
     assert!(stderr(&output).contains("the store has format 2"), "{}", stderr(&output));
+}
+
+/// `bifrost store` with these arguments and that on its input: its status, and what it said.
+fn tool(arguments: &[&str], input: &str) -> (Option<i32>, String) {
+    let mut command = bifrost();
+    command.arg("store").args(arguments);
+    let output = feed(command, input);
+    (output.status.code(), format!("{}{}", stdout(&output), stderr(&output)))
+}
+
+/// Adds to a counter, as often as it is told, in as many transactions; one that others have disturbed it does again.
+const ADDING: &str = "
+import counters (Counter)
+add (n: int) returns (int)
+  typecase root().lookup(\"counter\")
+    when Counter (c): return (c.add(n))
+    others: signal failure(\"no counter\")
+  end
+end add
+main (args: sequence[string])
+  for i: int in 1.to(args[1].to_int()) do
+    n: int := 0
+    while n = 0 do
+      transaction n := add(1) end except when aborted (why: string): n := 0 end
+    end
+    print(n.unparse())
+  end
+end main
+";
+
+#[test]
+fn programs_keep_their_objects_in_a_database() {
+    let folder = tempfile::tempdir().unwrap();
+    program(folder.path());
+    let adding = folder.path().join("adding.theta");
+    std::fs::write(&adding, ADDING).unwrap();
+    let url = cluster().fresh();
+    let run = |mode: &[&str], times: &str| {
+        let mut command = bifrost();
+        command.arg("run").args(mode).args(["--store", &url]).arg(&adding).arg(times);
+        command
+    };
+    let said = |mode: &[&str], times: &str| {
+        let output = run(mode, times).output().unwrap();
+        format!("{}{}", stdout(&output), stderr(&output))
+    };
+    assert_eq!(said(&[], "2"), "1\n2\n");
+    assert_eq!(said(&["--interpret"], "2"), "3\n4\n");
+    assert_eq!(said(&[], "1"), "5\n");
+    // Two at a time.
+    let both = [run(&[], "20"), run(&["--interpret"], "20")];
+    let both = both.map(|mut one| one.stdout(Stdio::piped()).spawn().unwrap());
+    let mut all: Vec<i64> = Vec::new();
+    for one in both {
+        let output = one.wait_with_output().unwrap();
+        all.extend(stdout(&output).lines().map(|line| line.parse::<i64>().unwrap()));
+    }
+    all.sort_unstable();
+    assert_eq!(all, (6..=45).collect::<Vec<_>>());
+    // One that is killed has kept what it said, and perhaps one more.
+    let mut child = run(&[], "1000000").stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut last = 0;
+    for _ in 0..5 {
+        last = lines.next().unwrap().unwrap().parse().unwrap();
+    }
+    support::kill(&child, "KILL");
+    child.wait().unwrap();
+    last += lines.count() as i64;
+    let found: i64 = said(&[], "1").trim_end().parse().unwrap();
+    assert!(found == last + 1 || found == last + 2, "{found} after {last}");
+    assert_eq!(tool(&["check", &url], "").0, Some(0));
+}
+
+#[test]
+fn stores_go_into_databases_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path());
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (store, back) = (path("store"), path("back"));
+    let server = Server::serve(&program, &["--store", &store]);
+    let add = format!("{LOOKUP}$c.add(7)\ncommit\nflush\n");
+    assert_eq!(stderr(&server.shell(&server.urls[0], &[], &add)), "");
+    assert_eq!(server.end("TERM").0, Some(0));
+    let (_, dump) = tool(&["dump", &store], "");
+    let schema = cluster().schema();
+    let url = cluster().url(&schema);
+    // A dump that is wrong makes nothing.
+    for (text, wrong) in [
+        (
+            dump.replace("\"oref\":2,\"record\"", "\"oref\":3,\"record\""),
+            "object 1 refers to 2, which is not there",
+        ),
+        (dump.lines().take(4).collect::<Vec<_>>().join("\n"), "line 5: the dump ends here"),
+    ] {
+        let (status, said) = tool(&["load", &url], &text);
+        assert_eq!(status, Some(1));
+        assert!(said.contains(wrong), "{said}");
+        let tables =
+            format!("SELECT count(*) FROM information_schema.tables WHERE table_schema = '{schema}'");
+        assert_eq!(cluster().sql(&tables), "0");
+    }
+    assert_eq!(tool(&["load", &url], &dump), (Some(0), "2 objects\n".to_owned()));
+    assert_eq!(without_commits(&tool(&["dump", &url], "").1), without_commits(&dump));
+    let server = Server::serve(&program, &["--store", &url]);
+    assert_eq!(value(&server), 7);
+    assert_eq!(stderr(&server.shell(&server.urls[0], &[], &add)), "");
+    // One that has a store already, whoever uses it, is left as it is.
+    let (status, said) = tool(&["load", &url], &dump);
+    assert_eq!(status, Some(1));
+    assert!(said.contains("the database has a store already"), "{said}");
+    assert_eq!(value(&server), 14);
+    assert_eq!(server.end("TERM").0, Some(0));
+    let (_, dump) = tool(&["dump", &url], "");
+    assert_eq!(tool(&["load", &back], &dump), (Some(0), "2 objects\n".to_owned()));
+    let server = Server::serve(&program, &["--store", &back]);
+    assert_eq!(value(&server), 14);
+}
+
+/// As long as a store is being filled, and when that was cut short, nobody takes it for a whole one.
+#[test]
+fn a_half_loaded_database_is_no_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path());
+    let source = cluster().fresh();
+    Server::serve(&program, &["--store", &source]).end("TERM");
+    let (_, dump) = tool(&["dump", &source], "");
+    let schema = cluster().schema();
+    let url = cluster().url(&schema);
+    let mut load = bifrost();
+    load.args(["store", "load", &url]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut load = load.spawn().unwrap();
+    let (start, end) = dump.split_at(dump.rfind("{\"objects\"").unwrap());
+    load.stdin.as_mut().unwrap().write_all(start.as_bytes()).unwrap();
+    let classes = format!("SELECT max(classes) FROM {schema}.bifrost_store");
+    let tables = format!("SELECT count(*) FROM information_schema.tables WHERE table_schema = '{schema}'");
+    let begun = Instant::now();
+    while cluster().sql(&tables) != "8" || cluster().sql(&classes) != "2" {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the load does not begin");
+    }
+    let refused = || {
+        for command in ["info", "check", "dump", "gc", "load"] {
+            let (status, said) = tool(&[command, &url], &dump);
+            assert_eq!(status, Some(1), "{command}");
+            assert!(said.contains("a dump is being loaded into the database"), "{command}: {said}");
+        }
+        let output = bifrost().args(["serve", "--store", &url]).arg(&program).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("a dump is being loaded"), "{}", stderr(&output));
+    };
+    refused();
+    support::kill(&load, "KILL");
+    load.wait().unwrap();
+    refused();
+    // Nothing is heard of it any more.
+    cluster().sql(&format!("UPDATE {schema}.bifrost_processes SET seen = now() - INTERVAL '1 hour'"));
+    let mut second = bifrost();
+    second.args(["store", "load", &url]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut second = second.spawn().unwrap();
+    second.stdin.as_mut().unwrap().write_all(start.as_bytes()).unwrap();
+    let processes =
+        format!("SELECT count(*) FROM {schema}.bifrost_processes WHERE seen > now() - INTERVAL '1 minute'");
+    let begun = Instant::now();
+    while cluster().sql(&tables) != "8" || cluster().sql(&processes) != "1" || cluster().sql(&classes) != "2"
+    {
+        assert!(begun.elapsed() < Duration::from_secs(30), "the second load does not begin");
+    }
+    // One that was silent for too long has lost its place, and leaves the third alone.
+    support::kill(&second, "STOP");
+    cluster().sql(&format!("UPDATE {schema}.bifrost_processes SET seen = now() - INTERVAL '1 hour'"));
+    assert_eq!(tool(&["load", &url], &dump), (Some(0), "2 objects\n".to_owned()));
+    support::kill(&second, "CONT");
+    second.stdin.take().unwrap().write_all(end.as_bytes()).unwrap();
+    let output = second.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("was away from the store for too long"), "{}", stderr(&output));
+    assert_eq!(tool(&["check", &url], "").0, Some(0));
+    let server = Server::serve(&program, &["--store", &url]);
+    assert_eq!(value(&server), 0);
 }

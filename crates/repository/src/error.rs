@@ -54,6 +54,15 @@ pub enum Error {
         /// The number that this program writes.
         known: u64,
     },
+    /// A store that another process is filling, or was when it ended.
+    #[error(
+        "a dump is being loaded into the database, or that was cut short: wait, or load it again, half a minute after the \
+         process that did it has ended"
+    )]
+    Unfinished,
+    /// A database that is to get a store has one.
+    #[error("the database has a store already: use another database or another schema")]
+    Occupied,
     /// Another process has the store open.
     #[error("another process{} has the store open: end it, or use another folder", .process.map_or(String::new(), |id| format!(" ({id})")))]
     Locked {

@@ -1,22 +1,23 @@
 //! New stores from old ones: `bifrost store load` and `bifrost store backup`.
 //!
 //! Both make a folder with another name, which gets its own when all of it is on the disk. So a folder of that name is a whole store, or not there.
+//! In a database the same is said by the number of its format.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use bifrost_repository::{Error, Place, Repository, dump, embedded};
+use bifrost_repository::{Error, Place, Repository, dump, embedded, postgres};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{bar, failed};
+use super::bar;
 use crate::failure::{Exit, Failure, Outcome};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Load {
-    /// The folder of the new store
-    #[arg(value_name = "DIR", value_parser = folder)]
-    folder: PathBuf,
+    /// The folder of the new store, or the URL of a database that has none
+    #[arg(value_name = "STORE")]
+    store: String,
     /// The dump [default: the standard input]
     #[arg(value_name = "FILE")]
     dump: Option<PathBuf>,
@@ -25,55 +26,70 @@ pub(super) struct Load {
 #[derive(clap::Args, Debug)]
 pub(super) struct Backup {
     /// The folder of the store
-    #[arg(value_name = "DIR", value_parser = folder)]
-    folder: PathBuf,
+    #[arg(value_name = "DIR")]
+    folder: String,
     /// The folder of the copy, which must not be there
-    #[arg(value_name = "TARGET", value_parser = folder)]
-    target: PathBuf,
+    #[arg(value_name = "TARGET")]
+    target: String,
+}
+
+/// What is in memory has nothing that lasts.
+fn in_memory() -> Failure {
+    Failure::new(Exit::Usage, "what is in memory is gone when the command ends: name a folder")
 }
 
 /// A folder; other places have no files of ours.
-fn folder(text: &str) -> Result<PathBuf, String> {
-    match text.parse() {
-        Ok(Place::Folder(folder)) => Ok(folder),
-        Ok(Place::Memory) => Err("what is in memory cannot be copied: name a folder".to_owned()),
-        Ok(Place::Database(_)) => {
-            Err("this is done with folders; databases are copied with tools of their own, as `pg_dump`"
-                .to_owned())
-        }
-        Err(error) => Err(error.to_string()),
+fn folder(text: &str) -> Result<PathBuf, Failure> {
+    match text.parse()? {
+        Place::Folder(folder) => Ok(folder),
+        Place::Memory => Err(in_memory()),
+        Place::Database(_) => Err(Failure::new(Exit::Usage, "only folders are copied file by file").help(
+            "copy a database with tools of its own, as `pg_dump`, or take its objects along with `bifrost store dump` and `bifrost store load`",
+        )),
     }
 }
 
 pub(super) fn load(args: &Load) -> Outcome {
-    let made = make(&args.folder, |folder| {
-        let mut input: Box<dyn BufRead> = match &args.dump {
-            None => Box::new(std::io::stdin().lock()),
-            Some(path) => {
-                let file = File::open(path).map_err(|error| {
-                    Failure::new(Exit::Failed, format!("cannot read `{}`: {error}", path.display()))
-                })?;
-                Box::new(BufReader::new(file))
-            }
-        };
-        let store = embedded::open(folder, &embedded::Options::default()).map_err(failed)?;
-        let objects = dump::load(&store, &mut *input, &mut bar("loading"))
-            .map_err(|error| Failure::new(Exit::Failed, format!("the dump is not loaded: {error}")))?;
-        let report = store.check(&mut bar("checking")).map_err(failed)?;
-        match report.mistakes.first() {
-            None => Ok(objects),
-            Some(mistake) => Err(Failure::new(Exit::Failed, format!("the dump is not loaded: {mistake}"))),
+    let made = match args.store.parse()? {
+        Place::Folder(folder) => make(&folder, |folder| {
+            let store = embedded::open(folder, &embedded::Options::default())?;
+            fill(&store, args)
+        })?,
+        Place::Database(address) => {
+            postgres::make(&address, &postgres::Options::default(), |store| fill(store, args))?
         }
-    })?;
+        Place::Memory => return Err(in_memory()),
+    };
     println!("{made} objects");
     Ok(())
 }
 
-pub(super) fn backup(args: &Backup) -> Outcome {
-    if !embedded::exists(&args.folder) {
-        return Err(Failure::new(Exit::Failed, format!("there is no store in `{}`", args.folder.display())));
+/// Puts a dump into a new store, and looks whether all is there that it refers to.
+fn fill(store: &dyn Repository, args: &Load) -> Result<u64, Failure> {
+    let mut input: Box<dyn BufRead> = match &args.dump {
+        None => Box::new(std::io::stdin().lock()),
+        Some(path) => {
+            let file = File::open(path).map_err(|error| {
+                Failure::new(Exit::Failed, format!("cannot read `{}`: {error}", path.display()))
+            })?;
+            Box::new(BufReader::new(file))
+        }
+    };
+    let objects = dump::load(store, &mut *input, &mut bar("loading"))
+        .map_err(|error| Failure::new(Exit::Failed, format!("the dump is not loaded: {error}")))?;
+    let report = store.check(&mut bar("checking"))?;
+    match report.mistakes.first() {
+        None => Ok(objects),
+        Some(mistake) => Err(Failure::new(Exit::Failed, format!("the dump is not loaded: {mistake}"))),
     }
-    make(&args.target, |folder| {
+}
+
+pub(super) fn backup(args: &Backup) -> Outcome {
+    let (source, target) = (folder(&args.folder)?, folder(&args.target)?);
+    if !embedded::exists(&source) {
+        return Err(Failure::new(Exit::Failed, format!("there is no store in `{}`", source.display())));
+    }
+    make(&target, |folder| {
         let bar = ProgressBar::new(0);
         let style = ProgressStyle::with_template("copying {wide_bar} {bytes} of {total_bytes}");
         bar.set_style(style.expect("the template is one"));
@@ -81,7 +97,7 @@ pub(super) fn backup(args: &Backup) -> Outcome {
             bar.set_length(of);
             bar.set_position(done);
         };
-        embedded::copy(&args.folder, folder, &mut shown).map_err(failed)
+        Ok(embedded::copy(&source, folder, &mut shown)?)
     })
 }
 
@@ -126,7 +142,7 @@ fn clear(partial: &Path) -> Result<(), Failure> {
         return Err(Failure::new(Exit::Failed, why).help("remove it, or give it another name"));
     }
     if let Err(error @ Error::Locked { .. }) = embedded::open(partial, &embedded::Options::default()) {
-        return Err(failed(error));
+        return Err(error.into());
     }
     Ok(std::fs::remove_dir_all(partial)?)
 }

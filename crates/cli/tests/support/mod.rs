@@ -49,6 +49,17 @@ pub fn stderr(output: &Output) -> &str {
     std::str::from_utf8(&output.stderr).unwrap()
 }
 
+/// A dump without the numbers of commits, which are others in the store that is made of it.
+pub fn without_commits(dump: &str) -> String {
+    let mut out = String::new();
+    for line in dump.lines() {
+        let mut json: serde_json::Value = serde_json::from_str(line).unwrap();
+        json.as_object_mut().unwrap().remove("commit");
+        out.push_str(&format!("{json}\n"));
+    }
+    out
+}
+
 /// A server that is ready.
 pub struct Server {
     pub child: Child,

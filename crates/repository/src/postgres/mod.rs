@@ -44,7 +44,7 @@ use crate::{
 use commit::Queue;
 use known::{Known, Position, no_row};
 use link::{BEGIN, COMMIT, Connection, Pool, Request, Trouble};
-use tables::{Sql, bytes, encoded, maybe_number, number, oref};
+use tables::{DROP, FILLING, FORMAT, Sql, bytes, encoded, maybe_number, number, oref};
 use watch::Watch;
 
 /// How many orefs are taken from the database at once; up to so many are lost when a process ends.
@@ -125,21 +125,82 @@ pub fn exists(address: &Address, options: &Options) -> Result<bool, Error> {
 pub fn open(address: &Address, options: &Options) -> Result<Postgres, Error> {
     let pool = Pool::new(address.clone(), options.clone());
     if !tables::look(&pool)? {
-        tables::create(&pool)?;
+        tables::create(&pool, None)?;
         tables::look(&pool)?;
     }
+    enter(pool, options, new_id()?, true)
+}
+
+/// Makes a store in a database that has none, and has it filled. Until that is done there is nothing that [`open`] opens; if it
+/// fails, there is nothing. What is left of a process that was killed meanwhile is removed by the next one, when nothing has been
+/// heard of the first for as long as [`Options::lease`].
+///
+/// # Errors
+/// [`Error::Occupied`] if there is a store, [`Error::Unfinished`] if another process is making one; and what `fill` says.
+pub fn make<T, E: From<Error>>(
+    address: &Address,
+    options: &Options,
+    fill: impl FnOnce(&Postgres) -> Result<T, E>,
+) -> Result<T, E> {
+    let pool = Pool::new(address.clone(), options.clone());
+    match tables::look(&pool) {
+        Err(Error::Unfinished) => clear_abandoned(&pool, options)?,
+        there => refuse_occupied(there)?,
+    }
+    let id = new_id()?;
+    if !tables::create(&pool, Some(&id))? {
+        // Somebody else was faster.
+        refuse_occupied(tables::look(&pool))?;
+        return Err(Error::Unfinished.into());
+    }
+    let store = enter(pool, options, id, false)?;
+    let made = fill(&store).and_then(|made| Ok(store.finish().map(|()| made)?));
+    if made.is_err() {
+        // What cannot be removed is found, and removed, by the next attempt.
+        let _ = store.remove();
+    }
+    made
+}
+
+fn refuse_occupied(there: Result<bool, Error>) -> Result<(), Error> {
+    if there? { Err(Error::Occupied) } else { Ok(()) }
+}
+
+/// Removes a store that is not whole, if nobody is filling it.
+fn clear_abandoned(pool: &Pool, options: &Options) -> Result<(), Error> {
+    let lease = options.lease.as_millis() as i64;
+    pool.repeated(|connection| {
+        let [lock, format] = [Sql::Lock, Sql::Format].map(|sql| Request::With(sql, vec![]));
+        let alive = Request::With(Sql::Alive, vec![&lease]);
+        let answers = connection.run(&[BEGIN, lock, format, alive])?;
+        // It may have been finished meanwhile.
+        let is_whole = number(answers[2].first().ok_or_else(no_row)?, 0)? != FILLING;
+        match answers[3].is_empty() {
+            _ if is_whole => Err(Error::Occupied.into()),
+            false => Err(Error::Unfinished.into()),
+            true => connection.run(&[Request::Plain(DROP), COMMIT]).map(|_| ()),
+        }
+    })
+}
+
+fn new_id() -> Result<[u8; 16], Error> {
     let mut id = [0; 16];
     getrandom::fill(&mut id).map_err(|error| Error::Database { reason: error.to_string() })?;
+    Ok(id)
+}
+
+/// The store for a process that takes its place, or has it already.
+fn enter(pool: Pool, options: &Options, id: [u8; 16], takes_place: bool) -> Result<Postgres, Error> {
     let name = &id[..];
     let position = pool.repeated(|connection| {
-        let answers = connection.run(&[
-            BEGIN,
-            Request::With(Sql::Touch, vec![]),
-            Request::With(Sql::Join, vec![&name]),
-            Request::With(Sql::Log, vec![&name, &i64::MAX]),
-            COMMIT,
-        ])?;
-        Ok(Position::read(&answers[3])?)
+        let mut requests = vec![BEGIN, Request::With(Sql::Touch, vec![])];
+        if takes_place {
+            requests.push(Request::With(Sql::Join, vec![&name]));
+        }
+        requests.push(Request::With(Sql::Log, vec![&name, &i64::MAX]));
+        requests.push(COMMIT);
+        let answers = connection.run(&requests)?;
+        Ok(Position::read(&answers[requests.len() - 2])?)
     })?;
     let shared = Arc::new(Shared {
         pool,
@@ -162,6 +223,31 @@ pub fn open(address: &Address, options: &Options) -> Result<Postgres, Error> {
     store.shared.ask(|connection| store.shared.learn_classes(connection, position.classes))?;
     store.shared.trim_excess()?;
     Ok(store)
+}
+
+impl Postgres {
+    /// Ends the filling of a store, in a transaction that sees that nobody has cleared it away: another process does so when this
+    /// one was silent for too long.
+    fn end_filling<'a>(&self, end: &dyn Fn() -> Request<'a>) -> Result<(), Error> {
+        let (id, after) = (&self.shared.id[..], i64::MAX);
+        self.shared.ask(|connection| {
+            let log = Request::With(Sql::Log, vec![&id, &after]);
+            let answers = connection.run(&[BEGIN, Request::With(Sql::Lock, vec![]), log])?;
+            Position::read(&answers[2])?;
+            connection.run(&[end(), COMMIT]).map(|_| ())
+        })
+    }
+
+    /// Says that a store is whole.
+    fn finish(&self) -> Result<(), Error> {
+        let format = FORMAT as i64;
+        self.end_filling(&|| Request::With(Sql::SetFormat, vec![&format]))
+    }
+
+    /// Removes a store that is not whole.
+    fn remove(&self) -> Result<(), Error> {
+        self.end_filling(&|| Request::Plain(DROP))
+    }
 }
 
 impl Drop for Postgres {

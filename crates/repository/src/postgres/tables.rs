@@ -13,6 +13,8 @@ use crate::{Error, Oref};
 
 /// The version of the tables.
 pub const FORMAT: u64 = 1;
+/// What stands in its place while a store is being filled.
+pub const FILLING: u64 = 0;
 
 /// Makes the tables. The first is made first, so that a store that was not finished is told from what is none.
 const CREATE: &[&str] = &[
@@ -30,6 +32,10 @@ const CREATE: &[&str] = &[
     "CREATE TABLE IF NOT EXISTS bifrost_held (process BYTEA, part INT8, orefs BYTEA NOT NULL, PRIMARY KEY (process, part))",
 ];
 
+/// Removes the tables, all at once.
+pub const DROP: &str = "DROP TABLE IF EXISTS bifrost_held, bifrost_processes, bifrost_replies, bifrost_classes, bifrost_changes, \
+    bifrost_objects, bifrost_orefs, bifrost_store";
+
 macro_rules! statements {
     ($($name:ident = $text:expr;)*) => {
         /// A statement that is prepared once for each connection.
@@ -46,6 +52,7 @@ statements! {
     Tables = "SELECT CAST(table_name AS TEXT) FROM information_schema.tables \
               WHERE table_schema = current_schema() AND table_name LIKE 'bifrost\\_%'";
     Init = "INSERT INTO bifrost_store VALUES (1, $1, $2, 0, 0, 0, $3) ON CONFLICT (one) DO NOTHING RETURNING one";
+    SetFormat = "UPDATE bifrost_store SET format = $1 WHERE one = 1";
     InitOrefs = "INSERT INTO bifrost_orefs VALUES (1, $1) ON CONFLICT (one) DO NOTHING";
     // Of one moment: where the store is, and what was written after a commit.
     Log = "SELECT s.head, s.classes, s.collection, p.answered, c.tid, c.ticket, c.orefs FROM bifrost_store s \
@@ -81,6 +88,8 @@ statements! {
     // Takes a process's place away if nothing was heard of it for so many milliseconds.
     Expire = "DELETE FROM bifrost_processes WHERE id = $1 AND seen < now() - CAST($2 AS INT8) * INTERVAL '1 millisecond'";
     Processes = "SELECT id, answered FROM bifrost_processes";
+    // Processes of which something was heard within so many milliseconds.
+    Alive = "SELECT id FROM bifrost_processes WHERE seen >= now() - CAST($1 AS INT8) * INTERVAL '1 millisecond'";
     Answered = "UPDATE bifrost_processes SET answered = $2, seen = now() WHERE id = $1 RETURNING answered";
     Hold = "INSERT INTO bifrost_held (process, part, orefs) VALUES ($1, $2, $3)";
     Held = "SELECT orefs FROM bifrost_held WHERE process = $1 ORDER BY part";
@@ -99,7 +108,7 @@ statements! {
     Forget = "DELETE FROM bifrost_replies WHERE tid <= $1";
 }
 
-/// Whether the database has a store; an error if it has one of another version, or what is none.
+/// Whether the database has a store; an error if it has one that is not whole, or of another version, or what is none.
 pub fn look(pool: &Pool) -> Result<bool, Error> {
     let ask = |sql| pool.repeated(|connection| connection.ask(sql, vec![]));
     let tables = ask(Sql::Tables)?;
@@ -114,12 +123,15 @@ pub fn look(pool: &Pool) -> Result<bool, Error> {
     let Some(row) = rows.first() else { return Ok(false) };
     match number(row, 0)? {
         FORMAT => pool.repeated(|connection| connection.prepare_all()).map(|()| true),
+        FILLING => Err(Error::Unfinished),
         found => Err(Error::Format { found, known: FORMAT }),
     }
 }
 
-/// Makes a store in a database that has none; several processes may do so at once.
-pub fn create(pool: &Pool) -> Result<(), Error> {
+/// Makes a store in a database that has none; several processes may do so at once. Whether it was this one.
+///
+/// With the name of a process it is one that is being filled, and the process has its place in it from the start.
+pub fn create(pool: &Pool, filling: Option<&[u8]>) -> Result<bool, Error> {
     for text in CREATE {
         pool.repeated(|connection| match connection.define(text) {
             // Another process makes the same table at this moment.
@@ -132,13 +144,14 @@ pub fn create(pool: &Pool) -> Result<(), Error> {
         })?;
     }
     let (loaded, root) = initial();
-    let (format, head, next) = (FORMAT as i64, loaded.head.0 as i64, loaded.reserved as i64);
+    let format = if filling.is_some() { FILLING } else { FORMAT };
+    let (format, head, next) = (format as i64, loaded.head.0 as i64, loaded.reserved as i64);
     pool.repeated(|connection| {
         let none: &[u8] = &[];
         let made = connection.run(&[BEGIN, Request::With(Sql::Init, vec![&format, &head, &none])])?;
         if made.last().is_none_or(Vec::is_empty) {
             connection.run(&[COMMIT])?;
-            return Ok(());
+            return Ok(false);
         }
         let (oref, tid, record) =
             (vec![Oref::ROOT.get() as i64], vec![root.tid.0 as i64], vec![&root.bytes[..]]);
@@ -153,9 +166,12 @@ pub fn create(pool: &Pool) -> Result<(), Error> {
         }
         let count = classes.len() as i64;
         requests.push(Request::With(Sql::CountClass, vec![&count]));
+        if let Some(process) = &filling {
+            requests.push(Request::With(Sql::Join, vec![process]));
+        }
         requests.push(COMMIT);
         connection.run(&requests)?;
-        Ok(())
+        Ok(true)
     })
 }
 
