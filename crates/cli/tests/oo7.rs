@@ -1,10 +1,13 @@
 //! OO7 in Theta gives the numbers that OO7 in plain structures gives.
 //!
 //! Larger sizes on demand, in a release build:
-//! `BIFROST_OO7_SIZES=small6,small9,medium3,medium6,medium9 cargo test --release -p bifrost-cli --test oo7`
+//! `BIFROST_OO7_SIZES=small6,small9,medium3,medium6,medium9 cargo test --release --locked --workspace --test oo7 larger_ones`
 
 #[path = "oo7/oracle.rs"]
 mod oracle;
+#[allow(dead_code, reason = "it is for all random tests")]
+#[path = "../../session/tests/support/random.rs"]
+mod random;
 mod support;
 
 use std::path::{Path, PathBuf};
@@ -70,6 +73,18 @@ fn small_databases_of_several_seeds() {
             compare(size, seed, &format!("{ALL} {CHANGES}"));
         }
     }
+}
+
+/// Any seed will do: another one each time, unless it is given, and the one that fails is printed. What the generator makes of it
+/// depends on its sign.
+#[test]
+fn small_databases_of_random_seeds() {
+    random::repeat("small_databases_of_random_seeds", |seed| {
+        let drawn = random::Random::new(seed).next() as u32;
+        for seed in [drawn & (u32::MAX >> 1), drawn | 1 << 31] {
+            compare("test1", seed, &format!("{ALL} {CHANGES}"));
+        }
+    });
 }
 
 #[test]
