@@ -29,6 +29,8 @@ fi
 
 step cargo fmt --all --check
 step cargo clippy --locked --workspace --all-targets -- -D warnings
+# The fuzz targets are a workspace of their own, and to run them needs a nightly compiler; whether they build does not.
+step cargo check --locked --manifest-path fuzz/Cargo.toml --bins
 step env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
 # Stubs, vectors, tables of the documents, links, floors and commands of the documents are checked by tests.
 # Packages are never chosen one by one: other features of the same crates would be built again.

@@ -80,11 +80,11 @@ impl Log {
         let io = |source| Error::Io { what: "opening the log", source };
         let mut files = Vec::new();
         let mut halves = Vec::new();
-        for name in NAMES {
+        for (half, name) in NAMES.into_iter().enumerate() {
             let file = disk.open(name, false).map_err(io)?;
             let file = file.ok_or_else(|| Error::Damaged { what: format!("the file {name} is missing") })?;
             let length = file.len().map_err(io)?;
-            let (generation, found, end) = read(&*file, length, &key).map_err(io)?;
+            let (generation, found, end) = read(&*file, half, length, &key).map_err(io)?;
             let last = found.last().map_or(installed, |last| installed.max(last.sequence));
             if let Some(beyond) = read_beyond(&*file, end, length, &key, last).map_err(io)? {
                 let what = format!("record {beyond} of the log is there, but one before it cannot be read");
@@ -111,7 +111,7 @@ impl Log {
     }
 
     fn half(&self) -> usize {
-        (self.generation % 2) as usize
+        half_of(self.generation)
     }
 
     /// Makes the half being written at least that long.
@@ -181,6 +181,11 @@ impl Journal for Log {
     }
 }
 
+/// Which of the two files has a generation.
+fn half_of(generation: u64) -> usize {
+    (generation % 2) as usize
+}
+
 /// The bytes that a record with such a payload takes.
 fn framed(payload: usize) -> u64 {
     (HEAD + payload).next_multiple_of(BLOCK) as u64
@@ -196,11 +201,15 @@ fn mac(key: &Key, position: u64, rest: &[u8]) -> [u8; MAC] {
 }
 
 /// The generation of a file, 0 if it has none, its records, and where they end.
-fn read(file: &dyn DiskFile, length: u64, key: &Key) -> io::Result<(u64, Vec<Found>, u64)> {
+fn read(file: &dyn DiskFile, half: usize, length: u64, key: &Key) -> io::Result<(u64, Vec<Found>, u64)> {
     let mut found: Vec<Found> = Vec::new();
     let (mut generation, mut position) = (0, 0);
     while let Some((of, record)) = read_record(file, position, length, key)? {
-        let next = found.last().is_none_or(|last| (of, record.sequence) == (generation, last.sequence + 1));
+        // What a disk put into the wrong file is not of this one.
+        let next = match found.last() {
+            Some(last) => (of, record.sequence) == (generation, last.sequence + 1),
+            None => half_of(of) == half,
+        };
         if !next {
             break;
         }

@@ -110,8 +110,12 @@ pub fn decode_orefs(from: &mut Reader<'_>) -> Result<Vec<Oref>, RecordError> {
     let mut last = 0u64;
     for _ in 0..from.elements()? {
         let at = from.position();
-        last = last.saturating_add(from.count()?);
-        orefs.push(Oref::new(last).ok_or(RecordError { at, wrong: Wrong::Oref(last) })?);
+        let step = from.count()?;
+        let next = last.saturating_add(step);
+        // A step of 0 would name one twice.
+        let oref = Oref::new(next).filter(|_| step > 0);
+        orefs.push(oref.ok_or(RecordError { at, wrong: Wrong::Oref(next) })?);
+        last = next;
     }
     Ok(orefs)
 }
@@ -133,7 +137,12 @@ pub fn decode(bytes: &Bytes) -> Result<Vec<Entry>, RecordError> {
                     u32::try_from(number).map_err(|_| RecordError { at, wrong: Wrong::Class(number) })?;
                 Entry::Class(ClassNumber(number), Arc::new(ClassDescriptor::decode(from.bytes()?)?))
             }
-            RESERVE => Entry::Reserve(from.count()?),
+            RESERVE => {
+                let at = from.position();
+                let upto = from.count()?;
+                Oref::new(upto).ok_or(RecordError { at, wrong: Wrong::Oref(upto) })?;
+                Entry::Reserve(upto)
+            }
             other => return Err(RecordError { at, wrong: Wrong::Kind(other) }),
         });
     }

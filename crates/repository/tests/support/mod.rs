@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod barriers;
+pub mod bodies;
 pub mod careless;
 pub mod cluster;
 pub mod disk;
