@@ -75,6 +75,15 @@ pub enum Error {
         /// What is wrong with it; nothing of it is repeated, for it may hold a password.
         reason: &'static str,
     },
+    /// The database shows no certificate that is trusted for its name. Nothing was sent to it.
+    #[error(
+        "the database's certificate is not trusted ({reason}): name the file with the certificate of who signed it as \
+         `sslrootcert=FILE`, and the database as its certificate names it"
+    )]
+    Untrusted {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The database cannot be reached, or does not get to it. Nothing of this request is stored.
     #[error("the database does not answer ({reason}): try again when it does")]
     Away {

@@ -100,6 +100,25 @@ pub struct Info {
     pub next_oref: u64,
 }
 
+/// What a process knows of its store at any time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauges {
+    /// The last commit that is known.
+    pub head: Tid,
+    /// Classes that are known.
+    pub classes: u64,
+    /// Objects; none where a database would have to count them.
+    pub objects: Option<u64>,
+    /// Bytes of records in the base, likewise.
+    pub base_bytes: Option<u64>,
+    /// Bytes of records that are committed and not yet in the base: the buffer of modified objects. None for an engine without one.
+    pub buffered_bytes: Option<u64>,
+    /// Bytes of the log that are in use; none for an engine without one.
+    pub log_bytes: Option<u64>,
+    /// Collections of garbage that this process has begun.
+    pub collections: u64,
+}
+
 /// How far a long operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -237,6 +256,9 @@ pub trait Repository: Send + Sync {
     /// Reads everything and reports what is wrong. Commits go on meanwhile.
     fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error>;
 
-    /// Figures.
+    /// Figures. An engine over a database counts for them, which reads everything; [`gauges`](Self::gauges) does not.
     fn info(&self) -> Result<Info, Error>;
+
+    /// Those figures that this process has in memory, for who looks at them every few seconds.
+    fn gauges(&self) -> Gauges;
 }

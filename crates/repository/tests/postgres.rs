@@ -3,13 +3,18 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bifrost_repository::postgres::{Options, Postgres, exists, open};
-use bifrost_repository::{BatchId, Changes, CommitError, Error, Holder, Oref, Repository, Tid};
+use bifrost_repository::postgres::{Address, Options, Postgres, exists, open};
+use bifrost_repository::record::ClassDescriptor;
+use bifrost_repository::{
+    BatchId, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, CommitError, Error, Holder, Mistake, Oref,
+    REPLIES_KEPT_BYTES_MAX, REPLY_BYTES_MAX, Repository, SESSIONS_KEPT_MAX, Tid,
+};
 use bytes::Bytes;
-use support::cluster::{cluster, url};
+use support::cluster::{Cluster, cluster, url};
 use support::proxy::Proxy;
 use support::{commit_reading, directory, fetch, fresh, links, links_class, put, sound};
 
@@ -281,6 +286,227 @@ fn cut_connections() {
     assert!(proxy.cuts() > 20, "{} connections were cut", proxy.cuts());
     proxy.cut_one_in(0);
     assert_eq!(fetch(&store, a).unwrap().tid.0, start.0 + 300);
+}
+
+/// Whoever ends the connections of two processes while they commit: no commit is lost, none is done twice, and both go on.
+#[test]
+fn terminated_connections() {
+    const EACH: u64 = 150;
+    const THREADS: u64 = 3;
+    let cluster = cluster();
+    let url = format!("{}&application_name=victims", cluster.fresh());
+    let stores = [store(&url), store(&url)];
+    let [a, b] = fresh(&stores[0], 2)[..] else { panic!() };
+    let zero = Bytes::from(vec![0; 8]);
+    let start = put(&stores[0], vec![], vec![(a, zero.clone()), (b, zero)]);
+    let value = |bytes: &Bytes| u64::from_le_bytes(bytes[..].try_into().unwrap());
+    let (running, mut ended) = (AtomicU64::new(2 * THREADS), 0);
+    let add = |store: &Postgres, counter: Oref, session: u64| {
+        for number in 1..=EACH {
+            loop {
+                let fetched = store.fetch(&[counter]).unwrap();
+                let next = value(&fetched.states[0].as_ref().unwrap().bytes) + 1;
+                let writes = vec![(counter, Bytes::copy_from_slice(&next.to_le_bytes()))];
+                let id = BatchId { session: u128::from(session), number };
+                // A third of them without a batch by which they could be known again.
+                let batch = (number % 3 > 0).then(|| (id, Bytes::from("done")));
+                match commit_reading(store, fetched.as_of, &[], writes, vec![], batch) {
+                    Ok(_) => break,
+                    Err(CommitError::Conflict { .. }) => {}
+                    Err(other) => panic!("{other}"),
+                }
+            }
+        }
+        running.fetch_sub(1, Ordering::Relaxed);
+    };
+    std::thread::scope(|scope| {
+        for (at, store) in (0..).zip(&stores) {
+            for thread in 0..THREADS {
+                let counter = if thread == 0 { b } else { a };
+                let add = &add;
+                scope.spawn(move || add(store, counter, 1 + at * THREADS + thread));
+            }
+        }
+        while running.load(Ordering::Relaxed) > 0 {
+            let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'victims'";
+            ended += cluster.sql(kill).parse::<u64>().unwrap();
+        }
+    });
+    println!("{ended} connections were ended");
+    assert!(ended > 20, "{ended} connections were ended");
+    for store in &stores {
+        let [of_a, of_b] = [a, b].map(|counter| value(&fetch(store, counter).unwrap().bytes));
+        assert_eq!((of_a, of_b), (2 * (THREADS - 1) * EACH, 2 * EACH));
+        assert_eq!(store.head().0, start.0 + 2 * THREADS * EACH);
+        for session in 1..=2 * THREADS {
+            let last = BatchId { session: u128::from(session), number: EACH - 1 };
+            assert_eq!(store.outcome(last).unwrap(), Some("done".into()));
+        }
+    }
+    assert_eq!(stores[0].collect(&mut |_| {}).unwrap().freed, 2);
+}
+
+/// An authority, a certificate of it for `localhost`, and the key of that; as text.
+fn certificate() -> [String; 3] {
+    let authority_key = rcgen::KeyPair::generate().unwrap();
+    let mut params = rcgen::CertificateParams::new(vec![]).unwrap();
+    params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority = params.self_signed(&authority_key).unwrap().pem();
+    let issuer = rcgen::Issuer::new(params, authority_key);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+    [authority, params.signed_by(&key, &issuer).unwrap().pem(), key.serialize_pem()]
+}
+
+#[test]
+fn encrypted_connections() {
+    let folder = tempfile::tempdir().unwrap();
+    let [authority, certificate, key] = self::certificate();
+    let [other_authority, _, _] = self::certificate();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string().replace('/', "%2F")
+    };
+    let (right, wrong) = (file("right.pem", &authority), file("wrong.pem", &other_authority));
+    // One that is free now; who takes it in between makes this fail.
+    let port = std::net::TcpListener::bind("localhost:0").unwrap().local_addr().unwrap().port();
+    let cluster = Cluster::encrypted(port, &certificate, &key);
+    let schema = cluster.schema();
+    let address = |host: &str, tls: &str| -> Address {
+        let place = format!("postgres://bifrost@{host}:{port}/postgres?options=-csearch_path%3D{schema}");
+        format!("{place}&application_name=encrypted{tls}").parse().unwrap()
+    };
+    let encrypted = "SELECT count(*), bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) \
+                     WHERE application_name = 'encrypted'";
+    for mode in ["require", "verify-full"] {
+        let with = |roots: &str| format!("&sslmode={mode}&sslrootcert={roots}");
+        let store = open(&address("localhost", &with(&right)), &options(10)).unwrap();
+        let a = fresh(&store, 1)[0];
+        put(&store, vec![], vec![(a, "secret".into())]);
+        assert_eq!(&fetch(&store, a).unwrap().bytes[..], b"secret");
+        let told = cluster.sql(encrypted);
+        assert!(told.ends_with("|t"), "{told}");
+        drop(store);
+        // Signed by another, or for another name: refused at once, before anything is sent.
+        for (host, roots) in [("localhost", &wrong), ("127.0.0.1", &right)] {
+            let start = Instant::now();
+            let error = open(&address(host, &with(roots)), &options(10)).err().unwrap();
+            assert!(matches!(error, Error::Untrusted { .. }), "{error}");
+            assert!(error.to_string().contains("sslrootcert=FILE"), "{error}");
+            assert!(start.elapsed() < Duration::from_secs(10));
+        }
+    }
+    // Who asks for no encryption gets none.
+    let plain = open(&address("localhost", ""), &options(10)).unwrap();
+    soon(|| cluster.sql(encrypted).ends_with("|f"));
+    drop(plain);
+    // A server that has none is not talked to without.
+    let without = [(self::cluster().url(&self::cluster().schema()), Duration::from_millis(50))];
+    for (url, patience) in without {
+        let options = Options { patience, ..options(10) };
+        let address = format!("{url}&sslmode=require&sslrootcert={right}").parse().unwrap();
+        assert!(open(&address, &options).is_err());
+    }
+}
+
+/// A collection that frees many portions, and one whose process ended between two of them: what is left of the garbage is no mistake,
+/// and goes with the next.
+#[test]
+fn garbage_is_freed_in_portions() {
+    const GARBAGE: u32 = 20_000;
+    let cluster = cluster();
+    let schema = cluster.schema();
+    let one = store(&cluster.url(&schema));
+    let class = one.define_class(&links_class()).unwrap();
+    let [root, kept] = fresh(&one, 2)[..] else { panic!() };
+    let chain = |store: &Postgres| {
+        let orefs = fresh(store, GARBAGE);
+        let next = |at: usize| orefs[(at + 1) % orefs.len()];
+        let creates = orefs.iter().enumerate().map(|(at, oref)| (*oref, links(class, 0, 0, &[next(at)])));
+        put(store, vec![], creates.collect());
+        orefs
+    };
+    let entries = vec![(Oref::ROOT, directory(class, &[("root", root)]))];
+    put(&one, entries, vec![(root, links(class, 0, 0, &[kept])), (kept, links(class, 0, 0, &[]))]);
+    chain(&one);
+    let collected = one.collect(&mut |_| {}).unwrap();
+    assert_eq!((collected.freed, collected.live), (u64::from(GARBAGE), 3));
+    let count = || cluster.sql(&format!("SELECT count(*) FROM {schema}.bifrost_objects"));
+    assert_eq!(count(), "3");
+    let orefs = chain(&one);
+    let gone = orefs[..10_000].iter().map(|oref| oref.get().to_string()).collect::<Vec<_>>().join(",");
+    cluster
+        .sql(&format!("DELETE FROM {schema}.bifrost_objects WHERE oref = ANY(CAST('{{{gone}}}' AS INT8[]))"));
+    sound(&one);
+    assert_eq!(one.collect(&mut |_| {}).unwrap().freed, u64::from(GARBAGE) - 10_000);
+    assert_eq!(count(), "3");
+    // Of what lives, the same is one.
+    cluster.sql(&format!("DELETE FROM {schema}.bifrost_objects WHERE oref = {}", kept.get()));
+    let mistakes = one.check(&mut |_| {}).unwrap().mistakes;
+    assert_eq!(mistakes, [Mistake::Dangling { from: root, to: kept }]);
+}
+
+/// The limits that the database keeps by itself: at the limit, and one beyond.
+#[test]
+fn limits_of_a_database() {
+    let cluster = cluster();
+    let schema = cluster.schema();
+    let store = store(&cluster.url(&schema));
+    let table = format!("{schema}.bifrost_");
+    // Bytes of a commit.
+    let part = Bytes::from(vec![7; COMMIT_BYTES_MAX / 16]);
+    let orefs = fresh(&store, 17);
+    let creates: Vec<_> = orefs.iter().map(|oref| (*oref, part.clone())).collect();
+    let refused = commit_reading(&store, store.head(), &[], vec![], creates.clone(), None);
+    assert!(
+        matches!(refused, Err(CommitError::Store(Error::Limit { limit, .. })) if limit == COMMIT_BYTES_MAX as u64)
+    );
+    put(&store, vec![], creates[..16].to_vec());
+    assert!(orefs[..16].iter().all(|oref| fetch(&store, *oref).unwrap().bytes == part));
+    assert!(fetch(&store, orefs[16]).is_none());
+    // Sessions whose reply is kept, the one that is not there yet being the youngest; and the bytes of their replies.
+    let kept = |sessions: usize, bytes: usize| {
+        cluster.sql(&format!(
+            "DELETE FROM {table}replies; INSERT INTO {table}replies SELECT CAST(lpad(CAST(n AS TEXT), 16, '0') AS BYTEA), 1, 1, \
+             CAST(repeat('x', {bytes}) AS BYTEA) FROM generate_series(1, {sessions}) n"
+        ));
+    };
+    // Whoever opens a store trims what others have left.
+    let trim = || drop(self::store(&cluster.url(&schema)));
+    let left = || cluster.sql(&format!("SELECT count(*), min(tid) = 1 FROM {table}replies"));
+    let commit = |number| {
+        let batch = (BatchId { session: 5, number }, Bytes::from("x"));
+        commit_reading(&store, store.head(), &[], vec![], vec![], Some(batch)).unwrap()
+    };
+    for (sessions, bytes) in
+        [(SESSIONS_KEPT_MAX, 0), (REPLIES_KEPT_BYTES_MAX / REPLY_BYTES_MAX, REPLY_BYTES_MAX)]
+    {
+        kept(sessions - 1, bytes);
+        let number = store.head().0;
+        commit(number);
+        trim();
+        let too_much = usize::from(bytes == 0);
+        // Those before are all of one commit, and go together.
+        assert_eq!(left(), format!("{sessions}|t"));
+        kept(sessions + too_much, bytes);
+        commit(number + 1);
+        trim();
+        assert_eq!(left(), "1|f");
+        assert_eq!(store.outcome(BatchId { session: 5, number: number + 1 }).unwrap(), Some("x".into()));
+    }
+    // Classes.
+    let last = CLASSES_MAX - 1;
+    cluster.sql(&format!(
+        "INSERT INTO {table}classes SELECT n, class FROM {table}classes, generate_series(2, {last}) n WHERE number = 1; \
+         UPDATE {table}store SET classes = {last}"
+    ));
+    let class = store.define_class(&links_class()).unwrap();
+    assert_eq!(class.0 as usize, CLASSES_MAX);
+    let refused = store.define_class(&ClassDescriptor { version: 2, ..links_class() });
+    assert!(matches!(refused, Err(Error::Limit { limit, .. }) if limit == CLASSES_MAX as u64));
+    assert_eq!(store.define_class(&links_class()).unwrap(), class);
+    put(&store, vec![(orefs[0], links(class, 0, 0, &[]))], vec![]);
 }
 
 #[test]

@@ -30,8 +30,8 @@ use parking_lot::{Condvar, Mutex};
 use crate::record::ClassDescriptor;
 use crate::store::{Base, Entry, Store, decode};
 use crate::{
-    BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Holder, Info, Oref,
-    Progress, Registration, Report, Repository, Stored, Tid, store,
+    BatchId, Changes, ClassNumber, Collected, Commit, CommitError, Error, Fetched, Gauges, Holder, Info,
+    Oref, Progress, Registration, Report, Repository, Stored, Tid, store,
 };
 use base::Redb;
 use disk::{Disk, Folder};
@@ -229,5 +229,9 @@ impl Repository for Embedded {
 
     fn info(&self) -> Result<Info, Error> {
         self.store.info()
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.store.gauges()
     }
 }

@@ -12,7 +12,8 @@
 //!   transaction, so nothing that such a process still names can get back into the store, or is looked at.
 //! - The *end* is a transaction in which nothing is grey, every process that has a row has answered, and the rows of
 //!   all commits were looked through. What is white then and was there then can be named by nobody ever again, so it
-//!   is freed without haste. It is one transaction, so no object ever lacks what it refers to.
+//!   is freed without haste, some at a time. A collector that dies in the middle leaves garbage that refers to what is
+//!   gone: nothing that lives does, and the next collection frees it.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -27,7 +28,7 @@ use crate::{Collected, Error, Oref, Progress, Tid};
 
 /// How many objects are looked at between two looks at the marks.
 const CHUNK: usize = 256;
-/// How many objects are looked at, or freed, by one statement of the sweep.
+/// How many objects are looked at, or freed, by one transaction of the sweep.
 const SWEEP: usize = 1 << 13;
 
 /// A collection that is running.
@@ -80,6 +81,7 @@ impl Shared {
             Ok(Some((head, number)))
         });
         let Some((head, number)) = started? else { return Ok(None) };
+        self.collections.fetch_add(1, Ordering::Relaxed);
         let mut collection = Collection {
             number,
             marks: Marks::default(),
@@ -128,7 +130,7 @@ impl Shared {
     /// Reaches everything that can be named; gives the commit at the end.
     fn mark(&self, collection: &mut Collection, progress: &mut dyn FnMut(Progress)) -> Result<Tid, Error> {
         loop {
-            while let Some(chunk) = next_grey(&mut collection.marks) {
+            while let Some(chunk) = collection.marks.next_grey(CHUNK) {
                 let (found, looked_at) = self.look_through(&chunk)?;
                 let marks = &mut collection.marks;
                 looked_at.into_iter().for_each(|oref| _ = marks.scanned.insert(oref));
@@ -274,11 +276,11 @@ impl Shared {
         Ok(())
     }
 
-    /// Frees what was there at commit `end` and was not reached.
+    /// Frees what was there at commit `end` and was not reached: so many objects in a transaction, so that none is long and nobody
+    /// waits for it.
     fn sweep(&self, marks: &Marks, end: Tid) -> Result<Collected, Error> {
         let end = end.0 as i64;
         let mut collected = Collected { live: marks.reached.len(), ..Collected::default() };
-        let mut garbage: Vec<Vec<i64>> = Vec::new();
         let mut from = Some(Oref::ROOT);
         while let Some(start) = from {
             let (start, limit) = (start.get() as i64, SWEEP as i64);
@@ -290,34 +292,17 @@ impl Shared {
                 from = Oref::new(at.get() + 1);
                 if !marks.reached.contains(at) {
                     white.push(at.get() as i64);
-                    collected.freed_bytes += number(row, 1)?;
                 }
             }
-            collected.freed += white.len() as u64;
-            if !white.is_empty() {
-                garbage.push(white);
+            if white.is_empty() {
+                continue;
             }
-        }
-        if !garbage.is_empty() {
-            self.ask(|connection| {
-                let mut requests = vec![BEGIN];
-                requests.extend(garbage.iter().map(|white| Request::With(Sql::Free, vec![white, &end])));
-                requests.push(COMMIT);
-                connection.run(&requests).map(|_| ())
-            })?;
+            // Of a portion that was freed and not answered, nothing is counted.
+            for row in self.ask(|connection| connection.ask(Sql::Free, vec![&white, &end]))? {
+                collected.freed += 1;
+                collected.freed_bytes += number(&row, 0)?;
+            }
         }
         Ok(collected)
     }
-}
-
-/// Some grey objects that were not looked through.
-fn next_grey(marks: &mut Marks) -> Option<Vec<Oref>> {
-    let mut chunk = Vec::new();
-    while chunk.len() < CHUNK {
-        let Some(oref) = marks.grey.pop() else { break };
-        if !marks.scanned.contains(oref) {
-            chunk.push(oref);
-        }
-    }
-    if chunk.is_empty() { None } else { Some(chunk) }
 }

@@ -420,6 +420,13 @@ struct Change {
     batch: Option<(BatchId, Bytes)>,
 }
 
+impl Change {
+    fn bytes(&self) -> usize {
+        let reply = self.batch.as_ref().map_or(0, |(_, reply)| reply.len());
+        self.orefs.len() + self.marks.as_ref().map_or(0, Vec::len) + reply
+    }
+}
+
 impl Rows {
     fn of(group: &[Entry], head: Tid, marks: Vec<Result<Vec<u8>, Oref>>) -> Rows {
         let mut rows = Rows { head, states: Vec::new(), changes: Vec::new() };
@@ -456,28 +463,83 @@ impl Rows {
     fn write(&self, connection: &mut Connection, ticket: &Ticket) -> Result<(), Trouble> {
         let records: Vec<Vec<&[u8]>> =
             self.states.iter().map(|(_, _, records)| records.iter().map(|r| &r[..]).collect()).collect();
-        let tids: Vec<i64> = self.changes.iter().map(|change| change.tid.0 as i64).collect();
-        let batches = self.changes.iter().zip(&tids).filter_map(|(change, tid)| {
-            let (batch, reply) = change.batch.as_ref()?;
-            Some((batch.session.to_be_bytes(), batch.number as i64, tid, &reply[..]))
-        });
-        let batches: Vec<_> = batches.collect();
-        let batches: Vec<_> =
-            batches.iter().map(|(session, n, tid, reply)| (&session[..], n, tid, reply)).collect();
+        let log: Vec<LogColumns<'_>> = portions(&self.changes).map(LogColumns::of).collect();
+        let replies: Vec<ReplyColumns<'_>> = portions(&self.changes).map(ReplyColumns::of).collect();
         let (ticket, head) = (&ticket[..], self.head.0 as i64);
         let mut requests = Vec::new();
         for ((orefs, tids, _), records) in self.states.iter().zip(&records) {
             requests.push(Request::With(Sql::Put, vec![orefs, tids, records]));
         }
-        for (change, tid) in self.changes.iter().zip(&tids) {
-            let Change { written, orefs, marks, unreadable, .. } = change;
-            requests.push(Request::With(Sql::Change, vec![tid, &ticket, written, orefs, marks, unreadable]));
+        for LogColumns { tids, written, orefs, marks, unreadable } in &log {
+            requests.push(Request::With(Sql::Change, vec![&ticket, tids, written, orefs, marks, unreadable]));
         }
-        for (session, number, tid, reply) in &batches {
-            requests.push(Request::With(Sql::Reply, vec![session, *number, *tid, *reply]));
+        for ReplyColumns { sessions, numbers, tids, replies } in &replies {
+            if !sessions.is_empty() {
+                requests.push(Request::With(Sql::Reply, vec![sessions, numbers, tids, replies]));
+            }
         }
         requests.push(Request::With(Sql::Head, vec![&head]));
         requests.push(COMMIT);
         connection.run(&requests).map(|_| ())
+    }
+}
+
+/// Rows of the log in portions that go into a statement.
+fn portions(changes: &[Change]) -> impl Iterator<Item = &[Change]> {
+    let mut room = STATEMENT_BYTES;
+    changes.chunk_by(move |last, next| {
+        room = room.saturating_sub(last.bytes());
+        let fits = room >= next.bytes();
+        if !fits {
+            room = STATEMENT_BYTES;
+        }
+        fits
+    })
+}
+
+/// The rows of the log, by column.
+#[derive(Default)]
+struct LogColumns<'c> {
+    tids: Vec<i64>,
+    written: Vec<i64>,
+    orefs: Vec<&'c [u8]>,
+    marks: Vec<Option<&'c [u8]>>,
+    unreadable: Vec<Option<i64>>,
+}
+
+impl<'c> LogColumns<'c> {
+    fn of(changes: &'c [Change]) -> LogColumns<'c> {
+        let mut columns = LogColumns::default();
+        for change in changes {
+            columns.tids.push(change.tid.0 as i64);
+            columns.written.push(change.written);
+            columns.orefs.push(&change.orefs);
+            columns.marks.push(change.marks.as_deref());
+            columns.unreadable.push(change.unreadable);
+        }
+        columns
+    }
+}
+
+/// The rows of the replies, by column; a group has one batch of a session at most.
+#[derive(Default)]
+struct ReplyColumns<'c> {
+    sessions: Vec<Vec<u8>>,
+    numbers: Vec<i64>,
+    tids: Vec<i64>,
+    replies: Vec<&'c [u8]>,
+}
+
+impl<'c> ReplyColumns<'c> {
+    fn of(changes: &'c [Change]) -> ReplyColumns<'c> {
+        let mut columns = ReplyColumns::default();
+        for change in changes {
+            let Some((batch, reply)) = &change.batch else { continue };
+            columns.sessions.push(batch.session.to_be_bytes().to_vec());
+            columns.numbers.push(batch.number as i64);
+            columns.tids.push(change.tid.0 as i64);
+            columns.replies.push(reply);
+        }
+        columns
     }
 }

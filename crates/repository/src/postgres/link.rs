@@ -42,6 +42,8 @@ pub enum Request<'a> {
 }
 
 pub const BEGIN: Request<'_> = Request::Plain("BEGIN ISOLATION LEVEL SERIALIZABLE");
+/// For what nothing is decided by: no transaction is undone because of what is done in this one.
+pub const BEGIN_ASIDE: Request<'_> = Request::Plain("BEGIN ISOLATION LEVEL READ COMMITTED");
 pub const COMMIT: Request<'_> = Request::Plain("COMMIT");
 
 /// A connection, which is driven by who uses it.
@@ -183,6 +185,9 @@ async fn limited<T>(
 /// What an error means.
 fn trouble(error: &tokio_postgres::Error) -> Trouble {
     let Some(database) = error.as_db_error() else {
+        if let Some(reason) = distrusted(error) {
+            return Trouble::Refused(Error::Untrusted { reason });
+        }
         let reason = std::error::Error::source(error).map(ToString::to_string);
         return Trouble::Away(reason.map_or(error.to_string(), |reason| format!("{error}: {reason}")));
     };
@@ -204,6 +209,20 @@ fn trouble(error: &tokio_postgres::Error) -> Trouble {
         }
         _ => Trouble::Refused(Error::Database { reason: said() }),
     }
+}
+
+/// What is wrong with the certificate that was shown, if that is the cause of a failure.
+fn distrusted(error: &tokio_postgres::Error) -> Option<String> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        // Of an error of input or output the source is what is behind it, and not itself.
+        let inner = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if let Some(rustls::Error::InvalidCertificate(why)) = inner.and_then(|inner| inner.downcast_ref()) {
+            return Some(why.to_string());
+        }
+        cause = error.source();
+    }
+    None
 }
 
 /// Some connections, each used by one thread at a time.

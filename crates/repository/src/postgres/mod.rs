@@ -13,7 +13,7 @@
 //! - A process has a row in the database. While a collection runs, every process must say what its sessions hold;
 //!   one that is silent for long loses its row, and whoever has none can neither fetch nor commit ([`collect`]).
 //!
-//! Only plain tables and statements are used, each transaction is SERIALIZABLE and done again when it fails for others.
+//! Only plain tables and statements are used, each transaction that decides something is SERIALIZABLE and done again when it fails for others.
 
 mod address;
 mod collect;
@@ -35,11 +35,11 @@ use parking_lot::{Condvar, Mutex, RwLock};
 pub use address::{Address, is_url};
 
 use crate::record::ClassDescriptor;
-use crate::store::check::check_all;
+use crate::store::check::{Garbage, check_all};
 use crate::store::{check_commit, class_digest};
 use crate::{
     BatchId, CHANGES_KEPT_MAX, CLASSES_MAX, Changes, ClassNumber, Collected, Commit, CommitError, Error,
-    Fetched, Holder, Holders, Info, Oref, Progress, Registration, Report, Repository, Stored, Tid,
+    Fetched, Gauges, Holder, Holders, Info, Oref, Progress, Registration, Report, Repository, Stored, Tid,
 };
 use commit::Queue;
 use known::{Known, Position, no_row};
@@ -109,6 +109,8 @@ struct Shared {
     maintenance: Mutex<()>,
     /// States from before this commit are fetched again: they may lead to what no holder has named.
     reads_from: AtomicU64,
+    /// Collections that this process has begun.
+    collections: AtomicU64,
     /// The process has lost its row.
     lost: AtomicBool,
 }
@@ -216,6 +218,7 @@ fn enter(pool: Pool, options: &Options, id: [u8; 16], takes_place: bool) -> Resu
         holders: Holders::default(),
         maintenance: Mutex::new(()),
         reads_from: AtomicU64::new(0),
+        collections: AtomicU64::new(0),
         lost: AtomicBool::new(false),
     });
     let watch = Watch::start(&shared).map_err(|source| Error::Io { what: "starting a thread", source })?;
@@ -387,10 +390,10 @@ impl Shared {
             let (what, limit) = ("the number of classes of a store", CLASSES_MAX as u64);
             return Err(Error::Limit { what, value: next, limit }.into());
         }
-        let (place, bytes) = (next as i64, encoded(class));
+        let (count, places, bytes) = (next as i64, vec![next as i64], vec![encoded(class)]);
         connection.run(&[
-            Request::With(Sql::Class, vec![&place, &bytes]),
-            Request::With(Sql::CountClass, vec![&place]),
+            Request::With(Sql::Class, vec![&places, &bytes]),
+            Request::With(Sql::CountClass, vec![&count]),
             COMMIT,
         ])?;
         self.known.write().learn_class(next, class.clone())?;
@@ -524,7 +527,7 @@ impl Repository for Postgres {
 
     fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
         let _alone = self.shared.maintenance.lock();
-        check_all(self, progress)
+        check_all(self, Garbage::HalfFreed, progress)
     }
 
     /// Counts, which reads everything.
@@ -541,5 +544,15 @@ impl Repository for Postgres {
             buffered_bytes: 0,
             log_bytes: 0,
         })
+    }
+
+    fn gauges(&self) -> Gauges {
+        let known = self.shared.known.read();
+        Gauges {
+            head: known.head,
+            classes: known.classes.len() as u64,
+            collections: self.shared.collections.load(Ordering::Relaxed),
+            ..Gauges::default()
+        }
     }
 }

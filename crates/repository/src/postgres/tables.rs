@@ -67,15 +67,19 @@ statements! {
     Put = "INSERT INTO bifrost_objects (oref, tid, record) \
            SELECT * FROM unnest(CAST($1 AS INT8[]), CAST($2 AS INT8[]), CAST($3 AS BYTEA[])) \
            ON CONFLICT (oref) DO UPDATE SET tid = excluded.tid, record = excluded.record";
-    Change = "INSERT INTO bifrost_changes (tid, ticket, written, orefs, marks, unreadable) VALUES ($1, $2, $3, $4, $5, $6)";
+    Change = "INSERT INTO bifrost_changes (tid, ticket, written, orefs, marks, unreadable) \
+              SELECT c.tid, CAST($1 AS BYTEA), c.written, c.orefs, c.marks, c.unreadable \
+              FROM unnest(CAST($2 AS INT8[]), CAST($3 AS INT8[]), CAST($4 AS BYTEA[]), CAST($5 AS BYTEA[]), CAST($6 AS INT8[])) \
+              AS c (tid, written, orefs, marks, unreadable)";
     Replies = "SELECT session, number, reply FROM bifrost_replies WHERE session = ANY($1)";
-    Reply = "INSERT INTO bifrost_replies (session, number, tid, reply) VALUES ($1, $2, $3, $4) \
+    Reply = "INSERT INTO bifrost_replies (session, number, tid, reply) \
+             SELECT * FROM unnest(CAST($1 AS BYTEA[]), CAST($2 AS INT8[]), CAST($3 AS INT8[]), CAST($4 AS BYTEA[])) \
              ON CONFLICT (session) DO UPDATE SET number = excluded.number, tid = excluded.tid, reply = excluded.reply";
     Allocate = "UPDATE bifrost_orefs SET next = next + CAST($1 AS INT8) \
                 WHERE one = 1 AND next <= CAST($2 AS INT8) - CAST($1 AS INT8) RETURNING next";
     Given = "SELECT next FROM bifrost_orefs WHERE one = 1";
     Classes = "SELECT number, class FROM bifrost_classes WHERE number > $1 ORDER BY number";
-    Class = "INSERT INTO bifrost_classes (number, class) VALUES ($1, $2)";
+    Class = "INSERT INTO bifrost_classes (number, class) SELECT * FROM unnest(CAST($1 AS INT8[]), CAST($2 AS BYTEA[]))";
     Scan = "SELECT oref, tid, record FROM bifrost_objects WHERE oref >= $1 ORDER BY oref LIMIT $2";
     Info = "SELECT (SELECT head FROM bifrost_store), (SELECT classes FROM bifrost_store), (SELECT next FROM bifrost_orefs), \
             (SELECT count(*) FROM bifrost_objects), \
@@ -91,14 +95,15 @@ statements! {
     // Processes of which something was heard within so many milliseconds.
     Alive = "SELECT id FROM bifrost_processes WHERE seen >= now() - CAST($1 AS INT8) * INTERVAL '1 millisecond'";
     Answered = "UPDATE bifrost_processes SET answered = $2, seen = now() WHERE id = $1 RETURNING answered";
-    Hold = "INSERT INTO bifrost_held (process, part, orefs) VALUES ($1, $2, $3)";
+    Hold = "INSERT INTO bifrost_held (process, part, orefs) \
+            SELECT CAST($1 AS BYTEA), h.part, h.orefs FROM unnest(CAST($2 AS INT8[]), CAST($3 AS BYTEA[])) AS h (part, orefs)";
     Held = "SELECT orefs FROM bifrost_held WHERE process = $1 ORDER BY part";
     Collection = "SELECT head, collection, collections, collector FROM bifrost_store WHERE one = 1 FOR UPDATE";
     StartCollection = "UPDATE bifrost_store SET collection = $1, collections = $1, collector = $2 WHERE one = 1";
     EndCollection = "UPDATE bifrost_store SET collection = 0 WHERE one = 1";
     Marks = "SELECT tid, marks, unreadable FROM bifrost_changes WHERE tid > $1 ORDER BY tid";
-    White = "SELECT oref, CAST(length(record) AS INT8) FROM bifrost_objects WHERE oref >= $1 AND tid <= $2 ORDER BY oref LIMIT $3";
-    Free = "DELETE FROM bifrost_objects WHERE oref = ANY($1) AND tid <= $2";
+    White = "SELECT oref FROM bifrost_objects WHERE oref >= $1 AND tid <= $2 ORDER BY oref LIMIT $3";
+    Free = "DELETE FROM bifrost_objects WHERE oref = ANY($1) AND tid <= $2 RETURNING CAST(length(record) AS INT8)";
     Trim = "DELETE FROM bifrost_changes WHERE tid <= $1 AND (SELECT collection FROM bifrost_store WHERE one = 1) = 0";
     Excess = "SELECT CAST(COALESCE(max(tid), 0) AS INT8) FROM \
               (SELECT tid, sum(written + 1) OVER (ORDER BY tid DESC) AS kept FROM bifrost_changes) c WHERE kept > CAST($1 AS INT8)";
@@ -159,12 +164,10 @@ pub fn create(pool: &Pool, filling: Option<&[u8]>) -> Result<bool, Error> {
             Request::With(Sql::InitOrefs, vec![&next]),
             Request::With(Sql::Put, vec![&oref, &tid, &record]),
         ];
-        let classes: Vec<(i64, Vec<u8>)> =
-            (1..).zip(loaded.classes.iter().map(|class| encoded(class))).collect();
-        for (number, class) in &classes {
-            requests.push(Request::With(Sql::Class, vec![number, class]));
-        }
+        let classes: Vec<Vec<u8>> = loaded.classes.iter().map(|class| encoded(class)).collect();
         let count = classes.len() as i64;
+        let numbers: Vec<i64> = (1..=count).collect();
+        requests.push(Request::With(Sql::Class, vec![&numbers, &classes]));
         requests.push(Request::With(Sql::CountClass, vec![&count]));
         if let Some(process) = &filling {
             requests.push(Request::With(Sql::Join, vec![process]));

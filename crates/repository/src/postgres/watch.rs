@@ -8,7 +8,7 @@ use std::time::Instant;
 use parking_lot::{Condvar, Mutex};
 
 use crate::postgres::Shared;
-use crate::postgres::link::{BEGIN, COMMIT, Request, Trouble};
+use crate::postgres::link::{BEGIN, BEGIN_ASIDE, COMMIT, Request, Trouble};
 use crate::postgres::tables::{Sql, number, orefs_as_bytes};
 use crate::{Error, Oref, REPLIES_KEPT_BYTES_MAX, SESSIONS_KEPT_MAX, Tid};
 
@@ -94,7 +94,11 @@ impl Shared {
     /// Says that this process is there, and ends a collection whose process is not.
     fn beat(&self) -> Result<(), Trouble> {
         let id = &self.id[..];
-        self.pool.once(|connection| connection.ask(Sql::Beat, vec![&id]).map(|_| ()))?;
+        // Commits read the row, and one that takes longer than the time between two beats would never be done if a beat were in
+        // one order with it.
+        self.pool.once(|connection| {
+            connection.run(&[BEGIN_ASIDE, Request::With(Sql::Beat, vec![&id]), COMMIT]).map(|_| ())
+        })?;
         self.end_abandoned().map(|_| ()).map_err(Trouble::Refused)
     }
 
@@ -103,18 +107,18 @@ impl Shared {
         // The start is known here, so this is not before it.
         self.reads_from.fetch_max(self.head().0, Ordering::SeqCst);
         let held = self.held();
-        let parts: Vec<(i64, Vec<u8>)> = (0..).zip(held.chunks(HELD_AT_ONCE).map(orefs_as_bytes)).collect();
+        let orefs: Vec<Vec<u8>> = held.chunks(HELD_AT_ONCE).map(orefs_as_bytes).collect();
+        let parts: Vec<i64> = (0..orefs.len() as i64).collect();
         let (id, collection) = (&self.id[..], collection as i64);
         self.ask(|connection| {
-            let mut requests = vec![BEGIN, Request::With(Sql::LeaveHeld, vec![&id])];
-            for (part, orefs) in &parts {
-                requests.push(Request::With(Sql::Hold, vec![&id, part, orefs]));
-            }
-            requests.push(Request::With(Sql::Answered, vec![&id, &collection]));
-            requests.push(COMMIT);
-            let answers = connection.run(&requests)?;
-            let answered = answers.iter().rev().nth(1).is_some_and(|rows| !rows.is_empty());
-            if answered { Ok(()) } else { Err(Error::Lost.into()) }
+            let answers = connection.run(&[
+                BEGIN,
+                Request::With(Sql::LeaveHeld, vec![&id]),
+                Request::With(Sql::Hold, vec![&id, &parts, &orefs]),
+                Request::With(Sql::Answered, vec![&id, &collection]),
+                COMMIT,
+            ])?;
+            if answers[3].is_empty() { Err(Error::Lost.into()) } else { Ok(()) }
         })
     }
 
@@ -133,6 +137,10 @@ impl Shared {
     fn trim(&self) -> Result<(), Error> {
         let floor = self.known.read().changes.floor();
         self.trim_to(floor)?;
+        self.trim_replies()
+    }
+
+    fn trim_replies(&self) -> Result<(), Error> {
         let (sessions, bytes) = (SESSIONS_KEPT_MAX as i64, REPLIES_KEPT_BYTES_MAX as i64);
         let rows = self.ask(|connection| connection.ask(Sql::OldReplies, vec![&sessions, &bytes]))?;
         let last = rows.first().map_or(Ok(0), |row| number(row, 0))? as i64;
@@ -152,8 +160,9 @@ impl Shared {
         let kept = self.options.changes_kept as i64;
         let rows = self.ask(|connection| connection.ask(Sql::Excess, vec![&kept]))?;
         match rows.first().map_or(Ok(0), |row| number(row, 0))? {
-            0 => Ok(()),
-            floor => self.trim_to(Tid(floor)),
+            0 => {}
+            floor => self.trim_to(Tid(floor))?,
         }
+        self.trim_replies()
     }
 }

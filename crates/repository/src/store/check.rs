@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::record::{ClassDescriptor, Kind, Reference, Value, class_of, walk};
+use crate::record::{ClassDescriptor, Kind, Reference, Value, class_of, walk, walk_refs};
 use crate::store::Store;
 use crate::store::base::{Base, Journal};
+use crate::store::marks::{Bits, Marks};
 use crate::{ClassNumber, Error, Mistake, Oref, Progress, Report, Repository, Stored, Tid};
 
 const CHUNK: usize = 256;
@@ -37,12 +38,25 @@ impl<B: Base, J: Journal> Store<B, J> {
     pub(super) fn check_alone(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
         // Nothing is freed meanwhile.
         let _alone = self.maintenance.lock();
-        check_all(self, progress)
+        check_all(self, Garbage::Whole, progress)
     }
 }
 
+/// What an engine leaves of garbage when it ends in the middle of a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Garbage {
+    /// All of it, or nothing.
+    Whole,
+    /// A part, which may refer to what was freed.
+    HalfFreed,
+}
+
 /// Goes over all objects twice: for their classes, then for their references.
-pub(crate) fn check_all(store: &dyn Repository, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
+pub(crate) fn check_all(
+    store: &dyn Repository,
+    garbage: Garbage,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, Error> {
     let mut report = Report::default();
     let mut classes = ClassesByOref::default();
     let of = store.info()?.objects;
@@ -68,9 +82,35 @@ pub(crate) fn check_all(store: &dyn Repository, progress: &mut dyn FnMut(Progres
         }
         Ok(())
     })?;
+    let is_dangling = |mistake: &Mistake| matches!(mistake, Mistake::Dangling { .. });
+    if garbage == Garbage::HalfFreed && report.mistakes.iter().any(is_dangling) {
+        let reached = reached(store)?;
+        report.mistakes.retain(|mistake| match mistake {
+            Mistake::Dangling { from, .. } => reached.contains(*from),
+            _ => true,
+        });
+    }
     progress(Progress { done: report.objects, of: report.objects });
     report.by_class = by_class.into_iter().collect();
     Ok(report)
+}
+
+/// What the root directory leads to.
+fn reached(store: &dyn Repository) -> Result<Bits, Error> {
+    let mut marks = Marks::default();
+    marks.reach(Oref::ROOT);
+    while let Some(chunk) = marks.next_grey(CHUNK) {
+        let states = store.fetch(&chunk)?.states;
+        let classes = store.classes();
+        for (oref, stored) in chunk.into_iter().zip(states) {
+            marks.scanned.insert(oref);
+            if let Some(stored) = stored {
+                // What cannot be read is a mistake already.
+                let _ = walk_refs(&stored.bytes, &classes[..], |target| marks.reach(target));
+            }
+        }
+    }
+    Ok(marks.reached)
 }
 
 fn for_all(

@@ -175,15 +175,7 @@ impl<B: Base, J: Journal> Store<B, J> {
     /// Some grey objects that were not looked through.
     fn next_grey(&self) -> Option<Vec<Oref>> {
         let mut marks = self.marking.marks.lock();
-        let marks = marks.as_mut().expect("a collection has marks until it ends");
-        let mut chunk = Vec::new();
-        while chunk.len() < CHUNK {
-            let Some(oref) = marks.grey.pop() else { break };
-            if !marks.scanned.contains(oref) {
-                chunk.push(oref);
-            }
-        }
-        if chunk.is_empty() { None } else { Some(chunk) }
+        marks.as_mut().expect("a collection has marks until it ends").next_grey(CHUNK)
     }
 
     /// Frees what is white. Objects created meanwhile are still added to the marks.

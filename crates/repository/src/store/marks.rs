@@ -62,6 +62,18 @@ impl Marks {
             self.grey.push(oref);
         }
     }
+
+    /// Some grey objects that were not looked through, at most so many; none if there are none.
+    pub fn next_grey(&mut self, most: usize) -> Option<Vec<Oref>> {
+        let mut chunk = Vec::new();
+        while chunk.len() < most {
+            let Some(oref) = self.grey.pop() else { break };
+            if !self.scanned.contains(oref) {
+                chunk.push(oref);
+            }
+        }
+        if chunk.is_empty() { None } else { Some(chunk) }
+    }
 }
 
 /// What a commit adds to the marks of a collection.
@@ -88,6 +100,11 @@ impl Marking {
     pub fn epoch(&self) -> u64 {
         // Only a hint outside the lock of the sequence, which orders it inside.
         self.epoch.load(Ordering::Relaxed)
+    }
+
+    /// How many collections have begun.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Begins a collection. The caller has the lock of the sequence.

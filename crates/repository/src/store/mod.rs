@@ -48,7 +48,7 @@ pub(crate) use visible::class_digest;
 use crate::record::ClassDescriptor;
 use crate::{
     BatchId, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, ClassNumber, Collected, Commit, CommitError, Error,
-    Fetched, Holder, Holders, Info, Oref, Progress, REPLY_BYTES_MAX, ReadSet, Registration, Report,
+    Fetched, Gauges, Holder, Holders, Info, Oref, Progress, REPLY_BYTES_MAX, ReadSet, Registration, Report,
     Repository, Stored, Tid,
 };
 use marks::Marking;
@@ -466,19 +466,29 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
         let next_oref = self.sequence.lock().next_oref;
         let log_bytes = self.log_bytes.load(Ordering::Relaxed);
         let visible = self.visible.read();
-        let layers = || visible.installing.iter().map(|layer| &**layer).chain([&visible.current]);
-        let created: u64 = layers().map(|layer| layer.created).sum();
-        let freed: u64 = layers().map(|layer| layer.freed).sum();
         Ok(Info {
-            objects: (visible.totals.objects + created).saturating_sub(freed),
+            objects: visible.objects(),
             base_bytes: visible.totals.bytes,
-            buffered_bytes: layers().map(|layer| layer.bytes).sum(),
+            buffered_bytes: visible.buffered_bytes(),
             log_bytes,
             head: visible.head,
             classes: visible.classes.len() as u64,
             sessions: visible.replies.len() as u64,
             next_oref,
         })
+    }
+
+    fn gauges(&self) -> Gauges {
+        let visible = self.visible.read();
+        Gauges {
+            head: visible.head,
+            classes: visible.classes.len() as u64,
+            objects: Some(visible.objects()),
+            base_bytes: Some(visible.totals.bytes),
+            buffered_bytes: Some(visible.buffered_bytes()),
+            log_bytes: Some(self.log_bytes.load(Ordering::Relaxed)),
+            collections: self.marking.count(),
+        }
     }
 }
 

@@ -156,6 +156,22 @@ impl Visible {
         self.current.states.get(&oref).or_else(|| self.installing.as_ref()?.states.get(&oref))
     }
 
+    fn layers(&self) -> impl Iterator<Item = &Layer> {
+        self.installing.iter().map(|layer| &**layer).chain([&self.current])
+    }
+
+    /// How many objects there are.
+    pub fn objects(&self) -> u64 {
+        let created: u64 = self.layers().map(|layer| layer.created).sum();
+        let freed: u64 = self.layers().map(|layer| layer.freed).sum();
+        (self.totals.objects + created).saturating_sub(freed)
+    }
+
+    /// Bytes of the states in the buffer.
+    pub fn buffered_bytes(&self) -> u64 {
+        self.layers().map(|layer| layer.bytes).sum()
+    }
+
     /// The first `limit` entries of the buffer from `from` on.
     pub fn buffered_from(&self, from: Oref, limit: usize) -> BTreeMap<Oref, Option<Stored>> {
         let older = self.installing.iter().flat_map(|layer| layer.states.range(from..).take(limit));

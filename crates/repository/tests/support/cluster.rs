@@ -2,7 +2,8 @@
 //! ends, however it does.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
-use std::os::unix::fs::{MetadataExt, chown};
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -17,7 +18,7 @@ const NOBODY: u32 = 65534;
 const SCRIPT: &str = r#"
 "$BIN/initdb" -D "$FOLDER/data" -U bifrost -A trust -E UTF8 --locale=C --no-sync >"$FOLDER/log" 2>&1 || exit 1
 "$BIN/postgres" -D "$FOLDER/data" -k "$FOLDER" -c listen_addresses= -c fsync=off -c full_page_writes=off \
-  -c max_connections=200 -c shared_buffers=32MB >>"$FOLDER/log" 2>&1 &
+  -c max_connections=200 -c shared_buffers=32MB "$@" >>"$FOLDER/log" 2>&1 &
 server=$!
 read -r end
 kill -QUIT $server
@@ -29,6 +30,7 @@ rm -rf "$FOLDER"
 pub struct Cluster {
     bin: PathBuf,
     folder: PathBuf,
+    port: String,
     /// Holds the input of the script open.
     _script: Child,
     schemas: AtomicU64,
@@ -37,7 +39,7 @@ pub struct Cluster {
 /// The server of this program, started when it is asked for first.
 pub fn cluster() -> &'static Cluster {
     static CLUSTER: OnceLock<Cluster> = OnceLock::new();
-    CLUSTER.get_or_init(Cluster::start)
+    CLUSTER.get_or_init(|| Cluster::start("", &[], &[]))
 }
 
 /// Where the server's programs are.
@@ -58,19 +60,34 @@ fn bin() -> PathBuf {
 }
 
 impl Cluster {
-    fn start() -> Cluster {
+    /// One that also listens on `localhost`, at that port, for who speaks TLS; with a certificate and its key.
+    pub fn encrypted(port: u16, certificate: &str, key: &str) -> Cluster {
+        let settings =
+            ["ssl=on", "ssl_cert_file=../cert", "ssl_key_file=../key", "listen_addresses=localhost"];
+        let port = format!("port={port}");
+        Cluster::start("-tls", &[&settings[..], &[&port]].concat(), &[("cert", certificate), ("key", key)])
+    }
+
+    fn start(name: &str, settings: &[&str], files: &[(&str, &str)]) -> Cluster {
         let bin = bin();
-        let folder = std::env::temp_dir().join(format!("bifrost-postgres-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("bifrost-postgres-{}{name}", std::process::id()));
         // What a program with the same number has left.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir(&folder).unwrap();
         let mut script = Command::new("sh");
+        for (name, text) in files {
+            std::fs::write(folder.join(name), text).unwrap();
+            std::fs::set_permissions(folder.join(name), Permissions::from_mode(0o600)).unwrap();
+        }
         if std::fs::metadata(&folder).unwrap().uid() == 0 {
-            chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+            for path in files.iter().map(|(name, _)| folder.join(name)).chain([folder.clone()]) {
+                chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
             script.uid(NOBODY).gid(NOBODY);
         }
         script
-            .args(["-c", SCRIPT])
+            .args(["-c", SCRIPT, "sh"])
+            .args(settings.iter().flat_map(|setting| ["-c", setting]))
             .env("BIN", &bin)
             .env("FOLDER", &folder)
             .env_remove("LC_ALL")
@@ -79,7 +96,9 @@ impl Cluster {
         // So that what is sent to the program's group does not end the server first.
         script.process_group(0);
         let script = script.spawn().unwrap();
-        let cluster = Cluster { bin, folder, _script: script, schemas: AtomicU64::new(0) };
+        let port =
+            settings.iter().find_map(|setting| setting.strip_prefix("port=")).unwrap_or("5432").to_owned();
+        let cluster = Cluster { bin, folder, port, _script: script, schemas: AtomicU64::new(0) };
         let start = Instant::now();
         while !cluster.try_sql("SELECT 1").status.success() {
             let log = std::fs::read_to_string(cluster.folder.join("log")).unwrap_or_default();
@@ -92,7 +111,7 @@ impl Cluster {
     fn try_sql(&self, text: &str) -> Output {
         let mut psql = Command::new(self.bin.join("psql"));
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "bifrost", "-d", "postgres", "-h"]);
-        psql.arg(&self.folder).args(["-c", text]).output().unwrap()
+        psql.arg(&self.folder).args(["-p", &self.port, "-c", text]).output().unwrap()
     }
 
     /// What a statement gives, as text.

@@ -61,5 +61,9 @@ macro_rules! delegated {
         fn info(&self) -> Result<bifrost_repository::Info, bifrost_repository::Error> {
             self.$inner.info()
         }
+
+        fn gauges(&self) -> bifrost_repository::Gauges {
+            self.$inner.gauges()
+        }
     };
 }
