@@ -7,7 +7,7 @@ use bifrost_repository::{
     BatchId, Changes, Commit, CommitError, Error, Holder, Oref, ReadSet, Registration, Stored, Tid,
 };
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, Keeper, Kept, Mode, NotFetched, NotKept, Ret, Table};
+use bifrost_runtime::{Cx, Keeper, Kept, Mode, NotFetched, NotKept, Ret, Table, changed_by_others};
 use bytes::Bytes;
 use parking_lot::{Mutex, ReentrantMutex};
 use rustc_hash::FxHashSet;
@@ -19,14 +19,15 @@ use crate::migration::Migration;
 use crate::residents::Residents;
 use crate::schema::{Schema, Volatile};
 
-/// How often an object's migration is run while others commit.
-const MIGRATIONS_MAX: u32 = 8;
+/// How often an object's migration is run while others commit. If they do so each time, the transaction is in the end as one that has read
+/// what others have changed.
+pub const MIGRATIONS_MAX: u32 = 8;
 
 /// Why a transaction was not committed. It is aborted: everything is as it was when it began.
 #[derive(Debug, thiserror::Error)]
 pub enum NotCommitted {
     /// Others have changed what it has read: the first such object's class, if the object is still here.
-    #[error("others have changed what the transaction has read{}", .class.as_ref().map_or(String::new(), |class| format!(" (`{class}`)")))]
+    #[error("{}", changed_by_others(.class.as_deref()))]
     Conflict {
         /// Its name.
         class: Option<String>,
@@ -184,13 +185,21 @@ impl Cache {
     /// nothing new.
     pub fn refresh(&self, cx: &mut Cx) {
         if !self.is_busy(cx) {
-            self.shared.advance(cx);
+            // Nothing was read.
+            let _ = self.shared.advance(cx);
         }
     }
 
     /// Whether the transaction has read or changed anything.
     pub fn is_busy(&self, cx: &Cx) -> bool {
-        cx.read_count() > 0 || cx.changed().next().is_some()
+        is_busy(cx)
+    }
+
+    /// Ends a transaction that has changed nothing, without looking whether what it has read is still so.
+    pub fn end(&self, cx: &mut Cx) {
+        debug_assert!(cx.changed().next().is_none(), "what was changed is committed or aborted");
+        self.shared.end_transaction(cx, &mut self.shared.residents.lock(), false);
+        let _ = self.shared.advance(cx);
     }
 
     /// Names objects that calls will touch which have come and were not begun: when one object is fetched, these go along if
@@ -223,19 +232,43 @@ impl Cache {
     }
 }
 
+/// Whether the transaction of a context has read or changed anything.
+fn is_busy(cx: &Cx) -> bool {
+    cx.read_count() > 0 || cx.changed().next().is_some()
+}
+
+/// Others have changed what the transaction has read.
+struct Overtaken {
+    /// The class of such an object, if it is still here.
+    class: Option<String>,
+}
+
 impl Shared {
     fn commit(&self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<Tid, NotCommitted> {
         let done = self.try_commit(cx, batch);
+        let counters = self.schema.counters();
+        let counter = match &done {
+            Ok(_) => &counters.commits,
+            Err(NotCommitted::Conflict { .. }) => &counters.conflicts,
+            Err(NotCommitted::Repeated(_) | NotCommitted::OutOfOrder { .. }) => &counters.repeated,
+            Err(NotCommitted::Store(_)) => &counters.failed,
+            Err(NotCommitted::Volatile(_) | NotCommitted::TooMany | NotCommitted::TooManyObjects { .. }) => {
+                &counters.refused
+            }
+        };
+        counter.add(1);
         if done.is_err() {
             self.end_transaction(cx, &mut self.residents.lock(), true);
         }
-        self.advance(cx);
+        // The next one has read nothing, here and below.
+        let _ = self.advance(cx);
         done
     }
 
     fn abort(&self, cx: &mut Cx) {
+        self.schema.counters().aborts.add(usize::from(is_busy(cx)));
         self.end_transaction(cx, &mut self.residents.lock(), true);
-        self.advance(cx);
+        let _ = self.advance(cx);
     }
 
     fn try_commit(&self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<Tid, NotCommitted> {
@@ -277,7 +310,10 @@ impl Shared {
             let reads = Reads(&residents);
             let valid_to = *valid_to.lock();
             let commit = Commit { valid_to, reads: &reads, writes, creates, batch };
-            schema.repository().commit(commit).map_err(|error| match error {
+            let start = cx.now_ns();
+            let done = schema.repository().commit(commit);
+            schema.counters().committing.add(cx.now_ns().saturating_sub(start));
+            done.map_err(|error| match error {
                 CommitError::Conflict { orefs, .. } => {
                     let object = orefs.first().and_then(|oref| residents.find(*oref));
                     // SAFETY: entries are objects of the context that commits.
@@ -295,7 +331,7 @@ impl Shared {
             Ok(tid) => {
                 self.end_transaction(cx, &mut residents, false);
                 self.charge(cx, &mut residents, &sizes);
-                self.advance_with(cx, &mut residents, Some((tid, &own)));
+                let _ = self.advance_with(cx, &mut residents, Some((tid, &own)));
                 Ok(tid)
             }
             Err(error) => {
@@ -350,11 +386,11 @@ impl Shared {
         cx.set_kept_bytes(residents.bytes());
     }
 
-    fn advance(&self, cx: &mut Cx) -> bool {
+    fn advance(&self, cx: &mut Cx) -> Result<(), Overtaken> {
         self.advance_with(cx, &mut self.residents.lock(), None)
     }
 
-    /// Applies the changes that others have committed: what they wrote becomes absent. False if the transaction
+    /// Applies the changes that others have committed: what they wrote becomes absent, unless the transaction
     /// has read some of it. `own` is a commit of this session among them: what it wrote is here already, unless others have
     /// written it since.
     fn advance_with(
@@ -362,7 +398,7 @@ impl Shared {
         cx: &mut Cx,
         residents: &mut Residents,
         own: Option<(Tid, &FxHashSet<Oref>)>,
-    ) -> bool {
+    ) -> Result<(), Overtaken> {
         let (mut valid_to, mut ahead) = (self.valid_to.lock(), self.ahead.lock());
         let changes = self.schema.repository().changes(*valid_to);
         // Asked after the changes, so that none of those is missing that came behind the commit.
@@ -373,55 +409,72 @@ impl Shared {
             }
             _ => false,
         };
-        let mut good = true;
+        let mut good = Ok(());
         let stale = |cx: &mut Cx, residents: &mut Residents, object: Word| {
             // SAFETY: entries are objects of the context, and no code looks into those that are not open.
             unsafe {
-                match Table::of(object).mode() {
+                let table = Table::of(object);
+                match table.mode() {
                     // Code around a transaction may be in the middle of it, and nobody has changed it.
                     Mode::Unread if cx.spares(object) => {}
                     Mode::Unread => residents.make_absent(cx, object),
                     Mode::Absent => {}
-                    Mode::Clean | Mode::Ordinary => return false,
+                    Mode::Clean | Mode::Ordinary => {
+                        return Err(Overtaken { class: Some(table.info().name.clone()) });
+                    }
                 }
             }
-            true
+            Ok(())
         };
-        match changes {
+        let gone = || Err(Overtaken { class: None });
+        let upto = match changes {
             Changes::Written { orefs, upto } => {
                 for oref in orefs.iter().filter(|oref| !is_here(oref)) {
                     ahead.forget(*oref);
-                    good &= !residents.gone().contains(oref);
+                    if residents.gone().contains(oref) {
+                        good = good.and_then(|()| gone());
+                    }
                     if let Some(object) = residents.find(*oref) {
-                        good &= stale(cx, residents, object);
+                        let found = stale(cx, residents, object);
+                        good = good.and(found);
                     }
                 }
-                if good {
-                    *valid_to = upto;
-                }
+                upto
             }
             Changes::TooOld { upto } => {
                 ahead.clear();
-                good &= residents.gone().is_empty();
+                if !residents.gone().is_empty() {
+                    good = gone();
+                }
                 for object in residents.objects().collect::<Vec<_>>() {
-                    good &= stale(cx, residents, object);
+                    let found = stale(cx, residents, object);
+                    good = good.and(found);
                 }
-                if good {
-                    *valid_to = upto;
-                }
+                upto
             }
+        };
+        if good.is_ok() {
+            *valid_to = upto;
         }
         good
     }
 
     fn fetch(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched> {
+        let fetched = self.fetch_whole(cx, object);
+        if let Err(NotFetched::Stale { .. }) = fetched {
+            self.schema.counters().stale.add(1);
+        }
+        fetched
+    }
+
+    fn fetch_whole(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched> {
         // A migration may take so long that others commit meanwhile.
         for _ in 0..MIGRATIONS_MAX {
             if self.try_fetch(cx, object)? {
                 return Ok(());
             }
         }
-        Err(NotFetched::Stale)
+        Err(NotFetched::Stale { class: None })
     }
 
     /// Fetches an object; false if what was fetched may be old by now.
@@ -532,12 +585,14 @@ impl Shared {
         let counters = self.schema.counters();
         loop {
             counters.calls.add(1);
-            let fetched = self.schema.repository().fetch(&plan.orefs).map_err(|e| failed(e.to_string()))?;
+            let start = cx.now_ns();
+            let fetched = self.schema.repository().fetch(&plan.orefs);
+            counters.fetching.add(cx.now_ns().saturating_sub(start));
+            let fetched = fetched.map_err(|error| failed(error.to_string()))?;
             // States of a later moment are used only after what has happened until then is known here.
             if fetched.as_of > *self.valid_to.lock() {
-                if !self.advance(cx) {
-                    return Err(NotFetched::Stale);
-                }
+                let overtaken = |Overtaken { class }| NotFetched::Stale { class };
+                self.advance(cx).map_err(overtaken)?;
                 if fetched.as_of != *self.valid_to.lock() {
                     continue;
                 }
@@ -563,7 +618,7 @@ impl Keeper for KeptBy {
 
     fn begin(&self, cx: &mut Cx) {
         self.0.end_transaction(cx, &mut self.0.residents.lock(), false);
-        self.0.advance(cx);
+        let _ = self.0.advance(cx);
     }
 
     fn commit(&self, cx: &mut Cx) -> Result<(), NotKept> {

@@ -11,6 +11,47 @@ impl Counter {
         // Only counted: nothing else is read because of it.
         self.0.fetch_add(more as u64, Ordering::Relaxed);
     }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Up to how many microseconds each class of [`Times`] goes; the last class has no end.
+pub const TIME_BOUNDS_US: [u64; 16] = [
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+    2_500_000, 10_000_000,
+];
+
+/// How long something took each time, in classes.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    classes: [Counter; TIME_BOUNDS_US.len() + 1],
+    nanoseconds: AtomicU64,
+}
+
+impl Histogram {
+    pub(crate) fn add(&self, nanoseconds: u64) {
+        let class = TIME_BOUNDS_US.partition_point(|bound| bound * 1000 < nanoseconds);
+        self.classes[class].add(1);
+        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> Times {
+        Times {
+            classes: std::array::from_fn(|class| self.classes[class].get()),
+            nanoseconds: self.nanoseconds.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The values of a [`Histogram`] at some moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Times {
+    /// How often it took no longer than the bound of its class in [`TIME_BOUNDS_US`], and longer than that of the one before.
+    pub classes: [u64; TIME_BOUNDS_US.len() + 1],
+    /// All of it together.
+    pub nanoseconds: u64,
 }
 
 /// Counters that all sessions of a server share.
@@ -21,6 +62,15 @@ pub struct Counters {
     pub(crate) ahead: Counter,
     pub(crate) used: Counter,
     pub(crate) evicted: Counter,
+    pub(crate) commits: Counter,
+    pub(crate) conflicts: Counter,
+    pub(crate) repeated: Counter,
+    pub(crate) refused: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) aborts: Counter,
+    pub(crate) stale: Counter,
+    pub(crate) fetching: Histogram,
+    pub(crate) committing: Histogram,
 }
 
 /// The values of [`Counters`] at some moment.
@@ -36,18 +86,44 @@ pub struct Counted {
     pub used: u64,
     /// Objects that became absent because there were too many bytes.
     pub evicted: u64,
+    /// Transactions that were committed.
+    pub commits: u64,
+    /// Those that were not, because others had changed what they had read.
+    pub conflicts: u64,
+    /// Because their batch had been committed before.
+    pub repeated: u64,
+    /// Because of what they would have stored, or how much they had read.
+    pub refused: u64,
+    /// Because the repository failed.
+    pub failed: u64,
+    /// Transactions that had read or changed something, and were aborted by who ran them, or because they were idle for too long.
+    pub aborts: u64,
+    /// Fetches after which a transaction could not go on, because others had changed what it had read.
+    pub stale: u64,
+    /// How long calls of the repository took that fetched.
+    pub fetching: Times,
+    /// How long calls of the repository took that committed, or did not.
+    pub committing: Times,
 }
 
 impl Counters {
     /// The values now.
     pub fn get(&self) -> Counted {
-        let get = |counter: &Counter| counter.0.load(Ordering::Relaxed);
         Counted {
-            calls: get(&self.calls),
-            asked: get(&self.asked),
-            ahead: get(&self.ahead),
-            used: get(&self.used),
-            evicted: get(&self.evicted),
+            calls: self.calls.get(),
+            asked: self.asked.get(),
+            ahead: self.ahead.get(),
+            used: self.used.get(),
+            evicted: self.evicted.get(),
+            commits: self.commits.get(),
+            conflicts: self.conflicts.get(),
+            repeated: self.repeated.get(),
+            refused: self.refused.get(),
+            failed: self.failed.get(),
+            aborts: self.aborts.get(),
+            stale: self.stale.get(),
+            fetching: self.fetching.get(),
+            committing: self.committing.get(),
         }
     }
 }

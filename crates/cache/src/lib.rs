@@ -30,6 +30,6 @@ mod residents;
 pub mod schema;
 
 pub use ahead::Prefetch;
-pub use cache::{Cache, NotCommitted, Options};
-pub use counters::{Counted, Counters};
+pub use cache::{Cache, MIGRATIONS_MAX, NotCommitted, Options};
+pub use counters::{Counted, Counters, TIME_BOUNDS_US, Times};
 pub use schema::{Schema, SchemaError};

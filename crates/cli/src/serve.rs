@@ -33,6 +33,8 @@ Examples:
   bifrost serve --listen tcp://0.0.0.0:7447 --token-file secret database.theta
       over TCP, to clients with the token
   bifrost serve --listen unix:///tmp/db --set limits.batch_time_ms_max=500 database.theta
+  bifrost serve --store objects --metrics tcp://127.0.0.1:9464 database.theta
+      `curl http://127.0.0.1:9464/metrics` says what sessions and store have done
   BIFROST_SESSIONS_MAX=10 bifrost serve --print-config
 
 A line `ready URL...` on the standard output says that clients can connect. SIGUSR1 has the server print how many
@@ -56,6 +58,9 @@ pub struct Args {
     /// can read arguments in the process table
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
+    /// Where metrics are told, as Prometheus reads them, at `/metrics`: tcp://host:port, unix:///path
+    #[arg(long, value_name = "URL")]
+    metrics: Option<String>,
     /// Let everybody in over TCP on loopback addresses
     #[arg(long)]
     anonymous_loopback: bool,
@@ -104,6 +109,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     // Before the sources are compiled: a mistake in the settings is found at once.
     config.session_limits()?;
     config.addresses()?;
+    config.metrics_address()?;
     if args.print_config {
         return Ok(print(&as_toml(&config))?);
     }
@@ -187,6 +193,9 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     if let Some(store) = &args.store {
         settings.insert("store".into(), store.clone().into());
     }
+    if let Some(metrics) = &args.metrics {
+        settings.insert("metrics".into(), metrics.clone().into());
+    }
     if args.anonymous_loopback {
         settings.insert("anonymous_loopback".into(), true.into());
     }
@@ -244,6 +253,9 @@ fn announce(server: &Server, config: &Config) {
             true => eprintln!("listening on {address} (clients need the token)"),
             false => eprintln!("listening on {address}"),
         }
+    }
+    if let Some(address) = server.metrics_address() {
+        eprintln!("metrics on {address}");
     }
     let made_up = server.required_token().filter(|_| config.token.is_empty());
     if let Some(token) = made_up {

@@ -153,6 +153,42 @@ fn a_server_that_is_killed_loses_nothing() {
     }
 }
 
+/// The connections of a server are ended again and again while it commits: none of its commits is lost or done twice, and nobody has to start
+/// anything again.
+#[test]
+fn a_server_whose_connections_are_ended_goes_on() {
+    const ROUNDS: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(folder.path());
+    let url = format!("{}&application_name=ended", cluster().fresh());
+    let server = Server::serve(&program, &["--store", &url, "--metrics", "unix://FOLDER/metrics"]);
+    let mut shell = Shell::start(&server);
+    let mut ended = 0;
+    let said = std::thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            shell.say(LOOKUP);
+            shell.say(&"$c.add(1)\ncommit\nflush\n".repeat(ROUNDS));
+            shell.end()
+        });
+        while !work.is_finished() {
+            let kill = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'ended'";
+            ended += cluster().sql(kill).parse::<u32>().unwrap();
+        }
+        work.join().unwrap()
+    });
+    assert!(ended > 5, "{ended} connections were ended");
+    assert!(!said.contains("rror") && !said.contains("ailed"), "{said}");
+    assert_eq!(value(&server), ROUNDS as i64);
+    let mut metrics = std::os::unix::net::UnixStream::connect(server.folder.path().join("metrics")).unwrap();
+    metrics.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut told = String::new();
+    metrics.read_to_string(&mut told).unwrap();
+    // `setup` is one more. A database has no log of its own.
+    assert!(told.contains(&format!("bifrost_commits_total{{end=\"done\"}} {}\n", ROUNDS + 1)), "{told}");
+    assert!(told.contains("bifrost_store_head") && !told.contains("bifrost_store_log_bytes"), "{told}");
+    assert_eq!(server.end("TERM").0, Some(0));
+}
+
 #[test]
 fn a_database_can_be_looked_into() {
     let folder = tempfile::tempdir().unwrap();

@@ -332,9 +332,14 @@ impl Cx {
         &self.limits
     }
 
-    /// Enters the monotonic clock, in nanoseconds, by which collections are timed.
+    /// Enters the monotonic clock, in nanoseconds, by which collections are timed, and what others do for the context.
     pub fn set_clock(&mut self, now_ns: fn() -> u64) {
         self.collecting.now_ns = now_ns;
+    }
+
+    /// Nanoseconds by that clock; 0 if there is none.
+    pub fn now_ns(&self) -> u64 {
+        (self.collecting.now_ns)()
     }
 
     /// What a call from Rust into code comes back to.
@@ -539,7 +544,8 @@ impl Cx {
             return Ret::SIGNALLED;
         }
         let name = self.image.program().types.signal_name(id).to_owned();
-        self.failure(&format!("unhandled exception: {name}"))
+        let why = self.why_aborted().map_or(String::new(), |why| format!(": {why}"));
+        self.failure(&format!("unhandled exception: {name}{why}"))
     }
 
     /// The directory of well-known objects.

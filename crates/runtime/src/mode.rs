@@ -113,8 +113,11 @@ impl Modes {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFetched {
     /// What the transaction has read is no longer so: it cannot commit, and what it would read next would not fit.
-    #[error("the transaction has read what others have changed since")]
-    Stale,
+    #[error("{}", changed_by_others(.class.as_deref()))]
+    Stale {
+        /// The class of such an object, if one is known.
+        class: Option<String>,
+    },
     /// There is no room for it.
     #[error(transparent)]
     Full(#[from] HeapFull),
@@ -124,6 +127,12 @@ pub enum NotFetched {
     /// The repository does not have it, or cannot be reached.
     #[error("{0}")]
     Failed(String),
+}
+
+/// What is said of a transaction that others were faster than, with the class of an object that it has read and they have changed.
+pub fn changed_by_others(class: Option<&str>) -> String {
+    let class = class.map_or(String::new(), |class| format!(" (`{class}`)"));
+    format!("others have changed what the transaction has read{class}")
 }
 
 /// Why an object has no undo copy.
@@ -202,6 +211,10 @@ pub(crate) struct Transaction {
     pub undo: Vec<(Word, Word)>,
     /// How many objects the keeper was asked for, ever.
     pub fetched: u64,
+    /// The class of what had changed when the context was killed for [`Kill::Conflict`] last, if it is known.
+    pub stale: Option<String>,
+    /// The value of the last `aborted` that a transaction ended with, and its text.
+    pub aborted: Option<(Word, String)>,
 }
 
 impl std::fmt::Debug for Transaction {
@@ -272,7 +285,10 @@ impl Cx {
             self.transaction.fetched += 1;
             match keeper.fetch(self, object) {
                 Ok(()) => {}
-                Err(NotFetched::Stale) => return self.kill(Kill::Conflict),
+                Err(NotFetched::Stale { class }) => {
+                    self.transaction.stale = class;
+                    return self.kill(Kill::Conflict);
+                }
                 Err(NotFetched::Ended(ended)) => return ended,
                 Err(NotFetched::Full(full)) => return self.out_of_memory(full),
                 Err(NotFetched::Failed(text)) => return self.failure(&text),
@@ -382,14 +398,24 @@ impl Cx {
         keeper.abort(self);
         self.transaction.scope = Scope::Outside;
         if ended == Ret::KILLED && self.forgive(Kill::Conflict) {
-            return self.aborted("others have changed what the transaction has read");
+            let class = self.transaction.stale.take();
+            return self.aborted(&changed_by_others(class.as_deref()));
         }
         ended
+    }
+
+    /// Why a transaction was aborted, if that is what the exception under way says.
+    pub(crate) fn why_aborted(&self) -> Option<&str> {
+        let (value, why) = self.transaction.aborted.as_ref()?;
+        let name = self.image.program().types.signal_name(self.signalled());
+        // A program may have signals of that name with other values.
+        (name == ABORTED && *value == self.signal_values[0]).then_some(why)
     }
 
     /// Signals `aborted(why)`.
     fn aborted(&mut self, why: &str) -> Ret {
         let failed = self.failure(why);
+        self.transaction.aborted = Some((self.signal_values[0], why.to_owned()));
         if let Some(aborted) = self.image.program().types.find_signal(ABORTED) {
             self.signal_id = u64::from(aborted.as_u32());
         }

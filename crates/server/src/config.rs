@@ -23,6 +23,9 @@ pub struct Config {
     pub token: String,
     /// Whether TCP on a loopback address lets everybody in.
     pub anonymous_loopback: bool,
+    /// Where metrics are told, over HTTP at `/metrics`: `tcp://host:port` or `unix:///path`. Whoever reaches it can read them, so
+    /// better a loopback address. Empty: nowhere.
+    pub metrics: String,
     /// Where objects are kept: a folder, a database as `postgres://...`, or `memory:`. Empty: nowhere, and all sessions share
     /// them.
     pub store: String,
@@ -67,6 +70,7 @@ impl Default for Config {
             listen: Vec::new(),
             token: String::new(),
             anonymous_loopback: false,
+            metrics: String::new(),
             store: String::new(),
             allow_files: Vec::new(),
             sessions_max: 1_000,
@@ -99,6 +103,12 @@ pub enum ConfigError {
         name: String,
         /// All names.
         known: String,
+    },
+    /// Metrics over shared memory.
+    #[error("metrics cannot be told on `{url}`: write `tcp://host:port` or `unix:///path`")]
+    Metrics {
+        /// As it was written.
+        url: String,
     },
     /// An address that is none.
     #[error("cannot listen on `{url}`: {source}")]
@@ -179,6 +189,22 @@ impl Config {
         let parse =
             |url: &String| url.parse().map_err(|source| ConfigError::Address { url: url.clone(), source });
         self.listen.iter().map(parse).collect()
+    }
+
+    /// Where metrics are told, if they are.
+    ///
+    /// # Errors
+    /// [`ConfigError::Address`] and [`ConfigError::Metrics`].
+    pub fn metrics_address(&self) -> Result<Option<Address>, ConfigError> {
+        if self.metrics.is_empty() {
+            return Ok(None);
+        }
+        let url = &self.metrics;
+        match url.parse() {
+            Ok(Address::Shm(_)) => Err(ConfigError::Metrics { url: url.clone() }),
+            Ok(address) => Ok(Some(address)),
+            Err(source) => Err(ConfigError::Address { url: url.clone(), source }),
+        }
     }
 
     /// The limits of a session.

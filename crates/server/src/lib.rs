@@ -4,13 +4,15 @@
 //! serves each connection on a thread of its own until [`Server::stop`].
 //!
 //! [`program`] reads Theta files; [`config`] gathers settings; [`space`] is the objects that all sessions of
-//! a server share, run by one session at a time; [`connection`] moves bytes between a stream and a session.
+//! a server share, run by one session at a time; [`connection`] moves bytes between a stream and a session; [`metrics`] says what
+//! sessions and store have done, in the form that Prometheus reads.
 //!
 //! What is deliberately absent: any knowledge of commands. Bytes go to `session`, and what it answers
 //! goes back.
 
 pub mod config;
 mod connection;
+pub mod metrics;
 pub mod objects;
 pub mod program;
 mod server;

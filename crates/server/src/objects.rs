@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bifrost_cache::{Cache, Counted, NotCommitted, Options, Schema, SchemaError};
 use bifrost_engine::{Engine, Raised};
+use bifrost_repository::Gauges;
 use bifrost_runtime::Limits;
 
 use crate::server::StartError;
@@ -114,6 +115,14 @@ impl Objects {
         match &self.place {
             Place::Shared(_) => Counted::default(),
             Place::Stored(schema) => schema.counters().get(),
+        }
+    }
+
+    /// What the repository has; nothing without a store.
+    pub fn gauges(&self) -> Option<Gauges> {
+        match &self.place {
+            Place::Shared(_) => None,
+            Place::Stored(schema) => Some(schema.repository().gauges()),
         }
     }
 

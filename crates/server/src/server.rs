@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::config::{Config, ConfigError};
 use crate::connection;
+use crate::metrics::{Endpoint, Measured};
 use crate::objects::{Objects, StoreError};
 use crate::space::{Space, Watch};
 
@@ -70,6 +71,18 @@ pub struct Server {
     stoppers: Vec<Stopper>,
     threads: Vec<JoinHandle<()>>,
     token: Option<String>,
+    metrics: Option<Endpoint>,
+}
+
+impl Shared {
+    /// What there is to tell of the server.
+    fn measured(&self) -> Measured {
+        Measured {
+            sessions: self.open.lock().len() as u64,
+            sessions_opened: self.numbers.load(Ordering::Relaxed),
+            stored: self.objects.gauges().map(|gauges| (self.objects.cached(), gauges)),
+        }
+    }
 }
 
 /// How long a stop waits for sessions to end.
@@ -84,6 +97,7 @@ impl Server {
     /// [`StartError`]; nothing keeps running.
     pub fn start(engine: Arc<Engine>, config: &Config) -> Result<Server, StartError> {
         let addresses = config.addresses()?;
+        let metrics = config.metrics_address()?;
         let limits = config.session_limits()?;
         let objects = usize::try_from(limits.get(Limit::TransactionObjects)).unwrap_or(usize::MAX);
         let run = bifrost_runtime::Limits { transaction_objects: objects, ..config.run_limits() };
@@ -103,8 +117,18 @@ impl Server {
             open: Mutex::default(),
             closed: Condvar::new(),
         });
-        let mut server =
-            Server { shared, addresses: Vec::new(), stoppers: Vec::new(), threads: Vec::new(), token: None };
+        let mut server = Server {
+            shared,
+            addresses: Vec::new(),
+            stoppers: Vec::new(),
+            threads: Vec::new(),
+            token: None,
+            metrics: None,
+        };
+        if let Some(address) = metrics {
+            let shared = server.shared.clone();
+            server.metrics = Some(Endpoint::start(&address, move || shared.measured())?);
+        }
         for address in addresses {
             server.listen(&address, config)?;
         }
@@ -137,6 +161,11 @@ impl Server {
     /// Where the server listens, with the ports that the system chose.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
+    }
+
+    /// Where metrics are told, with the port that the system chose, if they are.
+    pub fn metrics_address(&self) -> Option<&Address> {
+        self.metrics.as_ref().map(Endpoint::address)
     }
 
     /// What TCP clients must show, if any must.
@@ -177,6 +206,7 @@ impl Server {
     /// whatever is left is abandoned. Returns how many sessions did not end in time.
     pub fn stop(&mut self) -> usize {
         self.shared.stopping.store(true, Ordering::Relaxed);
+        self.metrics = None;
         for stopper in &self.stoppers {
             stopper.stop();
         }

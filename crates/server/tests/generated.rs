@@ -14,7 +14,7 @@ use bifrost_engine::{Mode, Run};
 use bifrost_runtime::Collect;
 use bifrost_server::program;
 use bifrost_theta::{Options, Sources};
-use output::output;
+use output::{output, stored_output};
 use random::repeat;
 
 /// What a program prints and how it ends, for each way of collecting.
@@ -22,6 +22,7 @@ fn run(text: &str, run: Run, ways: &[Collect]) -> Result<Vec<String>, String> {
     let mut sources = Sources::new();
     sources.add("generated.theta", text);
     let engine = program::load_sources(sources, &Options::default(), run).map_err(|e| e.to_string())?;
+    let output = if engine.program().has_transactions() { stored_output } else { output };
     Ok(ways.iter().map(|collect| output(&engine, *collect)).collect())
 }
 
@@ -39,8 +40,8 @@ fn check(seed: u64) {
     // Collections take most of the time, so not each program has them.
     let all = [Collect::Ordinary, Collect::Zeal(1 + (seed / 4 % 7) as u32)];
     let ways = if seed.is_multiple_of(4) { &all[..] } else { &all[..1] };
-    // Every second program as one whose objects may be kept in a repository.
-    let kept = seed / 2 % 2 == 1;
+    // Every second program as one whose objects may be kept in a repository, and those that keep some.
+    let kept = seed / 2 % 2 == 1 || text.contains("  transaction\n");
     let said =
         [Mode::Compiled, Mode::Interpreted].map(|mode| run(&text, Run { kept, ..Run::from(mode) }, ways));
     let wrong = match &said {

@@ -71,7 +71,10 @@ impl Transactions {
     pub fn end_unchanged(&mut self, cx: &mut Cx) -> bool {
         let unchanged = !self.unseen && cx.changed().next().is_none();
         if unchanged {
-            self.abort(cx);
+            self.busy = false;
+            if let Some(cache) = &self.cache {
+                cache.end(cx);
+            }
         }
         unchanged
     }

@@ -1,13 +1,18 @@
 //! Objects whose class has changed since they were stored.
 
+#[macro_use]
+mod delegated;
 mod direct;
 
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use bifrost_cache::{NotCommitted, SchemaError};
+use bifrost_cache::{MIGRATIONS_MAX, NotCommitted, Options, Prefetch, SchemaError};
 use bifrost_engine::{Engine, Mode};
-use bifrost_repository::Repository;
 use bifrost_repository::memory::Memory;
+use bifrost_repository::record::class_of;
+use bifrost_repository::{Changes, Commit, CommitError, Error, Fetched, Oref, Repository, Tid};
 use bifrost_runtime::Collect;
 use direct::{Session, load};
 
@@ -320,4 +325,105 @@ fn an_object_that_lost_its_type_is_no_such_object() {
             "failure(\"the object cannot be fetched: a `Nobody` stands where a `account` belongs\")"
         );
     });
+}
+
+/// A repository in which others commit whenever one of some objects is fetched, as often as said.
+struct Hurried {
+    inner: Arc<Memory>,
+    slow: Vec<Oref>,
+    other: Oref,
+    times: AtomicU32,
+}
+
+impl Repository for Hurried {
+    fn fetch(&self, orefs: &[Oref]) -> Result<Fetched, Error> {
+        let less = |times: u32| times.checked_sub(1);
+        if orefs.iter().any(|oref| self.slow.contains(oref))
+            && self.times.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        {
+            let state = self.inner.fetch(&[self.other])?.states.remove(0).expect("it is there");
+            let (reads, writes) = (HashSet::from([self.other]), vec![(self.other, state.bytes)]);
+            let commit =
+                Commit { valid_to: self.inner.head(), reads: &reads, writes, creates: vec![], batch: None };
+            self.inner.commit(commit).expect("nobody else commits");
+        }
+        self.inner.fetch(orefs)
+    }
+
+    fn changes(&self, after: Tid) -> Changes {
+        self.inner.changes(after)
+    }
+
+    fn commit(&self, commit: Commit<'_>) -> Result<Tid, CommitError> {
+        self.inner.commit(commit)
+    }
+
+    delegated! { inner }
+}
+
+/// Each run of the migration looks at another object, and while it is fetched others commit: so often it is run again, and no oftener.
+#[test]
+fn migrations_that_others_get_in_between_of() {
+    let setup = "setup ()
+  nodes: array[account] := array_new[account]()
+  for i: int in 1.to(12) do nodes.append(new_none()) end
+  root().insert(\"nodes\", nodes)
+  tries: array[int] := array_new[int]()
+  root().insert(\"tries\", tries)";
+    let first = FIRST
+        .replace("setup ()", setup)
+        .replace("exports new_account", "exports new_none, new_account")
+        .replace("  Nobody =", "  new_none () returns (account) return (Nobody{}) end new_none\n  Nobody =");
+    let migration = MIGRATE.replace(
+        "print(\"once \" || owner)",
+        "typecase root().lookup(\"tries\") when array[int] (tries):
+        tries.append(1)
+        typecase root().lookup(\"nodes\")
+          when array[account] (nodes): print(tries.length().unparse() || \" \" || nodes[tries.length()].show())
+          others:
+        end
+      others:
+    end except when not_found, bounds: print(\"nothing there\") end",
+    );
+    for mode in [Mode::Interpreted, Mode::Compiled] {
+        let inner = Arc::new(Memory::new());
+        let plain: Arc<dyn Repository> = inner.clone();
+        let mut session = Session::open(&load(&format!("{TYPES}{first}"), mode), &plain, Collect::Checked);
+        assert_eq!(session.run("setup"), "");
+        session.commit().unwrap();
+        let classes = inner.classes();
+        let nobody = classes.iter().position(|class| class.name == "Nobody").unwrap() as u32 + 1;
+        let objects = inner.scan(Oref::ROOT, 1000).unwrap().into_iter();
+        let mut nodes: Vec<Oref> = objects
+            .filter(|(_, stored)| class_of(&stored.bytes).unwrap().0 == nobody)
+            .map(|(oref, _)| oref)
+            .collect();
+        let other = nodes.pop().unwrap();
+        let engine = load(&second(&migration), mode);
+        for times in [MIGRATIONS_MAX - 1, MIGRATIONS_MAX] {
+            let slow = nodes.clone();
+            let hurried =
+                Arc::new(Hurried { inner: inner.clone(), slow, other, times: AtomicU32::new(times) });
+            let repository: Arc<dyn Repository> = hurried.clone();
+            let alone = Options {
+                prefetch: Prefetch { objects_max: 0, ..Prefetch::default() },
+                ..Options::default()
+            };
+            let mut session = Session::open_with(&engine, &repository, Collect::Checked, &alone).unwrap();
+            let said = session.run("show_ann");
+            assert_eq!(hurried.times.load(Ordering::Relaxed), 0);
+            let tried = |count| (1..=count).map(|n| format!("{n} nobody\n")).collect::<String>();
+            if times < MIGRATIONS_MAX {
+                assert_eq!(said, tried(MIGRATIONS_MAX) + "ann has 700 [\"migrated\"]");
+            } else {
+                assert_eq!(said, "killed(Conflict)");
+                assert_eq!(session.cx.take_output(), tried(MIGRATIONS_MAX));
+            }
+            // Nothing is lost, and when nobody is in between, once is enough.
+            session.abort();
+            assert_eq!(session.run("show_ann"), "1 nobody\nann has 700 [\"migrated\"]");
+            session.abort();
+        }
+        assert_eq!(inner.check(&mut |_| {}).unwrap().mistakes, vec![]);
+    }
 }

@@ -243,7 +243,7 @@ fn what_is_read_later_must_fit_what_was_read() {
     print(owned(\"bob\").balance().unparse()) resignal not_found
   end except when aborted (*): end",
     );
-    let stale = "others have changed what the transaction has read";
+    let stale = "others have changed what the transaction has read (`Plain`)";
     assert_eq!(said(&main), format!("100\n{stale}\n101\n10\nann 101 bob 10"));
 }
 

@@ -4,8 +4,11 @@
 use std::sync::Arc;
 
 use bifrost_engine::Engine;
+use bifrost_ir::RoutineId;
+use bifrost_repository::ClassNumber;
 use bifrost_runtime::{Collect, HeapStats, Limits};
 use bifrost_server::Space;
+use bifrost_server::objects::Objects;
 
 /// How a program went.
 pub struct Ran {
@@ -20,12 +23,18 @@ pub fn run(engine: &Arc<Engine>, limits: Limits, arguments: &[String]) -> Ran {
     let plain = engine.find_entry("main", 0);
     let main = plain.or_else(|| engine.find_entry("main", 1)).expect("a program has `main`");
     let space = Space::new(engine.clone(), limits).expect("there is memory for a heap");
+    run_in(&space, main, plain.is_none().then_some(arguments))
+}
+
+/// Runs a routine in a space, with the arguments of a program if it takes them.
+fn run_in(space: &Space, main: RoutineId, arguments: Option<&[String]>) -> Ran {
+    let engine = space.engine();
     space.capture_output();
     space
         .on_stack(|| {
             let mut cx = space.lock();
             let mut passed = vec![];
-            if plain.is_none() {
+            if let Some(arguments) = arguments {
                 passed.push(engine.arguments(&mut cx, arguments).expect("room for the arguments"));
             }
             // SAFETY: the context runs this engine's image, and `main` takes the arguments.
@@ -42,4 +51,24 @@ pub fn run(engine: &Arc<Engine>, limits: Limits, arguments: &[String]) -> Ran {
 /// What `main` prints without arguments, and the exception that it ends with, if it does.
 pub fn output(engine: &Arc<Engine>, collect: Collect) -> String {
     run(engine, Limits { collect, ..Limits::default() }, &[]).output
+}
+
+/// The same of a program with transactions, over a new store in memory; and behind it what the store has then.
+pub fn stored_output(engine: &Arc<Engine>, collect: Collect) -> String {
+    let limits = Limits { collect, ..Limits::default() };
+    let objects = Objects::open(engine.clone(), "memory:", limits, Default::default(), None)
+        .expect("there is memory for a store");
+    let (space, cache) = objects.space().expect("there is memory for a heap");
+    space.lock().set_transactions_by_program();
+    let plain = engine.find_entry("main", 0);
+    let main = plain.or_else(|| engine.find_entry("main", 1)).expect("a program has `main`");
+    let ran = run_in(&space, main, plain.is_none().then_some(&[]));
+    let cache = cache.expect("there is a store");
+    let repository = cache.schema().repository();
+    let report = repository.check(&mut |_| {}).expect("memory does not fail");
+    assert_eq!(report.mistakes, []);
+    let classes = repository.classes();
+    let name = |class: ClassNumber| &classes[class.0 as usize - 1].name;
+    let counts: Vec<_> = report.by_class.iter().map(|(class, count)| (name(*class), count)).collect();
+    format!("{}\n{counts:?}", ran.output)
 }

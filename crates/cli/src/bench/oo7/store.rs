@@ -68,7 +68,7 @@ impl Serving {
         let [calls, asked, ahead, used, evicted] = numbers[..] else {
             return Err("the server is gone".into());
         };
-        Ok(Counted { calls, asked, ahead, used, evicted })
+        Ok(Counted { calls, asked, ahead, used, evicted, ..Counted::default() })
     }
 
     /// Answers questions until there are no more.
@@ -76,7 +76,7 @@ impl Serving {
         let mut input = std::io::stdin().lock();
         let mut line = String::new();
         while input.by_ref().take(1 << 10).read_line(&mut line)? > 0 {
-            let Counted { calls, asked, ahead, used, evicted } = server.cached();
+            let Counted { calls, asked, ahead, used, evicted, .. } = server.cached();
             super::super::say(&format!("{calls} {asked} {ahead} {used} {evicted}"))?;
             line.clear();
         }
@@ -303,6 +303,7 @@ fn difference(before: Counted, after: Counted) -> Counted {
         ahead: after.ahead - before.ahead,
         used: after.used - before.used,
         evicted: after.evicted - before.evicted,
+        ..Counted::default()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Well-typed programs at random.
 //!
 //! A program has a few types with classes (some inherit and override), creators, routines and iterators in levels, and
-//! a `main` that calls them and prints what comes back. A routine calls only those of lower levels, and only the lowest
+//! a `main` that calls them and prints what comes back; in every third it has transactions, which keep objects. A routine calls only those of lower levels, and only the lowest
 //! from inside loops, so every program ends soon; strings and arrays are kept short where they are made.
 //!
 //! Read [`program`] first, then [`Generator::expr`] and [`Generator::stmt`]. Whatever an expression may signal is noted
@@ -12,6 +12,7 @@ use std::fmt::Write;
 
 mod expressions;
 mod statements;
+mod transactions;
 
 use super::random::Random;
 
@@ -182,6 +183,8 @@ pub struct Generator {
     context: Context,
     /// What the statement under way may signal.
     raised: BTreeSet<&'static str>,
+    /// What the root directory has, by the numbers in its names; nothing in a program without transactions.
+    stored: Vec<Ty>,
 }
 
 /// The program of a seed: one in thirty is large.
@@ -199,6 +202,7 @@ pub fn program(seed: u64) -> String {
         locals: vec![],
         context: Context::default(),
         raised: BTreeSet::new(),
+        stored: vec![],
     };
     generator.program();
     generator.out
@@ -541,6 +545,9 @@ impl Generator {
             self.block(3);
             let other = self.fresh("x");
             self.line(&format!("end except others ({other}: string): print(\"signal \" || {other}) end"));
+        }
+        if self.chance(3) {
+            self.transactions(objects);
         }
         self.indent = 0;
         self.line("end main");

@@ -1,0 +1,232 @@
+//! What a server tells those who watch it: counters, gauges and times, over HTTP in the text form of Prometheus (0.0.4).
+//!
+//! Everything is in memory: who asks waits for no batch and for no database. [`text`] is the whole form; docs/book/persistence.md
+//! says what each metric counts.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use bifrost_cache::{Counted, TIME_BOUNDS_US, Times};
+use bifrost_repository::Gauges;
+use bifrost_transport::{Address, ListenError, ListenOptions, Listener, Stopper, Stream};
+
+/// Most bytes of a request.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// How long who asks may take to ask, and to read the answer.
+const WITHIN: Duration = Duration::from_secs(2);
+
+/// What is told.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Measured {
+    /// Sessions that are open.
+    pub sessions: u64,
+    /// Sessions that were opened.
+    pub sessions_opened: u64,
+    /// What the caches of all sessions have done, and what the repository has; none without a store.
+    pub stored: Option<(Counted, Gauges)>,
+}
+
+/// A metric being written: its name follows `bifrost_`.
+struct Metric<'t> {
+    text: &'t mut String,
+    name: &'static str,
+}
+
+impl Metric<'_> {
+    fn begin<'t>(
+        text: &'t mut String,
+        name: &'static str,
+        kind: &'static str,
+        help: &'static str,
+    ) -> Metric<'t> {
+        // Writing to a string does not fail, here and below.
+        let _ = write!(text, "# HELP bifrost_{name} {help}\n# TYPE bifrost_{name} {kind}\n");
+        Metric { text, name }
+    }
+
+    fn sample(&mut self, suffix: &str, labels: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.text, "bifrost_{}{suffix}{labels} {value}", self.name);
+    }
+}
+
+fn counter(text: &mut String, name: &'static str, help: &'static str, value: u64) {
+    Metric::begin(text, name, "counter", help).sample("", "", value);
+}
+
+fn counters(text: &mut String, name: &'static str, help: &'static str, of: &[(&str, u64)]) {
+    let mut metric = Metric::begin(text, name, "counter", help);
+    of.iter().for_each(|(labels, value)| metric.sample("", labels, value));
+}
+
+/// A gauge; nothing for one that this store has not.
+fn gauge(text: &mut String, name: &'static str, help: &'static str, value: impl Into<Option<u64>>) {
+    if let Some(value) = value.into() {
+        Metric::begin(text, name, "gauge", help).sample("", "", value);
+    }
+}
+
+fn histogram(text: &mut String, name: &'static str, help: &'static str, times: &Times) {
+    let mut metric = Metric::begin(text, name, "histogram", help);
+    let mut count = 0;
+    for (class, bound) in times.classes.iter().zip(TIME_BOUNDS_US) {
+        count += class;
+        metric.sample("_bucket", &format!("{{le=\"{}\"}}", bound as f64 / 1e6), count);
+    }
+    let all: u64 = times.classes.iter().sum();
+    metric.sample("_bucket", "{le=\"+Inf\"}", all);
+    metric.sample("_sum", "", times.nanoseconds as f64 / 1e9);
+    metric.sample("_count", "", all);
+}
+
+/// All metrics as text.
+pub fn text(measured: &Measured) -> String {
+    let mut out = String::new();
+    let to = &mut out;
+    gauge(to, "sessions", "Sessions that are open.", measured.sessions);
+    counter(to, "sessions_total", "Sessions that were opened.", measured.sessions_opened);
+    let Some((counted, gauges)) = &measured.stored else { return out };
+    let c = counted;
+    let ends = [
+        ("{end=\"done\"}", c.commits),
+        ("{end=\"conflict\"}", c.conflicts),
+        ("{end=\"repeated\"}", c.repeated),
+        ("{end=\"refused\"}", c.refused),
+        ("{end=\"failed\"}", c.failed),
+    ];
+    counters(to, "commits_total", "Commits that were asked for, by how they ended.", &ends);
+    counter(to, "aborts_total", "Transactions that were aborted without a commit.", c.aborts);
+    histogram(to, "commit_seconds", "How long the store took for a commit.", &c.committing);
+    counter(to, "fetches_total", "Fetches from the store.", c.calls);
+    let objects = [("{why=\"asked\"}", c.asked), ("{why=\"ahead\"}", c.ahead)];
+    counters(
+        to,
+        "fetched_objects_total",
+        "Objects that were fetched: asked for, or along with those.",
+        &objects,
+    );
+    histogram(to, "fetch_seconds", "How long the store took for a fetch.", &c.fetching);
+    let help = "Fetches after which a transaction could not go on: others had changed what it had read.";
+    counter(to, "stale_fetches_total", help, c.stale);
+    counter(to, "prefetch_hits_total", "Objects fetched along with others and asked for later.", c.used);
+    counter(to, "evicted_objects_total", "Objects that left a session's cache for want of room.", c.evicted);
+    gauge(to, "store_head", "The number of the last commit.", gauges.head.0);
+    gauge(to, "store_classes", "Classes in the store.", gauges.classes);
+    gauge(to, "store_objects", "Objects in the store.", gauges.objects);
+    gauge(to, "store_base_bytes", "Bytes of records in the base.", gauges.base_bytes);
+    gauge(
+        to,
+        "store_buffered_bytes",
+        "Bytes of committed records not yet in the base.",
+        gauges.buffered_bytes,
+    );
+    gauge(to, "store_log_bytes", "Bytes of the log in use.", gauges.log_bytes);
+    counter(
+        to,
+        "store_collections_total",
+        "Garbage collections of the store begun here.",
+        gauges.collections,
+    );
+    out
+}
+
+/// Where metrics are told. It ends when it is dropped.
+#[derive(Debug)]
+pub struct Endpoint {
+    address: Address,
+    stopper: Stopper,
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Endpoint {
+    /// Listens, and answers each `GET /metrics` with what `measure` gives then; one who asks after the other.
+    ///
+    /// # Errors
+    /// The address cannot be listened on, or there is no thread.
+    pub fn start(
+        address: &Address,
+        measure: impl Fn() -> Measured + Send + 'static,
+    ) -> Result<Endpoint, ListenError> {
+        let listener = Listener::bind(address, &ListenOptions::default())?;
+        let (address, stopper) = (listener.local_address().clone(), listener.stopper());
+        let stopping = Arc::new(AtomicBool::new(false));
+        let stopped = stopping.clone();
+        let run = move || {
+            loop {
+                match listener.accept() {
+                    Ok(Some(mut stream)) => answer(&mut stream, &measure),
+                    Ok(None) => return,
+                    Err(error) => {
+                        tracing::warn!(%error, "metrics.accept_failed");
+                        if stopped.load(Ordering::Relaxed) {
+                            return;
+                        }
+                    }
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("bifrost-metrics".to_owned()).spawn(run);
+        let thread = thread.map_err(|source| ListenError::Io { address: address.clone(), source })?;
+        Ok(Endpoint { address, stopper, stopping, thread: Some(thread) })
+    }
+
+    /// Where it listens, with the port that the system chose.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Relaxed);
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            // A panic in it was reported where it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Answers one request, and that is the end of the connection. Whoever does not read the answer does not get it.
+fn answer(stream: &mut Stream, measure: &dyn Fn() -> Measured) {
+    let deadline = Instant::now() + WITHIN;
+    let mut request = Vec::new();
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        let room = REQUEST_BYTES_MAX.saturating_sub(request.len());
+        if room == 0 {
+            break;
+        }
+        match stream.read(&mut request, room, deadline) {
+            Ok(count) if count > 0 => {}
+            _ => return,
+        }
+    }
+    let (status, body) = response(&request, measure);
+    let kind = if status == "200 OK" { "text/plain; version=0.0.4; charset=utf-8" } else { "text/plain" };
+    let more = if status.starts_with("405") { "Allow: GET\r\n" } else { "" };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{more}Connection: close\r\n\r\n",
+        body.len()
+    );
+    let _ = stream.write(&[head.as_bytes(), body.as_bytes()].concat(), deadline);
+    stream.flush();
+}
+
+/// The status, and the text.
+fn response(request: &[u8], measure: &dyn Fn() -> Measured) -> (&'static str, String) {
+    let line = request.split(|byte| *byte == b'\r').next().unwrap_or_default();
+    let mut words = line.split(|byte| *byte == b' ');
+    let (method, target, version) = (words.next(), words.next(), words.next());
+    if !request.ends_with(b"\r\n\r\n") || !version.is_some_and(|version| version.starts_with(b"HTTP/1.")) {
+        return ("400 Bad Request", format!("a request of HTTP/1.1 has at most {REQUEST_BYTES_MAX} bytes\n"));
+    }
+    let path = target.and_then(|target| target.split(|byte| *byte == b'?').next());
+    match (method, path) {
+        (Some(b"GET"), Some(b"/metrics")) => ("200 OK", text(&measure())),
+        (_, Some(b"/metrics")) => ("405 Method Not Allowed", "ask with GET\n".to_owned()),
+        _ => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
+    }
+}
