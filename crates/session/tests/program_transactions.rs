@@ -229,6 +229,23 @@ fn who_reads_what_others_change_is_aborted() {
 }
 
 #[test]
+fn what_nobody_handles_says_what_others_have_changed() {
+    let overtaken = "  transaction
+    a: Account := owned(\"ann\") resignal not_found
+    a.balance()
+    now_ms()
+    a.deposit(10)
+  end";
+    let unhandled = "failure(\"unhandled exception: aborted: others have changed what the transaction has read (`Plain`)\")";
+    assert_eq!(said(&main_of("signals (not_found)", overtaken)), format!("{unhandled}\nann 101 bob 10"));
+    // An exception of the same name that no transaction ended with has no such text.
+    let main =
+        main_of("signals (not_found)", &format!("{overtaken} except when aborted (*): end\n  own(\"mine\")"));
+    let own = "own (why: string) signals (aborted (string)) signal aborted(why) end own";
+    assert_eq!(said(&format!("{own}\n{main}")), "failure(\"unhandled exception: aborted\")\nann 101 bob 10");
+}
+
+#[test]
 fn what_is_read_later_must_fit_what_was_read() {
     let main = main_of(
         "signals (not_found)",

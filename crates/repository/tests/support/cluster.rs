@@ -122,6 +122,12 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
+    /// The same, if the statement can be run now: others may be about to make or drop its tables.
+    pub fn sql_now(&self, text: &str) -> Option<String> {
+        let output = self.try_sql(text);
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap().trim().to_owned())
+    }
+
     /// The name of a new schema, which is a place for one store.
     pub fn schema(&self) -> String {
         let schema = format!("s{}", self.schemas.fetch_add(1, Ordering::Relaxed));
