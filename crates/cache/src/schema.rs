@@ -293,7 +293,8 @@ fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
         TypeKind::Class(class) if program.native_class(class).is_some() => {
             let persistence = image.find_table(ty).and_then(|table| table.info().persistence);
             version = persistence
-                .ok_or_else(|| volatile("it is native, and its values are not stored".to_owned()))?
+                .ok_or_else(|| volatile("it is native, and not persistent: implement `Persist` for its class and register it with `with_persistent_class`, or let \
+                 nothing that the root leads to refer to it".to_owned()))?
                 .version;
             Kind::Native
         }

@@ -7,8 +7,9 @@ use bifrost_engine::{Engine, Mode, Run};
 use bifrost_ir::{RoutineId, TypeKind, Types};
 use bifrost_native::Registry;
 use bifrost_native::standard::Files;
+use bifrost_repository::Place;
 use bifrost_runtime::{HeapStats, Limits};
-use bifrost_server::config::collect;
+use bifrost_server::config::{MEMORY, collect};
 use bifrost_server::objects::Objects;
 use bifrost_server::program;
 use bifrost_server::space::Space;
@@ -69,24 +70,22 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let files = std::slice::from_ref(&args.file);
     let program = program::compile_files(files, args.root.as_deref(), &registry)?;
     let store = args.store.as_deref().or_else(|| program.has_transactions().then_some(MEMORY));
+    let store = store
+        .map(str::parse::<Place>)
+        .transpose()
+        .map_err(|e| Failure::new(Exit::Usage, format!("`--store` cannot be used: {e}")))?;
     let run = if store.is_some() { Run::kept(mode) } else { mode.into() };
     let engine = Engine::with_natives(program, run, registry.natives().clone())?;
     let (main, takes_arguments) = find_main(&engine, args)?;
     let limits = limits(args);
     let (space, _cache) = match store {
         None => (Space::new(engine.clone(), limits)?, None),
-        Some("") => {
-            return Err(Failure::new(
-                Exit::Usage,
-                "`--store` wants a folder, the URL of a database, or `memory:`",
-            ));
-        }
-        Some(store) => {
+        Some(place) => {
             let (space, cache) =
-                Objects::open(engine.clone(), store, limits, Default::default(), None)?.space()?;
+                Objects::open(engine.clone(), &place, limits, Default::default(), None)?.space()?;
             // What is between its transactions has none.
             space.lock().set_transactions_by_program();
-            (space, cache)
+            (space, Some(cache))
         }
     };
     let ended = space.on_stack(|| {
@@ -112,9 +111,6 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         }
     }
 }
-
-/// The store of programs that name none.
-const MEMORY: &str = "memory:";
 
 /// What the collector did, on one line.
 pub fn heap_line(stats: &HeapStats) -> String {

@@ -53,8 +53,8 @@ pub struct Args {
     /// A file with what TCP clients must show, on its first line
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Where objects are kept: a folder, a database as postgres://user@host/name, which several servers may share, or `memory:`;
-    /// without it they are gone when the server ends. A password is better put into bifrost.toml or BIFROST_STORE: other users
+    /// Where objects are kept: a folder, a database as postgres://user@host/name, which several servers may share, or `memory:`,
+    /// where they are gone when the server ends [default: `memory:`]. A password is better put into bifrost.toml or BIFROST_STORE: other users
     /// can read arguments in the process table
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
@@ -110,13 +110,13 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     config.session_limits()?;
     config.addresses()?;
     config.metrics_address()?;
+    config.place()?;
     if args.print_config {
         return Ok(print(&as_toml(&config))?);
     }
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
     let registry = crate::run::with_files(registry, &config.allow_files)?;
-    let run = Run { kept: !config.store.is_empty(), ..Run::from(mode) };
-    let engine = program::load_with(&args.files, args.root.as_deref(), run, &registry)?;
+    let engine = program::load_with(&args.files, args.root.as_deref(), Run::kept(mode), &registry)?;
     let mut server = Server::start(engine, &config)?;
     let signals = catch_signals()?;
     announce(&server, &config);
@@ -241,7 +241,15 @@ fn wait(mut signals: Signals, server: &Server) {
 
 /// What there is to know of a running server, on one line.
 fn stats(server: &Server) -> String {
-    format!("sessions {}; {}", server.sessions(), heap_line(&server.heap_stats()))
+    let gauges = server.gauges();
+    let stored = match (gauges.objects, gauges.used_bytes()) {
+        (Some(objects), Some(bytes)) => {
+            format!("objects {objects} stored, {:.1} MiB; ", bytes as f64 / f64::from(1 << 20))
+        }
+        // A database would have to count.
+        _ => String::new(),
+    };
+    format!("sessions {}; {stored}{}", server.sessions(), heap_line(&server.heap_stats()))
 }
 
 /// Tells people where the server is, and how to get there.

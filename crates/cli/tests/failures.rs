@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use bifrost_veneer::wire::ErrorNumber;
-use bifrost_veneer::{Closed, Error, Session};
+use bifrost_veneer::{Closed, Error, How, Session};
 use stubs::{Counter, Probe};
 use support::{Server, again, kill, stderr};
 
@@ -52,9 +52,9 @@ impl Watched {
         connect(&self.server.urls[transport])
     }
 
-    /// Waits until a session, counted from 1, has ended at the server.
-    fn closed(&self, session: u64) {
-        wait_for(&self.log, &format!("session.close session={session} "));
+    /// Waits until a session, counted from 1, has ended at the server, and returns what the server says of it.
+    fn closed(&self, session: u64) -> String {
+        wait_for(&self.log, &format!("session.close session={session} "))
     }
 }
 
@@ -62,6 +62,12 @@ fn connect(url: &str) -> (Session, Probe, Counter) {
     let s = stubs::connect(url).unwrap();
     let (p, counter) = (s.lookup("probe"), s.lookup("counter"));
     (s, p, counter)
+}
+
+/// What is committed now.
+fn committed(s: &Session, counter: &Counter) -> i64 {
+    s.abort();
+    counter.value().claim().unwrap()
 }
 
 /// The lines of a stream, as they come.
@@ -74,12 +80,12 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-fn wait_for(lines: &Receiver<String>, part: &str) {
+fn wait_for(lines: &Receiver<String>, part: &str) -> String {
     let until = Instant::now() + AT_MOST;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         match lines.recv_timeout(left) {
-            Ok(line) if line.contains(part) => return,
+            Ok(line) if line.contains(part) => return line,
             Ok(_) => {}
             Err(error) => panic!("no line with `{part}`: {error}"),
         }
@@ -130,11 +136,17 @@ fn victim_process() {
     };
     match what.as_str() {
         "recording" => {
-            (0..3000).for_each(|_| drop(counter.add(1)));
+            (0..3000).for_each(|_| {
+                counter.add(1);
+                s.commit();
+            });
+            // This much more, and nobody ever commits it.
+            (0..3000).for_each(|_| drop(counter.add(1_000_000)));
             here();
         }
         "structure" => {
-            counter.add(1).claim().unwrap();
+            counter.add(1);
+            s.commit().claim().unwrap();
             s.foreach(p.numbers(3), |i| {
                 (0..3000).for_each(|_| drop(counter.add(&i)));
                 here();
@@ -142,6 +154,7 @@ fn victim_process() {
         }
         "waiting" => {
             counter.add(1);
+            s.commit();
             let _ = p.endless().claim();
         }
         other => panic!("{other}"),
@@ -153,19 +166,20 @@ fn a_client_killed_while_it_records_disturbs_nobody() {
     let watched = Watched::start(&[]);
     for (transport, session) in (0..3).zip([2, 4, 6]) {
         let (s, _, counter) = watched.connect(transport);
-        let before = counter.value().claim().unwrap();
+        let before = committed(&s, &counter);
         let victim = Victim::start("recording", &watched.server.urls[transport]);
         wait_for(&victim.said, "here");
         // What it had recorded by and by is running, although it never flushed.
         let until = Instant::now() + AT_MOST;
-        while counter.value().claim().unwrap() == before {
+        while committed(&s, &counter) == before {
             assert!(Instant::now() < until);
         }
         victim.kill();
         watched.closed(session);
-        let after = counter.value().claim().unwrap();
-        assert!(after > before && after < before + 3000, "a part of it has run: {}", after - before);
+        let after = committed(&s, &counter);
+        assert!(after > before && after <= before + 3000, "what it committed is there: {}", after - before);
         assert_eq!(counter.add(1).claim().unwrap(), after + 1);
+        s.commit().claim().unwrap();
         s.close().unwrap();
     }
 }
@@ -175,12 +189,13 @@ fn of_a_client_killed_in_a_structure_nothing_is_run() {
     let watched = Watched::start(&[]);
     for (transport, session) in (0..3).zip([2, 4, 6]) {
         let (s, _, counter) = watched.connect(transport);
-        let before = counter.value().claim().unwrap();
+        let before = committed(&s, &counter);
         let victim = Victim::start("structure", &watched.server.urls[transport]);
         wait_for(&victim.said, "here");
         victim.kill();
-        watched.closed(session);
-        assert_eq!(counter.value().claim().unwrap(), before + 1);
+        let closed = watched.closed(session);
+        assert!(closed.contains("calls=1 structures=0 "), "{closed}");
+        assert_eq!(committed(&s, &counter), before + 1);
         s.close().unwrap();
     }
 }
@@ -190,11 +205,11 @@ fn a_client_killed_while_it_waits_holds_nobody_up_for_long() {
     let watched = Watched::start(&["limits.batch_time_ms_max=300"]);
     for (transport, session) in (0..3).zip([2, 4, 6]) {
         let (s, _, counter) = watched.connect(transport);
-        let before = counter.value().claim().unwrap();
+        let before = committed(&s, &counter);
         let victim = Victim::start("waiting", &watched.server.urls[transport]);
         wait_for(&watched.printed, "endless");
         victim.kill();
-        assert_eq!(counter.value().claim().unwrap(), before + 1);
+        assert_eq!(committed(&s, &counter), before + 1);
         watched.closed(session);
         s.close().unwrap();
     }
@@ -228,23 +243,27 @@ fn adding_process() {
     let Some(url) = support::child_url() else { return };
     let (s, p, counter) = connect(&url);
     for _ in 0..BATCHES {
-        s.foreach(p.numbers(CHANGES), |_| {
-            counter.add(1);
-            // Reads and writes: nobody comes between, for a structure runs as a whole.
-            counter.rename(counter.name() + "x");
-        });
-        s.flush().unwrap();
+        // Reads and writes: nobody comes between, for the batch is a transaction, which is run again until nobody did.
+        s.transaction(How::default(), || {
+            s.foreach(p.numbers(CHANGES), |_| {
+                counter.add(1);
+                counter.rename(counter.name() + "x");
+            });
+        })
+        .unwrap();
     }
     assert_eq!(s.exceptions().len(), 0);
-    assert_eq!(s.counters().crossings, BATCHES as u64);
+    // What was recorded before the first is a batch of its own.
+    assert_eq!(s.counters().crossings, BATCHES as u64 + 1);
     s.close().unwrap();
 }
 
 #[test]
 fn clients_at_once_change_the_same_object() {
     let watched = Watched::start(&[]);
-    let (_s, _, counter) = watched.connect(0);
+    let (s, _, counter) = watched.connect(0);
     counter.rename("");
+    s.commit();
     assert_eq!(counter.value().claim().unwrap(), 0);
     let clients: Vec<Child> = watched
         .server
@@ -256,6 +275,7 @@ fn clients_at_once_change_the_same_object() {
         let output = client.wait_with_output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
     }
+    s.abort();
     let (value, length) = (counter.value(), counter.name().length());
     let all = 3 * BATCHES * CHANGES;
     assert_eq!((value.claim().unwrap(), length.claim().unwrap()), (all, all));

@@ -84,7 +84,7 @@ fn heap_words(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-const HEAP: &str = "sessions N; collections N, N ms in all, N ms at most; allocated N MiB; live after the last N MiB in N \
+const HEAP: &str = "sessions N; objects N stored, N MiB; collections N, N ms in all, N ms at most; allocated N MiB; live after the last N MiB in N \
                     objects; used N MiB, held N MiB of N MiB";
 
 #[test]
@@ -254,6 +254,7 @@ fn bad_settings_are_named() {
         (&["--config", "/dev/null", "--listen", "tcp:/x"], "tcp:/x"),
         (&["--config", "/dev/null", "--token-file", "nowhere"], "nowhere"),
         (&["--config", "/dev/null", "--set", "sessions_max"], "NAME=VALUE"),
+        (&["--config", "/dev/null", "--store", ""], "`store` cannot be used: a store is a folder, the URL"),
     ];
     for (arguments, name) in cases {
         let output = bifrost()

@@ -65,11 +65,45 @@ fn what_was_committed_is_there_after_the_server_was_killed() {
 fn sessions_see_what_others_have_committed() {
     let folder = tempfile::tempdir().unwrap();
     let program = program(folder.path());
-    let server = Server::serve(&program, &["--store", "memory:"]);
-    said(&server, "$c := lookup counter: Counter\n$c.add(7)\nflush\n");
-    assert_eq!(said(&server, "$c := lookup counter: Counter\n? $c.value()\n"), "@2 = 0\nok 1 calls\n");
-    said(&server, "$c := lookup counter: Counter\n$c.add(7)\ncommit\nflush\n");
-    assert_eq!(said(&server, "$c := lookup counter: Counter\n? $c.value()\n"), "@2 = 7\nok 1 calls\n");
+    let folder = folder.path().join("store").display().to_string();
+    // A server that is told nothing has its store in memory.
+    for store in [&[][..], &["--store", "memory:"], &["--store", &folder]] {
+        let server = Server::serve(&program, store);
+        said(&server, "$c := lookup counter: Counter\n$c.add(7)\nflush\n");
+        assert_eq!(said(&server, "$c := lookup counter: Counter\n? $c.value()\n"), "@2 = 0\nok 1 calls\n");
+        said(&server, "$c := lookup counter: Counter\n$c.add(7)\ncommit\nflush\n");
+        assert_eq!(said(&server, "$c := lookup counter: Counter\n? $c.value()\n"), "@2 = 7\nok 1 calls\n");
+    }
+}
+
+#[test]
+fn the_standard_generator_is_stored() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("dice.theta");
+    let text = "import std.random
+setup () root().insert(\"dice\", new_generator(7)) end setup
+first () returns (int) signals (bounds)
+  return (new_generator(7).next(1000000))
+end first
+";
+    std::fs::write(&program, text).unwrap();
+    let store = folder.path().join("store").display().to_string();
+    let rolled = |server: &Server, end: &str| {
+        let script = format!("$d := lookup dice: Generator\n? $d.next(1000000), first()\n{end}\nflush\n");
+        let said = said(server, &script);
+        let values: Vec<&str> =
+            said.lines().filter_map(|line| line.split_once(" = ")).map(|(_, value)| value).collect();
+        (values[0].to_owned(), values[1].to_owned())
+    };
+    let server = Server::serve(&program, &["--store", &store]);
+    let (one, first) = rolled(&server, "abort");
+    assert_eq!(one, first);
+    assert_eq!(rolled(&server, "commit").0, first, "what was aborted was not drawn");
+    let (two, _) = rolled(&server, "commit");
+    server.end("KILL");
+    let server = Server::serve(&program, &["--store", &store]);
+    let (three, _) = rolled(&server, "commit");
+    assert!(first != two && two != three && three != first, "{first} {two} {three}");
 }
 
 #[test]

@@ -69,6 +69,9 @@ pub enum Error {
         /// Its number, if it has said so.
         process: Option<u32>,
     },
+    /// A place without a name.
+    #[error("a store is a folder, the URL of a database, or `memory:`, and not an empty text")]
+    NoPlace,
     /// A database that is somewhere else, and how it is reached.
     #[error("the database's address cannot be used: {reason}")]
     Address {

@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::holders::{Holder, Registration};
 use crate::record::ClassDescriptor;
-use crate::{BatchId, ClassNumber, CommitError, Error, Oref, Tid};
+use crate::{BatchId, ClassNumber, CommitError, Error, OBJECT_BYTES, Oref, Tid};
 
 /// The state of an object: its record, and the commit that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +117,15 @@ pub struct Gauges {
     pub log_bytes: Option<u64>,
     /// Collections of garbage that this process has begun.
     pub collections: u64,
+}
+
+impl Gauges {
+    /// What the objects take where they are in memory, in bytes: their records, and [`OBJECT_BYTES`] for each; none where a database
+    /// would have to count them.
+    pub fn used_bytes(&self) -> Option<u64> {
+        let records = self.base_bytes? + self.buffered_bytes.unwrap_or(0);
+        Some(records + OBJECT_BYTES * self.objects?)
+    }
 }
 
 /// How far a long operation is.

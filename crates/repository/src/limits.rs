@@ -2,6 +2,10 @@
 
 /// The most bytes that the records of one commit may have together.
 pub const COMMIT_BYTES_MAX: usize = 256 << 20;
+/// What an object is counted as besides its record where bytes of memory are counted.
+pub const OBJECT_BYTES: u64 = 64;
+/// The most bytes of the objects of a store in memory, if nothing else is said.
+pub const MEMORY_BYTES_MAX: u64 = 1 << 30;
 /// The most bytes of a batch's reply that is kept with its commit.
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
 /// For how many sessions the last reply is kept; those that committed last.

@@ -7,7 +7,7 @@ use parking_lot::RwLock;
 use crate::store::{
     Base, Installation, Installing, Journal, JournalError, Loaded, Options, Store, Totals, initial,
 };
-use crate::{Error, Oref, Stored};
+use crate::{Error, MEMORY_BYTES_MAX, Oref, Stored};
 
 /// A repository that is gone when it is dropped. The same [`Store`] as the durable engine, over a map.
 pub type Memory = Store<Map, Nowhere>;
@@ -15,7 +15,19 @@ pub type Memory = Store<Map, Nowhere>;
 impl Memory {
     /// An empty one.
     pub fn new() -> Memory {
-        Memory::with_options(Options { installing: Installing::AtOnce, ..Options::default() })
+        Memory::within(MEMORY_BYTES_MAX)
+    }
+
+    /// An empty one whose objects have so many bytes at most ([`Options::bytes_max`]).
+    pub fn within(bytes_max: u64) -> Memory {
+        // There is nothing that a large buffer would save.
+        let log_bytes = 1 << 20;
+        Memory::with_options(Options {
+            log_bytes,
+            installing: Installing::AtOnce,
+            bytes_max,
+            ..Options::default()
+        })
     }
 
     /// An empty one with other bounds.

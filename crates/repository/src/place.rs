@@ -6,13 +6,16 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use crate::memory::Memory;
-use crate::{Error, Repository, embedded, postgres};
+use crate::{Error, MEMORY_BYTES_MAX, Repository, embedded, postgres};
 
 /// Where a store is. Shown without a password.
 #[derive(Clone, Debug)]
 pub enum Place {
     /// `memory:`: nowhere, for as long as the process runs.
-    Memory,
+    Memory {
+        /// Most bytes of the objects.
+        bytes_max: u64,
+    },
     /// `postgres://...`: in a database.
     Database(Box<postgres::Address>),
     /// Anything else: in a folder.
@@ -24,7 +27,8 @@ impl FromStr for Place {
 
     fn from_str(text: &str) -> Result<Place, Error> {
         Ok(match text {
-            "memory:" => Place::Memory,
+            "" => return Err(Error::NoPlace),
+            "memory:" => Place::Memory { bytes_max: MEMORY_BYTES_MAX },
             url if postgres::is_url(url) => Place::Database(Box::new(url.parse()?)),
             folder => Place::Folder(folder.into()),
         })
@@ -35,7 +39,7 @@ impl Place {
     /// Whether there is a store.
     pub fn has_store(&self) -> Result<bool, Error> {
         match self {
-            Place::Memory => Ok(false),
+            Place::Memory { .. } => Ok(false),
             Place::Database(address) => postgres::exists(address, &postgres::Options::default()),
             Place::Folder(folder) => Ok(embedded::exists(folder)),
         }
@@ -44,7 +48,7 @@ impl Place {
     /// Opens the store; makes one if there is none.
     pub fn open(&self) -> Result<Arc<dyn Repository>, Error> {
         Ok(match self {
-            Place::Memory => Arc::new(Memory::new()),
+            Place::Memory { bytes_max } => Arc::new(Memory::within(*bytes_max)),
             Place::Database(address) => Arc::new(postgres::open(address, &postgres::Options::default())?),
             Place::Folder(folder) => Arc::new(embedded::open(folder, &embedded::Options::default())?),
         })
@@ -54,7 +58,7 @@ impl Place {
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Memory => write!(f, "memory:"),
+            Place::Memory { .. } => write!(f, "memory:"),
             Place::Database(address) => write!(f, "{address}"),
             Place::Folder(folder) => write!(f, "{}", folder.display()),
         }

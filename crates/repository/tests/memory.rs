@@ -16,7 +16,7 @@ fn suite() {
 fn suite_with_a_small_buffer() {
     for installing in [Installing::AtOnce, Installing::Later] {
         support::suite::suite(|changes_kept| {
-            Memory::with_options(Options { changes_kept, installing, log_bytes: 300 })
+            Memory::with_options(Options { changes_kept, installing, log_bytes: 300, ..Options::default() })
         });
     }
 }

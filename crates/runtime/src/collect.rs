@@ -65,6 +65,13 @@ impl HeapStats {
             pauses_ns: self.pauses_ns + other.pauses_ns,
         }
     }
+
+    /// What is left to tell of a heap that is gone: what its collections took, and what it allocated.
+    #[must_use]
+    pub fn past(&self) -> HeapStats {
+        let HeapUse { allocated_bytes, collections, .. } = self.usage;
+        HeapStats { usage: HeapUse { allocated_bytes, collections, ..HeapUse::default() }, ..*self }
+    }
 }
 
 impl Collecting {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bifrost_cache::Prefetch;
+use bifrost_repository::{MEMORY_BYTES_MAX, Place};
 use bifrost_runtime::Collect;
 use bifrost_session::Limits;
 use bifrost_transport::{Address, AddressError, ListenOptions, default_directory};
@@ -12,6 +13,9 @@ use bifrost_wire::Limit;
 use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
+
+/// Where objects are kept if nothing else is said.
+pub const MEMORY: &str = "memory:";
 
 /// The settings of a server. Sizes are in bytes.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -26,22 +30,23 @@ pub struct Config {
     /// Where metrics are told, over HTTP at `/metrics`: `tcp://host:port` or `unix:///path`. Whoever reaches it can read them, so
     /// better a loopback address. Empty: nowhere.
     pub metrics: String,
-    /// Where objects are kept: a folder, a database as `postgres://...`, or `memory:`. Empty: nowhere, and all sessions share
-    /// them.
+    /// Where objects are kept: a folder, a database as `postgres://...`, or `memory:`, where they are gone when the server ends.
     pub store: String,
     /// Folders whose files programs reach by `std.files`.
     pub allow_files: Vec<PathBuf>,
     /// Most sessions at a time.
     pub sessions_max: usize,
-    /// Most bytes of all objects.
+    /// With `memory:`: most bytes of all objects that are kept.
+    pub memory_bytes_max: u64,
+    /// Most bytes of the objects of a session.
     pub heap_bytes_max: usize,
     /// Most bytes that one batch may add to the objects. What it makes and drops again does not count.
     pub batch_heap_bytes_max: usize,
-    /// With a store: most bytes of objects that a session keeps in its cache. What one call reads may be more.
+    /// Most bytes of objects that a session keeps in its cache. What one call reads may be more.
     pub cache_bytes_max: usize,
-    /// With a store: most neighbours of a kind that are fetched along with an object; 0 fetches each object alone.
+    /// Most neighbours of a kind that are fetched along with an object; 0 fetches each object alone.
     pub prefetch_objects_max: usize,
-    /// With a store: most bytes of what was fetched along and not asked for yet.
+    /// Most bytes of what was fetched along and not asked for yet.
     pub prefetch_bytes_max: usize,
     /// Bytes of stack for running code.
     pub stack_bytes: usize,
@@ -71,9 +76,10 @@ impl Default for Config {
             token: String::new(),
             anonymous_loopback: false,
             metrics: String::new(),
-            store: String::new(),
+            store: MEMORY.to_owned(),
             allow_files: Vec::new(),
             sessions_max: 1_000,
+            memory_bytes_max: MEMORY_BYTES_MAX,
             heap_bytes_max: run.heap_bytes,
             batch_heap_bytes_max: run.batch_heap_bytes,
             cache_bytes_max: cache.bytes_max,
@@ -110,6 +116,9 @@ pub enum ConfigError {
         /// As it was written.
         url: String,
     },
+    /// Where objects are to be kept is no place.
+    #[error("the setting `store` cannot be used: {0}")]
+    Store(#[from] bifrost_repository::Error),
     /// An address that is none.
     #[error("cannot listen on `{url}`: {source}")]
     Address {
@@ -205,6 +214,17 @@ impl Config {
             Ok(address) => Ok(Some(address)),
             Err(source) => Err(ConfigError::Address { url: url.clone(), source }),
         }
+    }
+
+    /// Where objects are kept.
+    ///
+    /// # Errors
+    /// [`ConfigError::Store`]
+    pub fn place(&self) -> Result<Place, ConfigError> {
+        Ok(match self.store.parse()? {
+            Place::Memory { .. } => Place::Memory { bytes_max: self.memory_bytes_max },
+            place => place,
+        })
     }
 
     /// The limits of a session.

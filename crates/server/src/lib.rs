@@ -3,13 +3,14 @@
 //! [`Server::start`] takes a compiled program and a [`Config`], makes the program's objects, listens, and
 //! serves each connection on a thread of its own until [`Server::stop`].
 //!
-//! [`program`] reads Theta files; [`config`] gathers settings; [`space`] is the objects that all sessions of
-//! a server share, run by one session at a time; [`connection`] moves bytes between a stream and a session; [`metrics`] says what
-//! sessions and store have done, in the form that Prometheus reads.
+//! [`program`] reads Theta files; [`config`] gathers settings; [`objects`] opens the store; [`space`] is the objects of a
+//! session; [`connection`] moves bytes between a stream and a session; [`metrics`] says what sessions and store have done, in the
+//! form that Prometheus reads.
 //!
 //! What is deliberately absent: any knowledge of commands. Bytes go to `session`, and what it answers
 //! goes back.
 
+mod collector;
 pub mod config;
 mod connection;
 pub mod metrics;

@@ -25,8 +25,10 @@ pub struct Measured {
     pub sessions: u64,
     /// Sessions that were opened.
     pub sessions_opened: u64,
-    /// What the caches of all sessions have done, and what the repository has; none without a store.
-    pub stored: Option<(Counted, Gauges)>,
+    /// What the caches of all sessions have done.
+    pub counted: Counted,
+    /// What the repository has.
+    pub gauges: Gauges,
 }
 
 /// A metric being written: its name follows `bifrost_`.
@@ -87,8 +89,7 @@ pub fn text(measured: &Measured) -> String {
     let to = &mut out;
     gauge(to, "sessions", "Sessions that are open.", measured.sessions);
     counter(to, "sessions_total", "Sessions that were opened.", measured.sessions_opened);
-    let Some((counted, gauges)) = &measured.stored else { return out };
-    let c = counted;
+    let Measured { counted: c, gauges, .. } = measured;
     let ends = [
         ("{end=\"done\"}", c.commits),
         ("{end=\"conflict\"}", c.conflicts),

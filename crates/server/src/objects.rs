@@ -1,13 +1,14 @@
-//! Where the objects of sessions are: in one space that all share, or in a repository and a space for each. A program that is run by itself
+//! Where the objects of sessions are: in a repository, and in a space for each session. A program that is run by itself
 //! (`bifrost run --store`) has them as a session has.
 
 use std::sync::Arc;
 
 use bifrost_cache::{Cache, Counted, NotCommitted, Options, Schema, SchemaError};
 use bifrost_engine::{Engine, Raised};
-use bifrost_repository::Gauges;
+use bifrost_repository::{Gauges, Place};
 use bifrost_runtime::Limits;
 
+use crate::collector;
 use crate::server::StartError;
 use crate::space::{Space, Watch};
 
@@ -35,40 +36,34 @@ pub struct Objects {
     limits: Limits,
     caching: Options,
     watch: Option<Watch>,
-    place: Place,
-}
-
-#[derive(Debug)]
-enum Place {
-    Shared(Arc<Space>),
-    Stored(Arc<Schema>),
+    schema: Arc<Schema>,
 }
 
 impl Objects {
-    /// Opens the store that the settings name, if they name one, and has `setup` make the objects where there are none. What runs
-    /// too long is ended by the watch, if there is one.
+    /// Opens a store, and has `setup` make the objects where there are none. What runs too long is ended by the watch, if there is
+    /// one.
     ///
     /// # Errors
     /// The store cannot be used, or `setup` failed.
+    ///
+    /// # Panics
+    /// If the engine's objects cannot be kept ([`Run::kept`](bifrost_engine::Run)).
     pub fn open(
         engine: Arc<Engine>,
-        store: &str,
+        place: &Place,
         limits: Limits,
         caching: Options,
         watch: Option<Watch>,
     ) -> Result<Objects, StartError> {
-        if store.is_empty() {
-            let space = Space::new(engine.clone(), limits)?;
-            setup(&space).map_err(StartError::Setup)?;
-            watch.iter().for_each(|watch| watch.add(&space));
-            return Ok(Objects { engine, limits, caching, watch, place: Place::Shared(space) });
-        }
-        let place: bifrost_repository::Place = store.parse().map_err(StoreError::Repository)?;
+        assert!(engine.image().modes().is_some(), "objects of a store have modes");
         let repository = place.open().map_err(StoreError::Repository)?;
+        if let Place::Memory { bytes_max } = place {
+            collector::start(&repository, *bytes_max)?;
+        }
         let schema = Schema::new(engine.image().clone(), repository).map_err(StoreError::Schema)?;
-        let objects = Objects { engine, limits, caching, watch, place: Place::Stored(schema) };
-        let (space, cache) = objects.space()?;
-        let cache = cache.expect("there is a store");
+        let objects = Objects { engine, limits, caching, watch, schema };
+        // `setup` takes as long as it takes.
+        let (space, cache) = objects.unwatched_space()?;
         loop {
             // A store that has objects has had its `setup`.
             let named = space.lock().has_names();
@@ -86,44 +81,30 @@ impl Objects {
         }
     }
 
-    /// The space of a session, and its cache if there is a store.
+    /// The space of a session, and its cache.
     ///
     /// # Errors
     /// When the system has no random number for the seed.
-    pub fn space(&self) -> Result<(Arc<Space>, Option<Cache>), StartError> {
-        match &self.place {
-            Place::Shared(space) => Ok((space.clone(), None)),
-            Place::Stored(schema) => {
-                let space = Space::new(self.engine.clone(), self.limits)?;
-                self.watch.iter().for_each(|watch| watch.add(&space));
-                let cache = Cache::open_with(&mut space.lock(), schema.clone(), &self.caching);
-                Ok((space, Some(cache)))
-            }
-        }
+    pub fn space(&self) -> Result<(Arc<Space>, Cache), StartError> {
+        let (space, cache) = self.unwatched_space()?;
+        self.watch.iter().for_each(|watch| watch.add(&space));
+        Ok((space, cache))
     }
 
-    /// The space that all sessions share, if they do.
-    pub fn shared(&self) -> Option<&Arc<Space>> {
-        match &self.place {
-            Place::Shared(space) => Some(space),
-            Place::Stored(_) => None,
-        }
+    fn unwatched_space(&self) -> Result<(Arc<Space>, Cache), StartError> {
+        let space = Space::new(self.engine.clone(), self.limits)?;
+        let cache = Cache::open_with(&mut space.lock(), self.schema.clone(), &self.caching);
+        Ok((space, cache))
     }
 
-    /// What the caches of all sessions have done; nothing without a store.
+    /// What the caches of all sessions have done.
     pub fn cached(&self) -> Counted {
-        match &self.place {
-            Place::Shared(_) => Counted::default(),
-            Place::Stored(schema) => schema.counters().get(),
-        }
+        self.schema.counters().get()
     }
 
-    /// What the repository has; nothing without a store.
-    pub fn gauges(&self) -> Option<Gauges> {
-        match &self.place {
-            Place::Shared(_) => None,
-            Place::Stored(schema) => Some(schema.repository().gauges()),
-        }
+    /// What the repository has.
+    pub fn gauges(&self) -> Gauges {
+        self.schema.repository().gauges()
     }
 
     /// The bytes of stack of a thread that runs a session.

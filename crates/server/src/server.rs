@@ -1,8 +1,8 @@
 //! The server: starts, accepts, stops.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -38,9 +38,23 @@ pub(crate) struct Shared {
     sessions_max: usize,
     stopping: AtomicBool,
     numbers: AtomicU64,
-    /// What ends each open connection, and where its session runs.
-    open: Mutex<HashMap<u64, (StreamStopper, Arc<Space>)>>,
+    sessions: Arc<Sessions>,
+}
+
+/// The sessions of a server. A session's thread has it to the end, when it has let go of all else, the store above all: who has seen that
+/// the session is not open any more can open the store again.
+#[derive(Debug, Default)]
+struct Sessions {
+    open: Mutex<Open>,
     closed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    /// What ends each open connection, and where its session runs.
+    connections: HashMap<u64, (StreamStopper, Weak<Space>)>,
+    /// What the heaps of sessions took that are closed.
+    past: HeapStats,
 }
 
 /// Why a server does not start.
@@ -78,9 +92,10 @@ impl Shared {
     /// What there is to tell of the server.
     fn measured(&self) -> Measured {
         Measured {
-            sessions: self.open.lock().len() as u64,
+            sessions: self.sessions.open.lock().connections.len() as u64,
             sessions_opened: self.numbers.load(Ordering::Relaxed),
-            stored: self.objects.gauges().map(|gauges| (self.objects.cached(), gauges)),
+            counted: self.objects.cached(),
+            gauges: self.objects.gauges(),
         }
     }
 }
@@ -101,9 +116,10 @@ impl Server {
         let limits = config.session_limits()?;
         let objects = usize::try_from(limits.get(Limit::TransactionObjects)).unwrap_or(usize::MAX);
         let run = bifrost_runtime::Limits { transaction_objects: objects, ..config.run_limits() };
+        let place = config.place()?;
         let watch = Watch::start(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
         let shared = Arc::new(Shared {
-            objects: Objects::open(engine.clone(), &config.store, run, config.cache_options(), Some(watch))?,
+            objects: Objects::open(engine.clone(), &place, run, config.cache_options(), Some(watch))?,
             limits,
             patience: Patience {
                 hello: Duration::from_millis(config.hello_ms_max),
@@ -114,8 +130,7 @@ impl Server {
             sessions_max: config.sessions_max,
             stopping: AtomicBool::new(false),
             numbers: AtomicU64::new(0),
-            open: Mutex::default(),
-            closed: Condvar::new(),
+            sessions: Arc::default(),
         });
         let mut server = Server {
             shared,
@@ -178,28 +193,30 @@ impl Server {
         self.shared.tables
     }
 
-    /// What the heaps have and what their collections took: of all sessions together, or of the one that they share. Waits for
-    /// the batches that run.
+    /// What the heaps of the open sessions have, and what collections took in all sessions so far. Waits for the batches that run.
     pub fn heap_stats(&self) -> HeapStats {
-        if let Some(space) = self.shared.objects.shared() {
-            return space.lock().heap_stats();
-        }
-        let spaces: Vec<Arc<Space>> =
-            self.shared.open.lock().values().map(|(_, space)| space.clone()).collect();
-        spaces
-            .iter()
-            .map(|space| space.lock().heap_stats())
-            .fold(HeapStats::default(), |all, one| all.with(&one))
+        let (past, spaces) = {
+            let open = self.shared.sessions.open.lock();
+            let spaces: Vec<Arc<Space>> =
+                open.connections.values().filter_map(|(_, space)| space.upgrade()).collect();
+            (open.past, spaces)
+        };
+        spaces.iter().map(|space| space.lock().heap_stats()).fold(past, |all, one| all.with(&one))
     }
 
-    /// What the caches of all sessions have done so far; nothing without a store.
+    /// What the caches of all sessions have done so far.
     pub fn cached(&self) -> bifrost_cache::Counted {
         self.shared.objects.cached()
     }
 
+    /// What the store has.
+    pub fn gauges(&self) -> bifrost_repository::Gauges {
+        self.shared.objects.gauges()
+    }
+
     /// How many sessions are open.
     pub fn sessions(&self) -> usize {
-        self.shared.open.lock().len()
+        self.shared.sessions.open.lock().connections.len()
     }
 
     /// Stops: no new connections, running batches are cancelled, clients are told, and after a few seconds
@@ -215,19 +232,21 @@ impl Server {
             let _ = thread.join();
         }
         let start = Instant::now();
-        let mut open = self.shared.open.lock();
-        while !open.is_empty() && start.elapsed() < STOP_WITHIN {
-            for (stopper, space) in open.values() {
+        let mut open = self.shared.sessions.open.lock();
+        while !open.connections.is_empty() && start.elapsed() < STOP_WITHIN {
+            for (stopper, space) in open.connections.values() {
                 stopper.stop_reading();
                 // A client that does not take the last word is not waited for.
                 if start.elapsed() > FAREWELL_WITHIN {
                     stopper.stop();
                 }
-                space.interrupt(Kill::Stop);
+                if let Some(space) = space.upgrade() {
+                    space.interrupt(Kill::Stop);
+                }
             }
-            self.shared.closed.wait_for(&mut open, Duration::from_millis(50));
+            self.shared.sessions.closed.wait_for(&mut open, Duration::from_millis(50));
         }
-        open.len()
+        open.connections.len()
     }
 }
 
@@ -261,7 +280,8 @@ fn accept(shared: &Arc<Shared>, listener: &Listener, token: Option<String>) {
 
 fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<String>) {
     let number = shared.numbers.fetch_add(1, Ordering::Relaxed) + 1;
-    if shared.open.lock().len() >= shared.sessions_max {
+    let sessions = shared.sessions.clone();
+    if sessions.open.lock().connections.len() >= shared.sessions_max {
         tracing::warn!(sessions_max = shared.sessions_max, "session.refused");
         let mut out = Vec::new();
         let text = format!("{} sessions are open, and that is the limit", shared.sessions_max);
@@ -283,10 +303,10 @@ fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<String>) {
         }
     };
     // Only this thread, of all that accept, may have let one more in meanwhile; the limit is not that exact.
-    shared.open.lock().insert(number, (stream.stopper(), space.clone()));
+    sessions.open.lock().connections.insert(number, (stream.stopper(), Arc::downgrade(&space)));
     let welcome =
         Welcome { server: concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned(), token, session: number };
-    let session = Session::with_cache(shared.tables, shared.limits, welcome, cache);
+    let session = Session::new(shared.tables, shared.limits, welcome, cache);
     let shared_there = shared.clone();
     let thread = std::thread::Builder::new()
         .name(format!("session-{number}"))
@@ -294,11 +314,16 @@ fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<String>) {
         .spawn(move || {
             connection::serve(&shared_there, &space, &mut stream, session, number);
             drop(stream);
-            shared_there.open.lock().remove(&number);
-            shared_there.closed.notify_all();
+            let took = space.lock().heap_stats().past();
+            drop((space, shared_there));
+            let mut open = sessions.open.lock();
+            open.past = open.past.with(&took);
+            open.connections.remove(&number);
+            drop(open);
+            sessions.closed.notify_all();
         });
     if let Err(error) = thread {
         tracing::warn!(%error, "session.refused");
-        shared.open.lock().remove(&number);
+        shared.sessions.open.lock().connections.remove(&number);
     }
 }

@@ -1,10 +1,7 @@
-//! The objects that all sessions of a server share.
+//! The objects of a session, and the code that works on them.
 //!
-//! One context, run by one session at a time: each takes the lock while it works off what has arrived. So
-//! calls of two sessions never interleave within what arrived together, and objects need no locks of their
-//! own.
-//!
-//! With a repository each session has a space of its own, whose objects are those of its cache.
+//! Each session has a context of its own, whose objects are those of its cache, and which its thread locks while it works off what has
+//! arrived; others take the lock for the figures of the heap. So objects need no locks of their own.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +12,7 @@ use bifrost_runtime::cx::{Kill, Output, Poll};
 use bifrost_runtime::{Cx, Limits};
 use parking_lot::{Mutex, MutexGuard};
 
-/// The objects of a server, and the code that works on them.
+/// The objects of a session, and the code that works on them.
 #[derive(Debug)]
 pub struct Space {
     engine: Arc<Engine>,

@@ -255,7 +255,8 @@ fn what_is_not_persistent_is_named_and_nothing_is_stored() {
         let error = session.commit().unwrap_err().to_string();
         assert_eq!(
             error,
-            "an object of `Lamp` cannot be stored: it is native, and its values are not stored"
+            "an object of `Lamp` cannot be stored: it is native, and not persistent: implement `Persist` for its class and register it with \
+             `with_persistent_class`, or let nothing that the root leads to refer to it"
         );
         assert_eq!(session.run("look"), "1\none\n0");
         // A value that panicked is not stored either, and it is what it was then.

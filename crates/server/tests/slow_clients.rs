@@ -15,7 +15,7 @@ fn server(change: impl FnOnce(&mut Config)) -> (Server, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let mut sources = Sources::new();
     sources.add("text.theta", "long (n: int) returns (string) s: string := \"x\" for i: int in 1.to(n) do s := s || s end return (s) end long");
-    let engine = program::load_sources(sources, &Options::default(), Mode::Compiled).unwrap();
+    let engine = program::load_sources(sources, &Options::default(), Run::kept(Mode::Compiled)).unwrap();
     let mut config = Config {
         listen: vec![format!("unix://{}/socket", folder.path().display()), "tcp://127.0.0.1:0".into()],
         anonymous_loopback: true,
@@ -129,11 +129,8 @@ fn a_transaction_left_alone_is_aborted() {
     let run = Run::kept(Mode::Compiled);
     let engine = program::load_sources(sources, &Options::default(), run).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let mut config = Config {
-        listen: vec![format!("unix://{}/socket", folder.path().display())],
-        store: "memory:".to_owned(),
-        ..Config::default()
-    };
+    let mut config =
+        Config { listen: vec![format!("unix://{}/socket", folder.path().display())], ..Config::default() };
     config.limits.insert("transaction_idle_ms_max".into(), 50);
     let server = Server::start(engine, &config).unwrap();
     let numbering = server.tables().numbering();

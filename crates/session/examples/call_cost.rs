@@ -2,9 +2,12 @@
 //!
 //! `cargo run --release -p bifrost-session --example call_cost`
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use bifrost_engine::{Engine, Mode};
+use bifrost_cache::{Cache, Schema};
+use bifrost_engine::{Engine, Mode, Run};
+use bifrost_repository::memory::Memory;
 use bifrost_runtime::Cx;
 use bifrost_session::{Limits, Session, Tables, Welcome};
 use bifrost_theta::{Options, Sources, compile};
@@ -23,14 +26,17 @@ fn main() {
     let mut sources = Sources::new();
     sources.add("probe.theta", THETA);
     let program = compile(&sources, &Options::default()).program.expect("the text above is right");
-    let engine = Engine::new(program, Mode::Compiled).expect("this machine has a compiler");
+    let engine = Engine::new(program, Run::kept(Mode::Compiled)).expect("this machine has a compiler");
     let mut cx = Cx::new(engine.image().clone(), bifrost_runtime::Limits::default(), 1, || 0);
+    let schema = Schema::new(engine.image().clone(), Arc::new(Memory::new())).expect("an empty store");
+    let cache = Cache::open(&mut cx, schema);
     let setup = engine.find_entry("setup", 0).expect("the text above has it");
     // SAFETY: the context runs this engine's image, and `setup` takes nothing.
     unsafe { engine.call(&mut cx, setup, &[]) }.expect("it makes one object");
+    cache.commit(&mut cx, None).expect("it can be stored");
     let tables = Tables::new(engine);
     let welcome = Welcome { server: String::new(), token: None, session: 1 };
-    let mut session = Session::new(tables, Limits::default(), welcome);
+    let mut session = Session::new(tables, Limits::default(), welcome, cache);
     let mut bytes = Vec::new();
     encode::hello(&mut bytes, &Hello { version: 1, digest: [0; 32], token: "", client: "" });
     encode::lookup(&mut bytes, "probe", None);

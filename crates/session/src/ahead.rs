@@ -24,8 +24,8 @@ pub(crate) struct Sight {
 
 impl Sight {
     /// At the start of a piece of a batch.
-    pub fn new(cx: &Cx, session: &Session) -> Sight {
-        Sight { fetched: cx.fetched(), looked: session.transactions.cache().is_none() }
+    pub fn new(cx: &Cx) -> Sight {
+        Sight { fetched: cx.fetched(), looked: false }
     }
 
     /// Whether to look: something was fetched since.
@@ -44,9 +44,7 @@ impl Session {
         if !std::mem::replace(&mut sight.looked, true) {
             self.look_ahead(bytes);
         }
-        if let Some(cache) = self.transactions.cache() {
-            cache.trim(cx);
-        }
+        self.transactions.cache().trim(cx);
     }
 
     /// Looks through the commands if the receiver of the first one is absent.
@@ -60,7 +58,6 @@ impl Session {
 
     #[cold]
     fn look_ahead(&self, mut bytes: &[u8]) {
-        let Some(cache) = self.transactions.cache() else { return };
         let frame = self.limits.size(Limit::FrameBytes);
         let mut named: Vec<Word> = Vec::new();
         for _ in 0..COMMANDS_MAX {
@@ -85,7 +82,7 @@ impl Session {
                 _ => {}
             }
         }
-        cache.expect(named.into_iter());
+        self.transactions.cache().expect(named.into_iter());
     }
 }
 

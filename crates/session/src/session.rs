@@ -129,18 +129,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that waits for its client's `hello`.
-    pub fn new(tables: &'static Tables, limits: Limits, welcome: Welcome) -> Session {
-        Session::with_cache(tables, limits, welcome, None)
-    }
-
-    /// The same, in a context of its own, whose persistent objects are those of a cache.
-    pub fn with_cache(
-        tables: &'static Tables,
-        limits: Limits,
-        welcome: Welcome,
-        cache: Option<Cache>,
-    ) -> Session {
+    /// A session that waits for its client's `hello`. It runs in the context of the cache.
+    pub fn new(tables: &'static Tables, limits: Limits, welcome: Welcome, cache: Cache) -> Session {
         Session {
             transactions: Transactions::new(cache),
             tables,
@@ -166,7 +156,7 @@ impl Session {
     /// Executes the commands that are whole, and says how many bytes they had: hand in the others again, at the
     /// same place, with what follows them. Does not read after the end of the session.
     ///
-    /// A session runs in one context all its life. When it asks for a [pause](Session::pause) it has done nothing of the
+    /// `cx` is the context of the session's cache, which no other session has. When it asks for a [pause](Session::pause) it has done nothing of the
     /// bytes that it has not counted.
     pub fn handle(&mut self, cx: &mut Cx, bytes: &[u8]) -> usize {
         if self.roots.is_none() {
@@ -188,7 +178,7 @@ impl Session {
     /// Executes commands that are whole, and returns how many bytes they had.
     pub(crate) fn work(&mut self, cx: &mut Cx, bytes: &[u8]) -> usize {
         let frame = self.limits.size(Limit::FrameBytes);
-        let mut sight = Sight::new(cx, self);
+        let mut sight = Sight::new(cx);
         let mut at = 0;
         while !self.ended {
             if sight.is_due(cx) {
@@ -276,8 +266,8 @@ impl Session {
         self.scan.is_some()
     }
 
-    /// The objects that are kept, if any are.
-    pub fn cache(&self) -> Option<&Cache> {
+    /// The persistent objects.
+    pub fn cache(&self) -> &Cache {
         self.transactions.cache()
     }
 

@@ -67,8 +67,6 @@ impl Session {
             let text = "a transaction is under way that has changed something, or failed where nobody has looked: commit or abort \
                         it first";
             Some((ErrorNumber::InTransaction, text))
-        } else if batch.is_some() && !self.transactions.are_kept() {
-            Some((ErrorNumber::StoreFailed, "there is no store that would know the batch again"))
         } else {
             None
         };

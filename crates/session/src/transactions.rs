@@ -22,8 +22,7 @@ pub(crate) enum Refusal {
 /// The transaction of a session.
 #[derive(Debug)]
 pub(crate) struct Transactions {
-    /// None where all sessions share one context, and nothing is kept.
-    cache: Option<Cache>,
+    cache: Cache,
     /// Whether it has read or changed anything, at the end of what has come last.
     busy: bool,
     /// Whether there are exceptions that the client has neither looked at nor cleared (001 section 7.1).
@@ -31,25 +30,25 @@ pub(crate) struct Transactions {
 }
 
 impl Transactions {
-    pub fn new(cache: Option<Cache>) -> Transactions {
+    pub fn new(cache: Cache) -> Transactions {
         Transactions { cache, busy: false, unseen: false }
     }
 
-    /// The objects that are kept, if any are.
+    /// The persistent objects.
     #[inline]
-    pub fn cache(&self) -> Option<&Cache> {
-        self.cache.as_ref()
+    pub fn cache(&self) -> &Cache {
+        &self.cache
     }
 
     /// Notes, when what has come is worked off, whether a transaction is under way.
     pub fn rest(&mut self, cx: &Cx) {
-        self.busy = self.cache.as_ref().is_some_and(|cache| cache.is_busy(cx));
+        self.busy = self.cache.is_busy(cx);
     }
 
     /// Learns what others have committed, at the start of a batch that begins a transaction.
     pub fn refresh(&self, cx: &mut Cx, first: bool) {
-        if let Some(cache) = self.cache.as_ref().filter(|_| first) {
-            cache.refresh(cx);
+        if first {
+            self.cache.refresh(cx);
         }
     }
 
@@ -57,14 +56,7 @@ impl Transactions {
     pub fn abort(&mut self, cx: &mut Cx) {
         self.unseen = false;
         self.busy = false;
-        if let Some(cache) = &self.cache {
-            cache.abort(cx);
-        }
-    }
-
-    /// Whether objects are kept, so that a batch can be known again.
-    pub fn are_kept(&self) -> bool {
-        self.cache.is_some()
+        self.cache.abort(cx);
     }
 
     /// Ends a transaction that has changed nothing and that nobody has to look at; false if there is more to it.
@@ -72,17 +64,14 @@ impl Transactions {
         let unchanged = !self.unseen && cx.changed().next().is_none();
         if unchanged {
             self.busy = false;
-            if let Some(cache) = &self.cache {
-                cache.end(cx);
-            }
+            self.cache.end(cx);
         }
         unchanged
     }
 
     /// The reply of a batch that was committed before, if it was; or why nobody knows.
     pub fn outcome(&self, batch: BatchId) -> Result<Option<Bytes>, (ErrorNumber, String)> {
-        let Some(cache) = &self.cache else { return Ok(None) };
-        cache.schema().repository().outcome(batch).map_err(|error| {
+        self.cache.schema().repository().outcome(batch).map_err(|error| {
             let number = match error {
                 Error::Forgotten { .. } => ErrorNumber::Repeated,
                 _ => ErrorNumber::StoreFailed,
@@ -94,17 +83,16 @@ impl Transactions {
     /// Ends the transaction: nothing, or why it is aborted.
     pub fn commit(&mut self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<(), Refusal> {
         let unseen = std::mem::take(&mut self.unseen);
-        let Some(cache) = &self.cache else { return Ok(()) };
         if unseen {
-            cache.abort(cx);
+            self.cache.abort(cx);
             return Err(Refusal::Not(ErrorNumber::Unseen, ErrorNumber::Unseen.text().to_owned()));
         }
         if batch.as_ref().is_some_and(|(_, reply)| reply.len() > REPLY_BYTES_MAX) {
-            cache.abort(cx);
+            self.cache.abort(cx);
             let text = format!("the reply of a batch that is done once has at most {REPLY_BYTES_MAX} bytes");
             return Err(Refusal::Not(ErrorNumber::ReplyTooLong, text));
         }
-        cache.commit(cx, batch).map(|_| ()).map_err(|why| {
+        self.cache.commit(cx, batch).map(|_| ()).map_err(|why| {
             let number = match why {
                 NotCommitted::Repeated(reply) => return Refusal::Repeated(reply),
                 NotCommitted::OutOfOrder { .. } => ErrorNumber::Repeated,

@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use bifrost_cache::{Counted, Options, Prefetch, Schema};
-use bifrost_engine::{Mode, Run};
+use bifrost_engine::Mode;
 use bifrost_repository::Repository;
 use bifrost_repository::memory::Memory;
 use bifrost_runtime::Collect;
@@ -34,7 +34,6 @@ struct Place {
 
 /// A client in a world of its own.
 struct Seat {
-    world: World,
     client: Client,
     schema: Arc<Schema>,
 }
@@ -45,7 +44,7 @@ fn alone() -> Prefetch {
 
 fn each(test: impl Fn(&Place)) {
     for mode in [Mode::Interpreted, Mode::Compiled] {
-        let tables = load(RING, Run::kept(mode)).expect("both ways are linked");
+        let tables = load(RING, mode).expect("both ways are linked");
         for collect in [Collect::Checked, Collect::Zeal(97)] {
             let repository: Arc<dyn Repository> = Arc::new(Memory::new());
             World::over(tables, repository.clone(), collect).set_up();
@@ -70,14 +69,14 @@ impl Place {
         world.caching = caching;
         let schema = world.schema().clone();
         let client = world.client_with(limits);
-        Seat { world, client, schema }
+        Seat { client, schema }
     }
 }
 
 impl Seat {
     #[track_caller]
     fn play(&mut self, script: &str, expected: &str) {
-        let found = self.client.play(&mut self.world, script);
+        let found = self.client.play(script);
         assert_text(&found, expected, script);
     }
 
@@ -86,7 +85,7 @@ impl Seat {
     }
 
     fn bytes(&self) -> usize {
-        self.client.session.cache().expect("it has one").used().0
+        self.client.session.cache().used().0
     }
 }
 
@@ -222,7 +221,7 @@ fn the_calls_that_wait_are_foreseen() {
         }
         let names: Vec<String> = places.iter().map(|at| format!("n{at}")).collect();
         script.push_str(&format!("flush {}", names.join(" ")));
-        seat.client.play(&mut seat.world, &script);
+        seat.client.play(&script);
         let before = seat.counted();
         // Receivers and arguments.
         let mut script = String::new();
@@ -257,7 +256,7 @@ fn a_transaction_has_a_limit_of_objects() {
         seat.play("r = lookup ring Node\nn = Node.next r\nflush r n", "r = Node#1.0\nn = Node#2.0");
         let mut told = String::new();
         for _ in 0..COUNT {
-            told = seat.client.play(&mut seat.world, "n = Node.next n\nflush n");
+            told = seat.client.play("n = Node.next n\nflush n");
             if told.contains("TooManyObjects") {
                 break;
             }
@@ -274,20 +273,20 @@ fn a_transaction_left_alone_is_aborted_and_its_client_told() {
         seat.play("r = lookup ring Node\nflush r", "r = Node#1.0");
         seat.play("Node.add r 5\nx = Node.value r\nflush x", "x = 6");
         assert!(seat.client.session.in_transaction());
-        seat.client.session.expire(&mut seat.world.cx);
+        seat.client.session.expire(&mut seat.client.cx);
         assert!(!seat.client.session.in_transaction());
         let told = "TransactionExpired: the transaction was left alone for too long; it is aborted: 60000 is the limit \
                     (transaction_idle_ms_max)";
         seat.play("x = Node.value r\nc = commit\nflush x c", &format!("x = absent\nc = absent\n-1: {told}"));
         seat.play("x = Node.value r\nc = commit\nflush x c", "x = 1\nc = nil");
         // Nothing is under way, so nothing expires.
-        seat.client.session.expire(&mut seat.world.cx);
+        seat.client.session.expire(&mut seat.client.cx);
         seat.play("x = Node.value r\nflush x", "x = 1");
         // In the middle of a batch, and of a structure.
         seat.client.record("Node.add r 5");
         seat.client.record("while");
-        seat.client.send(&mut seat.world);
-        seat.client.session.expire(&mut seat.world.cx);
+        seat.client.send();
+        seat.client.session.expire(&mut seat.client.cx);
         seat.play(
             "t = int.lt 1 2\ndo t\nNode.add r 1\nend_while\nc = commit\nflush c",
             &format!("c = absent\n-2: {told}"),

@@ -77,11 +77,11 @@ fn an_object_has_one_handle_until_it_is_given_back() {
 fn unwanted_futures_get_no_handles() {
     each_mode(|world| {
         let mut client = world.client();
-        client.play(world, "db = lookup db\n e = DataBase.fetch db \"ann\"\n n = DataElem.name e\n flush n");
+        client.play("db = lookup db\n e = DataBase.fetch db \"ann\"\n n = DataElem.name e\n flush n");
         assert_eq!(client.session.handles(), 0);
-        client.play(world, "db = lookup db\n flush db");
+        client.play("db = lookup db\n flush db");
         assert_eq!(client.session.handles(), 1);
-        client.play(world, "free db\n flush");
+        client.play("free db\n flush");
         assert_eq!(client.session.handles(), 0);
         assert_eq!(client.session.counters().crossings, 3);
         assert_eq!(client.session.counters().calls, 2);

@@ -235,15 +235,14 @@ fn script(steps: &[Step], out: &mut String) {
 }
 
 /// Runs the program one call at a time.
-struct Evaluator<'w> {
-    world: &'w mut World,
+struct Evaluator {
     client: Client,
     vars: std::collections::HashMap<usize, i64>,
     /// Calls left; a program that runs longer is not compared.
     steps: usize,
 }
 
-impl Evaluator<'_> {
+impl Evaluator {
     fn value(&self, value: &Value) -> i64 {
         match value {
             Value::Var(v) => self.vars[v],
@@ -257,7 +256,7 @@ impl Evaluator<'_> {
         if self.steps == 0 {
             return Err(Flow::Raised("too long".to_owned()));
         }
-        let told = self.client.play(self.world, &format!("r = {line}\nflush r\n"));
+        let told = self.client.play(&format!("r = {line}\nflush r\n"));
         match told.lines().next() {
             Some(first) if !first.contains("exception of") => Ok(first["r = ".len()..].to_owned()),
             _ => {
@@ -373,18 +372,18 @@ impl Evaluator<'_> {
 }
 
 /// What is left of a run: the cells, the tally, and how it ended.
-fn state(world: &mut World, client: &mut Client) -> String {
+fn state(client: &mut Client) -> String {
     let mut text = String::from("v = Tally.value t\n");
     (0..CELLS).for_each(|c| text += &format!("s{c} = cell[int].get c{c}\n"));
     text += "flush v s0 s1 s2\n";
-    client.play(world, &text)
+    client.play(&text)
 }
 
-fn begin(world: &mut World, client: &mut Client) {
+fn begin(client: &mut Client) {
     let mut text = String::from("t = lookup tally Tally\nx = Tally.reset t\n");
     (0..CELLS).for_each(|c| text += &format!("c{c} = cell int\nx = cell[int].put c{c} {c}\n"));
     text += "flush t c0 c1 c2\n";
-    client.play(world, &text);
+    client.play(&text);
 }
 
 /// How a batch ended, from its reply: `done` or the exception.
@@ -410,16 +409,15 @@ fn compare(seed: u64) -> bool {
             let mut limits = bifrost_session::Limits::default();
             limits.set(bifrost_wire::Limit::Fuel, 20_000);
             let mut client = world.client_with(limits);
-            begin(&mut world, &mut client);
-            let told = client.play(&mut world, text);
-            results.push((ending(&told), state(&mut world, &mut client)));
+            begin(&mut client);
+            let told = client.play(text);
+            results.push((ending(&told), state(&mut client)));
         }
     }
     let mut world = World::new(bifrost_engine::Mode::Interpreted).expect("the interpreter is always there");
     let mut client = world.client();
-    begin(&mut world, &mut client);
-    let mut evaluator =
-        Evaluator { world: &mut world, client, vars: std::collections::HashMap::new(), steps: 2000 };
+    begin(&mut client);
+    let mut evaluator = Evaluator { client, vars: std::collections::HashMap::new(), steps: 2000 };
     let flow = evaluator.block(&program);
     let ending = match flow {
         Flow::Raised(what) if what == "too long" => return false,
@@ -427,7 +425,7 @@ fn compare(seed: u64) -> bool {
         _ => "done".to_owned(),
     };
     let mut client = evaluator.client;
-    results.push((ending, state(&mut world, &mut client)));
+    results.push((ending, state(&mut client)));
     let evaluated = results.last().expect("there are some");
     for result in &results {
         assert_eq!(result, evaluated, "\nseed {seed}\n{structure}");

@@ -8,7 +8,6 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bifrost_engine::Run;
 use bifrost_repository::memory::Memory;
 use bifrost_repository::{Repository, embedded, postgres};
 use bifrost_runtime::Collect;
@@ -49,9 +48,9 @@ end setup
 #[derive(Debug, PartialEq)]
 struct Aborted;
 
-/// Clients, each with its world.
+/// Clients over stores.
 struct Site {
-    clients: Vec<(World, Client)>,
+    clients: Vec<Client>,
     stores: Vec<Arc<dyn Repository>>,
     /// Whose transaction was aborted before its end.
     aborted: Vec<bool>,
@@ -60,7 +59,7 @@ struct Site {
 impl Site {
     fn new(stores: Vec<Arc<dyn Repository>>) -> Site {
         let run = support::modes().into_iter().next().expect("there is a mode");
-        let tables = load(ROWS, Run { kept: true, ..run }).expect("it is linked");
+        let tables = load(ROWS, run).expect("it is linked");
         World::over(tables, stores[0].clone(), Collect::Checked).set_up();
         let mut site = Site { clients: Vec::new(), stores, aborted: vec![false; 3] };
         site.meet();
@@ -68,8 +67,8 @@ impl Site {
             let mut world =
                 World::over(tables, site.stores[number % site.stores.len()].clone(), Collect::Checked);
             let mut client = world.client();
-            client.play(&mut world, "a = lookup a\nb = lookup b\nt = lookup t\nc = commit\nflush a b t c");
-            site.clients.push((world, client));
+            client.play("a = lookup a\nb = lookup b\nt = lookup t\nc = commit\nflush a b t c");
+            site.clients.push(client);
         }
         site
     }
@@ -89,8 +88,7 @@ impl Site {
         if self.aborted[client] {
             return Err(Aborted);
         }
-        let (world, player) = &mut self.clients[client];
-        let said = player.play(world, &format!("x = {line}\nflush x"));
+        let said = self.clients[client].play(&format!("x = {line}\nflush x"));
         if said.contains("Conflict") {
             self.aborted[client] = true;
             return Err(Aborted);

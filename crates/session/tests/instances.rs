@@ -56,7 +56,7 @@ fn methods_of_instantiations_are_called() {
             v = stack[int].pop s
             flush n v
         ";
-        let found = client.play(&mut world, script);
+        let found = client.play(script);
         assert_text(&found, "n = 2\nv = 5", &format!("{mode:?}"));
     }
 }

@@ -134,10 +134,10 @@ fn recursion_goes_to_its_limit() {
             let Some(tables) = support::tables(mode) else { continue };
             let mut world = World::of(tables, bifrost_runtime::cx::Limits::default());
             let mut client = world.client();
-            assert_text(&client.play(&mut world, &script(254)), "a = 32385\n b = 55", "");
+            assert_text(&client.play(&script(254)), "a = 32385\n b = 55", "");
             let mut client = world.client();
             assert_text(
-                &client.play(&mut world, &script(300)),
+                &client.play(&script(300)),
                 "a = exception of -6\n -6: failure(\"batched procedures are nested too deep (256 is the most)\")\n b = 55",
                 "",
             );
@@ -268,7 +268,6 @@ fn captured_objects_stay_when_their_handles_are_given_back() {
     each_mode(|world| {
         let mut client = world.client();
         let told = client.play(
-            world,
             r#"
             e = new_database()
             x = DataBase.new_user e "zed"
@@ -287,7 +286,7 @@ fn captured_objects_stay_when_their_handles_are_given_back() {
         // Another session has its own procedures.
         let mut other = world.client();
         assert_text(
-            &other.play(world, "n = proc 0\n flush n"),
+            &other.play("n = proc 0\n flush n"),
             "n = exception of -1\n -1: NoSuchProcedure: there is no batched procedure number 0, or its definition was refused",
             "",
         );

@@ -86,7 +86,7 @@ fn sessions_survive_mutated_bytes() {
             for _ in 0..20 {
                 let mut client = world.client();
                 let bytes = mutated(&mut random);
-                client.session.handle(&mut world.cx, &bytes);
+                client.session.handle(&mut client.cx, &bytes);
                 let output = client.session.output().to_vec();
                 let mut rest = output.as_slice();
                 while !rest.is_empty() {
@@ -98,7 +98,7 @@ fn sessions_survive_mutated_bytes() {
             }
             let mut client = world.client();
             assert_eq!(
-                client.play(world, "t = lookup tally Tally\n x = Tally.reset t\n v = Tally.bump t\n flush v"),
+                client.play("t = lookup tally Tally\n x = Tally.reset t\n v = Tally.bump t\n flush v"),
                 "v = 1\n"
             );
         });

@@ -59,20 +59,21 @@ fn another_sessions_handles_mean_nothing_here() {
         let mut one = world.client();
         let mut two = world.client();
         let expected = "t = Tally#1.0\n v = 7";
-        assert_text(&one.play(world, "t = lookup tally Tally\n v = Tally.add t 7\n flush t v"), expected, "");
+        assert_text(&one.play("t = lookup tally Tally\n v = Tally.add t 7\n flush t v"), expected, "");
         assert_text(
-            &two.play(world, "v = Tally.value #1\n flush v"),
+            &two.play("v = Tally.value #1\n flush v"),
             "v = exception of -1\n -1: NoSuchHandle: handle 1 was never given to this session, or was given back",
             "",
         );
-        // The objects are shared, the numbers are not.
+        // The objects are shared as soon as they are committed, the numbers are not.
+        assert_text(&one.play("c = commit\n flush c"), "c = nil", "");
         assert_text(
-            &two.play(world, "d = lookup db\n t = lookup tally Tally\n flush d t"),
+            &two.play("clear_history\n a = abort\n d = lookup db\n t = lookup tally Tally\n flush d t"),
             "d = DataBase#1.0\n t = Tally#2.0",
             "",
         );
-        assert_text(&two.play(world, "v = Tally.bump t\n flush v"), "v = 8", "");
-        assert_text(&one.play(world, "v = Tally.value t\n flush v"), "v = 8", "");
+        assert_text(&two.play("v = Tally.bump t\n c = commit\n flush v c"), "v = 8\n c = nil", "");
+        assert_text(&one.play("v = Tally.value t\n flush v"), "v = 8", "");
     });
 }
 
@@ -399,11 +400,11 @@ fn what_cannot_be_said_inside_a_structure_ends_the_batch() {
                 "t = lookup tally Tally\n except\n {line}\n end_except\n v = Tally.bump t\n flush v"
             ));
             assert_text(
-                &client.send(world),
+                &client.send(),
                 "v = absent\n -2: OpenStructure: this cannot be said inside an EXCEPT",
                 line,
             );
-            assert_text(&client.play(world, PROBE), "z = 42", line);
+            assert_text(&client.play(PROBE), "z = 42", line);
         });
     }
 }
@@ -439,7 +440,7 @@ fn limited(limit: Limit, value: u64, script: &str, expected: &str) {
             let mut client = world.client_with(limits(limit, value));
             client.split = split;
             let script = format!("t = lookup tally Tally\n r = Tally.reset t\n flush\n {script}\n {PROBE}");
-            let told = client.play(world, &script);
+            let told = client.play(&script);
             assert_text(&told, &format!("done\n {expected}\n z = 42"), limit.name());
         }
     });
@@ -567,7 +568,7 @@ fn few_bytes_cannot_ask_for_endless_replies() {
         let mut client = world.client_with(limits(Limit::ReplyBytes, 100_000));
         bifrost_wire::encode::flush(&mut client.bytes, 1..=50_000, false);
         let bytes = std::mem::take(&mut client.bytes).repeat(100_000);
-        client.session.handle(&mut world.cx, &bytes);
+        client.session.handle(&mut client.cx, &bytes);
         assert!(client.session.ended());
         assert!(client.session.output().len() < 2 << 20, "{}", client.session.output().len());
     });
@@ -623,7 +624,7 @@ fn each_batch_of_one_delivery_has_its_own_fuel() {
             client.record_all("t = lookup tally Tally\n x = Tally.bump t\n y = Tally.bump t\n flush y");
             client.next = 1;
         }
-        let told = client.send(world);
+        let told = client.send();
         assert_eq!(told.lines().count(), 20, "{told}");
         assert!(told.lines().all(|l| l.starts_with("y = ") && !l.contains("exception")), "{told}");
     });
@@ -638,7 +639,7 @@ fn time_is_limited_from_another_thread() {
     ] {
         each_mode(|world| {
             let mut client = world.client_with(limits(Limit::Fuel, u64::MAX));
-            let poll = world.cx.poll().clone();
+            let poll = client.cx.poll().clone();
             let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
             let watch = {
                 let stop = stop.clone();
@@ -650,13 +651,13 @@ fn time_is_limited_from_another_thread() {
                     }
                 })
             };
-            let told = client.play(world, script);
+            let told = client.play(script);
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
             watch.join().expect("the watch");
             let expected = "TimeLimit: the batch ran too long: 10000 is the limit (batch_time_ms_max)";
             assert!(told.contains(expected), "{told}");
             assert!(told.contains("y = absent"), "{told}");
-            assert_text(&client.play(world, PROBE), "z = 42", "");
+            assert_text(&client.play(PROBE), "z = 42", "");
         });
     }
 }
@@ -669,7 +670,7 @@ fn a_kill_ends_one_batch_and_not_the_next_of_the_same_delivery() {
         client.next = 1;
         client.record_all("t = lookup tally Tally\n c = const true\n if\n then c\n x = Tally.reset t\n end_if\n v = Tally.bump t\n flush v");
         assert_text(
-            &client.send(world),
+            &client.send(),
             "-2 in round [101]: OutOfFuel: the batch ran too many steps: 100 is the limit (fuel_max)\n v = 1",
             "",
         );
@@ -688,10 +689,9 @@ fn memory_is_limited() {
         };
         let mut world = World::of(tables, limits);
         let mut client = world.client();
-        let told = client.play(
-            &mut world,
-            &format!("e = eat()\n s = swallow()\n flush e s\n c = text_of() 100000000\n flush c\n {PROBE}"),
-        );
+        let told = client.play(&format!(
+            "e = eat()\n s = swallow()\n flush e s\n c = text_of() 100000000\n flush c\n {PROBE}"
+        ));
         assert_text(
             &told,
             r#"
@@ -705,11 +705,11 @@ fn memory_is_limited() {
             "",
         );
         // What is garbage when a batch begins is not counted against it, so there shall be none.
-        world.cx.collect();
+        client.cx.collect();
         // The client's own strings are refused when there is no room, and the rest of the batch with them.
         let long = "x".repeat(900_000);
         let many: String = (0..12).map(|_| format!("s = const \"{long}\"\n")).collect();
-        let told = client.play(&mut world, &format!("{many} v = const 1\n flush v\n{PROBE}"));
+        let told = client.play(&format!("{many} v = const 1\n flush v\n{PROBE}"));
         assert!(told.starts_with("v = absent"), "{told}");
         assert!(told.contains("HeapLimit: the heap's limit of 8388608 bytes is reached"), "{told}");
         assert!(told.ends_with("z = 42\n"), "{told}");
@@ -725,9 +725,7 @@ fn the_stack_is_limited() {
             let limits = bifrost_runtime::cx::Limits { stack_bytes: 16 << 20, ..Default::default() };
             let mut world = World::of(tables, limits);
             let mut client = world.client();
-            let told = client.play(
-                &mut world,
-                &format!(
+            let told = client.play(&format!(
                     "a = deep() 100\n b = deep() 100000000\n if\n y = int.gt a 0\n then y\n c = deep() 100000000\n end_if\n flush a b c\n {PROBE}"
                 ),
             );
@@ -775,12 +773,12 @@ fn many_exceptions_are_counted() {
 fn the_history_keeps_the_newest() {
     each_mode(|world| {
         let mut client = world.client();
-        client.play(world, "t = lookup tally Tally\n flush t");
+        client.play("t = lookup tally Tally\n flush t");
         for _ in 0..30 {
             let calls = "x = Tally.add t -1\n".repeat(50);
-            client.play(world, &format!("{calls} flush quiet"));
+            client.play(&format!("{calls} flush quiet"));
         }
-        let told = client.play(world, "history");
+        let told = client.play("history");
         assert_eq!(told.lines().count(), 1001);
         assert!(told.starts_with("history 12, -1: negative(-1)"), "{}", &told[..200]);
         assert!(told.ends_with("omitted 500\n"));
@@ -791,7 +789,7 @@ fn the_history_keeps_the_newest() {
 fn a_long_name_is_not_kept_whole() {
     each_mode(|world| {
         let mut client = world.client();
-        let told = client.play(world, &format!("x = lookup {}\n flush quiet\n history", "n".repeat(100_000)));
+        let told = client.play(&format!("x = lookup {}\n flush quiet\n history", "n".repeat(100_000)));
         assert!(told.len() < 1000, "{}", told.len());
         assert!(told.contains("nnn...\n"), "{told}");
     });
@@ -802,10 +800,10 @@ fn too_many_errors_end_the_session() {
     each_mode(|world| {
         let mut client = world.client();
         for i in 1..=1000 {
-            client.play(world, "x = Tally.value #1\n flush quiet");
+            client.play("x = Tally.value #1\n flush quiet");
             assert!(!client.session.ended(), "{i}");
         }
-        let told = client.play(world, "x = Tally.value #1\n flush quiet");
+        let told = client.play("x = Tally.value #1\n flush quiet");
         assert_text(&told, "error TooManyErrors at 2002: the session made too many errors", "");
         assert!(client.session.ended());
     });
@@ -816,7 +814,7 @@ fn sessions_begin_with_one_hello() {
     each_mode(|world| {
         let told = |world: &mut World, version: u32, token: &str, needed: Option<&str>| {
             let mut client = world.stranger(Limits::default(), needed);
-            let told = client.hello(world, version, token);
+            let told = client.hello(version, token);
             (told, client.session.ended(), client.session.greeted())
         };
         let n = 1;
@@ -839,7 +837,7 @@ fn sessions_begin_with_one_hello() {
             assert!(ended && !greeted);
         }
         let mut twice = world.client();
-        let told = twice.hello(world, VERSION, "");
+        let told = twice.hello(VERSION, "");
         assert_eq!(told, "error OutOfOrder at 2: `hello` is said once, at the start\n");
     });
 }
@@ -861,11 +859,7 @@ fn nothing_runs_before_hello() {
         each_mode(|world| {
             let mut client = world.stranger(Limits::default(), Some("secret"));
             client.record_all(&script.replace("lookup_()", "eat()"));
-            assert_eq!(
-                client.send(world),
-                "error OutOfOrder at 1: the first command is `hello`\n",
-                "{script}"
-            );
+            assert_eq!(client.send(), "error OutOfOrder at 1: the first command is `hello`\n", "{script}");
             assert!(client.session.ended());
             assert_eq!(client.session.counters().structures, 0);
         });
@@ -890,13 +884,13 @@ fn bytes_that_are_no_command_end_the_session() {
                 let mut client = world.client();
                 client.record_all(before);
                 client.bytes.extend_from_slice(bytes);
-                let told = client.send(world);
+                let told = client.send();
                 assert!(told.starts_with(&format!("error {name} at ")), "{told}");
                 assert!(client.session.ended());
                 // What comes afterwards is not read.
                 client.record_all("t = lookup tally Tally\n flush");
                 let bytes = std::mem::take(&mut client.bytes);
-                assert_eq!(client.session.handle(&mut world.cx, &bytes), 0);
+                assert_eq!(client.session.handle(&mut client.cx, &bytes), 0);
                 assert!(client.session.output().is_empty());
             });
         }
@@ -909,7 +903,7 @@ fn a_command_longer_than_the_frame_is_refused_by_its_length() {
         let mut client = world.client_with(limits(Limit::FrameBytes, 100));
         client.record_all(&format!("s = const \"{}\"", "x".repeat(200)));
         let bytes: Vec<u8> = client.bytes.drain(..).take(16).collect();
-        client.session.handle(&mut world.cx, &bytes);
+        client.session.handle(&mut client.cx, &bytes);
         assert!(client.session.ended());
         let output = client.session.output().to_vec();
         assert!(client.tell(&output).starts_with("error FrameTooLong at "));
@@ -923,7 +917,7 @@ fn a_flush_of_futures_that_were_never_made() {
         client.record("x = const 1");
         bifrost_wire::encode::flush(&mut client.bytes, [1, 2, 3, 100_000], false);
         let bytes = std::mem::take(&mut client.bytes);
-        client.session.handle(&mut world.cx, &bytes);
+        client.session.handle(&mut client.cx, &bytes);
         let output = client.session.output().to_vec();
         client.session.clear_output();
         match bifrost_wire::decode_reply(&output, usize::MAX) {
@@ -936,10 +930,10 @@ fn a_flush_of_futures_that_were_never_made() {
             other => panic!("{other:?}"),
         }
         client.next = 1;
-        assert_text(&client.play(world, PROBE), "z = 42", "");
+        assert_text(&client.play(PROBE), "z = 42", "");
         bifrost_wire::encode::flush(&mut client.bytes, [100_001], false);
         assert_text(
-            &client.send(world),
+            &client.send(),
             "error TooManyFutures at 9: `flush` names more futures than a batch may have",
             "",
         );
@@ -953,13 +947,13 @@ fn describe_and_history_are_answered_also_in_a_batch_that_is_over() {
         client.record_all(
             "t = lookup tally Tally\n a = Tally.value t\n b = Tally.value t\n describe\n history\n flush a b",
         );
-        let told = client.send(world);
+        let told = client.send();
         assert_text(
             &told,
             "interface\n a = 0\n b = exception of -3\n -3: OutOfFuel: the batch ran too many steps: 1 is the limit (fuel_max)",
             "",
         );
-        assert_text(&client.play(world, "bye"), "farewell", "");
+        assert_text(&client.play("bye"), "farewell", "");
         assert!(client.session.ended());
     });
 }
@@ -969,6 +963,6 @@ fn bye_inside_a_structure_ends_the_session() {
     each_mode(|world| {
         let mut client = world.client();
         client.record_all("except\n bye");
-        assert_text(&client.send(world), "farewell", "");
+        assert_text(&client.send(), "farewell", "");
     });
 }

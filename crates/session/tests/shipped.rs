@@ -7,7 +7,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bifrost_engine::{Mode, Run};
+use bifrost_engine::Mode;
 use bifrost_repository::memory::Memory;
 use bifrost_repository::record::{Kind, Reader};
 use bifrost_repository::{Changes, Commit, CommitError, Error, Fetched, Oref, Repository, Tid};
@@ -81,9 +81,9 @@ impl Repository for Contended {
     delegated! { inner }
 }
 
-/// Clients, each with its world, over one repository.
+/// Clients over one repository.
 struct Site {
-    clients: Vec<(World, Client)>,
+    clients: Vec<Client>,
     repository: Arc<Contended>,
 }
 
@@ -94,14 +94,14 @@ impl Site {
             (Mode::Compiled, Collect::Checked, Some(1)),
             (Mode::Compiled, Collect::Zeal(1), Some(7)),
         ] {
-            let tables = load(COUNTERS, Run::kept(mode)).expect("both ways are linked");
+            let tables = load(COUNTERS, mode).expect("both ways are linked");
             let repository = Arc::new(Contended { inner: Memory::new(), rivals: AtomicU32::new(0) });
             World::over(tables, repository.clone(), collect).set_up();
             let client = |_| {
                 let mut world = World::over(tables, repository.clone(), collect);
                 let mut client = world.client();
                 client.split = split;
-                (world, client)
+                client
             };
             test(&mut Site { clients: (0..clients).map(client).collect(), repository: repository.clone() });
             assert_eq!(repository.check(&mut |_| {}).unwrap().mistakes, vec![]);
@@ -115,13 +115,12 @@ impl Site {
 
     #[track_caller]
     fn play(&mut self, client: usize, script: &str, expected: &str) {
-        let (world, client) = &mut self.clients[client];
-        let found = client.play(world, script);
+        let found = self.clients[client].play(script);
         assert_text(&found, expected, script);
     }
 
     fn pauses(&mut self, client: usize) -> u32 {
-        std::mem::take(&mut self.clients[client].1.pauses)
+        std::mem::take(&mut self.clients[client].pauses)
     }
 }
 
@@ -317,9 +316,9 @@ fn limits_hold_in_it() {
     Site::each(1, |site| {
         let many = "x = const 1\n".repeat(Limit::BatchCommands.default_value() as usize);
         let found = {
-            let (world, client) = &mut site.clients[0];
+            let client = &mut site.clients[0];
             client.split = None;
-            client.play(world, &format!("t = transaction\n{many}flush t"))
+            client.play(&format!("t = transaction\n{many}flush t"))
         };
         assert!(found.contains("TooManyCommands"), "{found}");
         site.play(0, "t = transaction\na = lookup a\nx = counter.add a 5\nflush t x", "t = nil\nx = 5");

@@ -400,7 +400,6 @@ fn handles_are_given_back_when_the_structure_has_run() {
     each_mode(|world| {
         let mut client = world.client();
         let told = client.play(
-            world,
             r#"
             db = lookup db DataBase
             t = lookup tally Tally
@@ -420,7 +419,7 @@ fn handles_are_given_back_when_the_structure_has_run() {
             "",
         );
         assert_eq!(client.session.handles(), 0);
-        assert_text(&client.play(world, "t = lookup tally Tally\n v = Tally.value t\n flush v"), "v = 3", "");
+        assert_text(&client.play("t = lookup tally Tally\n v = Tally.value t\n flush v"), "v = 3", "");
     });
 }
 
@@ -448,25 +447,25 @@ fn a_structure_is_found_again_over_other_objects_and_constants() {
     each_mode(|world| {
         let mut client = world.client();
         let hits = |c: &support::Client| c.session.counters().prepared_hits;
-        assert_text(&client.play(world, &script("rectangle", 2)), "r = 32", "");
+        assert_text(&client.play(&script("rectangle", 2)), "r = 32", "");
         let first = hits(&client);
-        assert_text(&client.play(world, &script("rectangle", 3)), "r = 48", "");
+        assert_text(&client.play(&script("rectangle", 3)), "r = 48", "");
         assert_eq!(hits(&client), first + 1, "another number");
-        assert_text(&client.play(world, &script("other", 4)), "r = 60", "");
+        assert_text(&client.play(&script("other", 4)), "r = 60", "");
         assert_eq!(hits(&client), first + 2, "another object of the class");
         // Another class of the same type is checked anew the first time.
-        assert_text(&client.play(world, &script("square", 4)), "r = 64", "");
+        assert_text(&client.play(&script("square", 4)), "r = 64", "");
         let after = hits(&client);
-        assert_text(&client.play(world, &script("square", 5)), "r = 80", "");
+        assert_text(&client.play(&script("square", 5)), "r = 80", "");
         assert_eq!(hits(&client), after + 1);
         // Other sessions have the same.
         let mut other = world.client();
-        assert_text(&other.play(world, &script("square", 1)), "r = 16", "");
+        assert_text(&other.play(&script("square", 1)), "r = 16", "");
         assert_eq!(hits(&other), 1);
         // What fitted one class is checked for another.
         let wrong = script("tally", 2).replace("tally Shape", "tally");
         assert_text(
-            &client.play(world, &wrong),
+            &client.play(&wrong),
             "r = 0\n -6: WrongType: the receiver: expected `Shape`, found `Tally`",
             "",
         );

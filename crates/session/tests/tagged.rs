@@ -137,7 +137,7 @@ fn check(script: &str, expected: &str) {
                 ..bifrost_runtime::Limits::default()
             };
             let mut world = World::of(tables, limits);
-            let found = world.client().play(&mut world, script);
+            let found = world.client().play(script);
             assert_text(&found, expected, &format!("{mode:?} {collect:?}"));
         }
     }

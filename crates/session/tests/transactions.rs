@@ -5,7 +5,7 @@ mod support;
 use std::sync::Arc;
 
 use bifrost_cache::{Options, Prefetch};
-use bifrost_engine::{Mode, Run};
+use bifrost_engine::Mode;
 use bifrost_repository::Repository;
 use bifrost_repository::memory::Memory;
 use bifrost_runtime::Collect;
@@ -31,9 +31,9 @@ setup ()
 end setup
 ";
 
-/// Clients, each with its world, over one repository.
+/// Clients over one repository.
 struct Site {
-    clients: Vec<(World, Client)>,
+    clients: Vec<Client>,
 }
 
 impl Site {
@@ -44,14 +44,13 @@ impl Site {
     fn each_cached(text: &str, count: usize, caching: Options, test: impl Fn(&mut Site)) {
         for run in support::modes() {
             for collect in [Collect::Checked, Collect::Zeal(1)] {
-                let tables = load(text, Run { kept: true, ..run }).expect("all ways are linked");
+                let tables = load(text, run).expect("all ways are linked");
                 let repository: Arc<dyn Repository> = Arc::new(Memory::new());
                 World::over(tables, repository.clone(), collect).set_up();
                 let client = || {
                     let mut world = World::over(tables, repository.clone(), collect);
                     world.caching = caching;
-                    let client = world.client();
-                    (world, client)
+                    world.client()
                 };
                 test(&mut Site { clients: (0..count).map(|_| client()).collect() });
                 assert_eq!(repository.check(&mut |_| {}).unwrap().mistakes, vec![]);
@@ -61,8 +60,7 @@ impl Site {
 
     #[track_caller]
     fn play(&mut self, client: usize, script: &str, expected: &str) {
-        let (world, client) = &mut self.clients[client];
-        let found = client.play(world, script);
+        let found = self.clients[client].play(script);
         assert_text(&found, expected, script);
     }
 }
@@ -226,20 +224,20 @@ fn no_change_is_lost_between_sessions() {
     const EACH: usize = 20;
     // Often, since threads seldom meet at the moments that matter.
     for mode in [Mode::Interpreted, Mode::Compiled].repeat(8) {
-        let tables = load(STORABLE, Run::kept(mode)).expect("both ways are linked");
+        let tables = load(STORABLE, mode).expect("both ways are linked");
         let repository: Arc<dyn Repository> = Arc::new(Memory::new());
         World::over(tables, repository.clone(), Collect::Checked).set_up();
         let move_some = &|from: &str, to: &str| {
             let mut world = World::over(tables, repository.clone(), Collect::Zeal(50));
             let mut client = world.client();
-            client.play(&mut world, &format!("f = lookup {from}\nt = lookup {to}\nflush f t"));
+            client.play(&format!("f = lookup {from}\nt = lookup {to}\nflush f t"));
             let (mut done, mut tries) = (0, 0);
             while done < EACH {
                 let script =
                     "x = counter.add f -1\ny = counter.add t 1\nz = int.add x y\nc = commit\nflush c";
                 tries += 1;
                 assert!(tries < 100_000, "somebody always gets on");
-                match client.play(&mut world, script).as_str() {
+                match client.play(script).as_str() {
                     "c = nil\n" => done += 1,
                     found => assert!(found.contains("Conflict"), "{found}"),
                 }
@@ -251,10 +249,9 @@ fn no_change_is_lost_between_sessions() {
             }
         });
         let mut world = World::over(tables, repository, Collect::Checked);
-        let found = world.client().play(
-            &mut world,
-            "a = lookup a\nb = lookup b\nx = counter.value a\ny = counter.value b\nflush x y",
-        );
+        let found = world
+            .client()
+            .play("a = lookup a\nb = lookup b\nx = counter.value a\ny = counter.value b\nflush x y");
         assert_text(&found, &format!("x = -{0}\ny = {0}", 2 * EACH), "none is lost");
     }
 }

@@ -15,7 +15,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use bifrost_engine::Mode;
+use bifrost_engine::{Mode, Run};
 use bifrost_server::{Config, Server, program};
 use bifrost_theta::{Options, Sources};
 use clap::{Args as ClapArgs, Subcommand};
@@ -203,7 +203,7 @@ fn serve(folder: &Path, core: usize) -> Result<(), Failed> {
     pin(core);
     let mut sources = Sources::new();
     sources.add("bench.theta", THETA);
-    let engine = program::load_sources(sources, &Options::default(), Mode::Compiled)?;
+    let engine = program::load_sources(sources, &Options::default(), Run::kept(Mode::Compiled))?;
     let config = Config { listen: vec![format!("shm://{}/shm", folder.display())], ..Config::default() };
     let server = Server::start(engine, &config)?;
     say(&server.addresses()[0].to_string())?;

@@ -42,7 +42,7 @@ fn in_memory() -> Failure {
 fn folder(text: &str) -> Result<PathBuf, Failure> {
     match text.parse()? {
         Place::Folder(folder) => Ok(folder),
-        Place::Memory => Err(in_memory()),
+        Place::Memory { .. } => Err(in_memory()),
         Place::Database(_) => Err(Failure::new(Exit::Usage, "only folders are copied file by file").help(
             "copy a database with tools of its own, as `pg_dump`, or take its objects along with `bifrost store dump` and `bifrost store load`",
         )),
@@ -58,7 +58,7 @@ pub(super) fn load(args: &Load) -> Outcome {
         Place::Database(address) => {
             postgres::make(&address, &postgres::Options::default(), |store| fill(store, args))?
         }
-        Place::Memory => return Err(in_memory()),
+        Place::Memory { .. } => return Err(in_memory()),
     };
     println!("{made} objects");
     Ok(())

@@ -1,6 +1,6 @@
 //! Generators of random numbers that begin with a seed.
 
-use crate::{Cx, Registry, Signals, theta_class, theta_routine};
+use crate::{Cx, Parts, Persist, Registry, Signals, Stored, theta_class, theta_routine};
 
 /// A generator (SplitMix64): the same numbers for the same seed, on every machine.
 #[derive(Debug)]
@@ -11,7 +11,7 @@ pub struct Generator {
 /// Adds generators.
 pub(super) fn add_to(registry: Registry) -> Registry {
     registry
-        .with_class::<Generator>()
+        .with_persistent_class::<Generator>()
         .with_routine(new_generator::native())
         .with_text("std/random.theta", include_str!("../../theta/std/random.theta"))
 }
@@ -42,6 +42,17 @@ impl Generator {
 
     fn fraction(&mut self, _cx: &mut Cx) -> f64 {
         (self.bits() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+impl Persist for Generator {
+    fn encode(&self) -> Parts {
+        self.state.to_le_bytes().to_vec().into()
+    }
+
+    fn decode(from: &mut Stored<'_>) -> Result<Generator, String> {
+        let state = from.bytes().try_into().map_err(|_| "the state of a generator has 8 bytes")?;
+        Ok(Generator { state: u64::from_le_bytes(state) })
     }
 }
 

@@ -20,11 +20,11 @@
 use parking_lot::MutexGuard;
 
 use crate::record::walk_refs;
-use crate::store::Store;
 use crate::store::base::{Base, Journal};
 use crate::store::entry::{Committed, Entry};
 use crate::store::marks::Noted;
 use crate::store::sequence::Sequence;
+use crate::store::{Installing, Store};
 use crate::{
     Collected, CommitError, Error, GROUP_BYTES_MAX, Oref, Progress, ReadSet, Repository, Stored, Tid,
 };
@@ -204,6 +204,10 @@ impl<B: Base, J: Journal> Store<B, J> {
         if !garbage.is_empty() {
             let orefs = garbage.into_iter().map(|(oref, _)| oref).collect();
             self.add_and_settle(sequence, Entry::Free(orefs))?;
+            if self.options.installing == Installing::AtOnce {
+                // Only then their memory is free.
+                self.install_all()?;
+            }
         }
         Ok(collected)
     }

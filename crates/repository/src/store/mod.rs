@@ -48,8 +48,8 @@ pub(crate) use visible::class_digest;
 use crate::record::ClassDescriptor;
 use crate::{
     BatchId, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, ClassNumber, Collected, Commit, CommitError, Error,
-    Fetched, Gauges, Holder, Holders, Info, Oref, Progress, REPLY_BYTES_MAX, ReadSet, Registration, Report,
-    Repository, Stored, Tid,
+    Fetched, Gauges, Holder, Holders, Info, OBJECT_BYTES, Oref, Progress, REPLY_BYTES_MAX, ReadSet,
+    Registration, Report, Repository, Stored, Tid,
 };
 use marks::Marking;
 use sequence::{Failure, Group, Outcome, Sequence};
@@ -77,11 +77,19 @@ pub struct Options {
     pub changes_kept: usize,
     /// Who puts closed layers into the base.
     pub installing: Installing,
+    /// Most bytes of records, with [`OBJECT_BYTES`] for each object. A commit that would make them more is refused; one that makes
+    /// them fewer never is.
+    pub bytes_max: u64,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { log_bytes: 64 << 20, changes_kept: crate::CHANGES_KEPT_MAX, installing: Installing::Later }
+        Options {
+            log_bytes: 64 << 20,
+            changes_kept: crate::CHANGES_KEPT_MAX,
+            installing: Installing::Later,
+            bytes_max: u64::MAX,
+        }
     }
 }
 
@@ -289,6 +297,31 @@ impl<B: Base, J: Journal> Store<B, J> {
         Ok(())
     }
 
+    /// Whether there is room for a commit.
+    fn check_room(&self, commit: &Commit<'_>) -> Result<(), CommitError> {
+        let limit = self.options.bytes_max;
+        if limit == u64::MAX {
+            return Ok(());
+        }
+        let bytes =
+            |states: &[(Oref, Bytes)]| states.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+        let created = bytes(&commit.creates) + OBJECT_BYTES * commit.creates.len() as u64;
+        let new = created + bytes(&commit.writes);
+        let used = self.gauges().used_bytes().unwrap_or(0);
+        if used.saturating_add(new) <= limit {
+            return Ok(());
+        }
+        // Only now it matters what it replaces.
+        let written: Vec<Oref> = commit.writes.iter().map(|(oref, _)| *oref).collect();
+        let old: u64 = self.fetch(&written)?.states.iter().flatten().map(|old| old.bytes.len() as u64).sum();
+        let value = used.saturating_add(new.saturating_sub(old));
+        if new <= old || value <= limit {
+            return Ok(());
+        }
+        let what = "what the objects of the store would be, in bytes,";
+        Err(Error::Limit { what, value, limit }.into())
+    }
+
     /// Whether the batch was committed already; waits for it if it is about to be.
     fn check_batch<'a>(
         &'a self,
@@ -385,6 +418,7 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
             self.validate(&mut seen, commit.reads)?;
             return Ok(seen);
         }
+        self.check_room(&commit)?;
         let Commit { reads, writes, creates, batch, .. } = commit;
         let commit = Committed { tid: Tid::NONE, writes, creates, batch };
         let sequence = self.admit(seen, reads, &commit)?;

@@ -56,14 +56,14 @@ pub fn output(engine: &Arc<Engine>, collect: Collect) -> String {
 /// The same of a program with transactions, over a new store in memory; and behind it what the store has then.
 pub fn stored_output(engine: &Arc<Engine>, collect: Collect) -> String {
     let limits = Limits { collect, ..Limits::default() };
-    let objects = Objects::open(engine.clone(), "memory:", limits, Default::default(), None)
+    let place = "memory:".parse().expect("it is a place");
+    let objects = Objects::open(engine.clone(), &place, limits, Default::default(), None)
         .expect("there is memory for a store");
     let (space, cache) = objects.space().expect("there is memory for a heap");
     space.lock().set_transactions_by_program();
     let plain = engine.find_entry("main", 0);
     let main = plain.or_else(|| engine.find_entry("main", 1)).expect("a program has `main`");
     let ran = run_in(&space, main, plain.is_none().then_some(&[]));
-    let cache = cache.expect("there is a store");
     let repository = cache.schema().repository();
     let report = repository.check(&mut |_| {}).expect("memory does not fail");
     assert_eq!(report.mistakes, []);

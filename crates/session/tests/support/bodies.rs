@@ -122,9 +122,9 @@ pub fn batch_check(data: &[u8], run: Run) -> Option<Vec<u8>> {
 const STACK_BYTES: usize = 32 << 20;
 
 fn batch_check_here(data: &[u8], run: Run) -> Option<Vec<u8>> {
-    let mut whole = world(run)?;
+    let mut world = world(run)?;
     let mut choices = Choices::new(data);
-    let mut client = whole.client_with(limits());
+    let mut client = world.client_with(limits());
     let mut maker = Maker::new(&client);
     let mut sent = Vec::new();
     let mut said = Vec::new();
@@ -132,25 +132,22 @@ fn batch_check_here(data: &[u8], run: Run) -> Option<Vec<u8>> {
         let marker = maker.batch(&mut choices);
         let bytes = std::mem::take(&mut maker.out);
         sent.extend_from_slice(&bytes);
-        let used = client.session.handle(&mut whole.cx, &bytes);
+        let used = client.session.handle(&mut client.cx, &bytes);
         assert!(used == bytes.len() || client.session.ended(), "{used} of {}", bytes.len());
         let output = client.session.output().to_vec();
         client.session.clear_output();
         said.extend_from_slice(&output);
         maker.learn(&output, marker);
     }
-    let mut cut = world(run)?;
-    let mut other = cut.client_with(limits());
-    assert_eq!(deliver(&mut cut, &mut other, &sent, &mut choices), said, "cut into pieces, it is another");
-    for (world, client) in [(&mut whole, &mut client), (&mut cut, &mut other)] {
-        probe(world, client);
-        let mut fresh = world.client_with(limits());
-        probe(world, &mut fresh);
+    let mut other = world.client_with(limits());
+    assert_eq!(deliver(&mut other, &sent, &mut choices), said, "cut into pieces, it is another");
+    for client in [&mut client, &mut other, &mut world.client_with(limits())] {
+        probe(client);
     }
     Some(said)
 }
 
-fn deliver(world: &mut World, client: &mut Client, sent: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
+fn deliver(client: &mut Client, sent: &[u8], choices: &mut Choices<'_>) -> Vec<u8> {
     let mut said = Vec::new();
     let (mut done, mut end, mut step) = (0, 0, 3);
     while end < sent.len() && !client.session.ended() {
@@ -158,21 +155,21 @@ fn deliver(world: &mut World, client: &mut Client, sent: &[u8], choices: &mut Ch
         end = (end + step).min(sent.len());
         // A copy of its own: reading beyond it is found by tools that watch allocations.
         let piece: Box<[u8]> = sent[done..end].into();
-        done += client.session.handle(&mut world.cx, &piece);
+        done += client.session.handle(&mut client.cx, &piece);
         said.extend_from_slice(client.session.output());
         client.session.clear_output();
     }
     said
 }
 
-fn probe(world: &mut World, client: &mut Client) {
+fn probe(client: &mut Client) {
     if client.session.ended() {
         return;
     }
     client.next = 1;
     let script = "t = lookup tally Tally\n x = Tally.reset t\n y = Tally.add t 2\n if\n c = int.gt y 1\n then c\n b = Tally.bump t\n end_if\n v = Tally.value t\n z = int.mul v 14\n flush z";
     // Objects stay in the heap: a world that is full says so, and is not broken.
-    let told = client.play(world, script);
+    let told = client.play(script);
     assert!(told == "z = 42\n" || told.contains("out of memory") || told.contains("HeapLimit"), "{told}");
 }
 

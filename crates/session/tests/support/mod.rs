@@ -1,6 +1,6 @@
 //! Sessions driven by scripts.
 //!
-//! A [`World`] is a program with its objects; a [`Client`] has a session in it and plays scripts. A line of a script is
+//! A [`World`] is a program with its objects in a repository; a [`Client`] has a session over it and plays scripts. A line of a script is
 //! a command; [`Client::play`] answers with what was sent back, as text:
 //!
 //! ```text
@@ -46,14 +46,14 @@ pub fn modes() -> Vec<Run> {
     vec![Mode::Interpreted.into(), Run { hot_steps: u64::MAX, ..compiled }, Run { hot_steps: 0, ..compiled }]
 }
 
-/// A program ready to run; `None` if the mode is not linked into this build.
+/// A program ready to run, whose objects may be kept; `None` if the mode is not linked into this build.
 pub fn load(text: &str, run: impl Into<Run>) -> Option<&'static Tables> {
     let mut sources = Sources::new();
     sources.add("test.theta", text);
     let compilation = compile(&sources, &Options::default());
     let rendered = render_all(&sources, &compilation.diagnostics, Colour::Plain);
     let program = compilation.program.unwrap_or_else(|| panic!("{rendered}"));
-    match Engine::new(program, run) {
+    match Engine::new(program, Run { kept: true, ..run.into() }) {
         Ok(engine) => Some(Tables::new(engine)),
         Err(LoadError::Compiler(why)) if why == "not linked" => None,
         Err(e) => panic!("{e}"),
@@ -73,14 +73,13 @@ pub fn tables(run: impl Into<Run>) -> Option<&'static Tables> {
     tables
 }
 
-/// A program with its objects.
+/// A program, and a repository with its objects.
 pub struct World {
     pub tables: &'static Tables,
-    pub cx: Box<Cx>,
-    sessions: u64,
-    /// Where the objects are kept; then there is one client.
-    schema: Option<Arc<Schema>>,
+    pub limits: CxLimits,
     pub caching: CacheOptions,
+    schema: Arc<Schema>,
+    sessions: u64,
 }
 
 /// When heaps are collected: as usual, and at every allocation; or as `BIFROST_GC` says.
@@ -104,36 +103,24 @@ impl World {
         tables(run).map(|t| World::of(t, limits))
     }
 
+    /// With a repository of its own, which has what `setup` makes.
     pub fn of(tables: &'static Tables, limits: CxLimits) -> World {
-        let engine: &Arc<Engine> = tables.engine();
-        let mut cx = Cx::new(engine.image().clone(), limits, 1, || 0);
-        cx.set_output(bifrost_runtime::cx::Output::Buffer(String::new()));
-        if let Some(setup) = engine.find_entry("setup", 0) {
-            // SAFETY: the context runs the engine's image; `setup` takes nothing.
-            unsafe { engine.call(&mut cx, setup, &[]) }.expect("setup runs");
-        }
-        World { tables, cx, sessions: 0, schema: None, caching: CacheOptions::default() }
+        let world = World::over_limited(tables, Arc::new(Memory::new()), limits);
+        world.set_up();
+        world
     }
 
-    /// The world of one client over a repository of its own, which has the objects of [`WORLD`].
-    pub fn kept(run: impl Into<Run>, collect: Collect) -> Option<World> {
-        let tables = tables(Run { kept: true, ..run.into() })?;
-        let repository: Arc<dyn Repository> = Arc::new(Memory::new());
-        World::over(tables, repository.clone(), collect).set_up();
-        Some(World::over(tables, repository, collect))
-    }
-
-    /// Runs `setup`, and commits what it makes.
-    pub fn set_up(mut self) {
+    /// Runs `setup`, if there is one, and commits what it makes.
+    pub fn set_up(&self) {
         let engine = self.tables.engine();
-        let setup = engine.find_entry("setup", 0).expect("there is a `setup`");
-        let cache = Cache::open_with(&mut self.cx, self.schema.clone().expect("a repository"), &self.caching);
+        let Some(setup) = engine.find_entry("setup", 0) else { return };
+        let (mut cx, cache) = self.context();
         // SAFETY: the context runs the engine's image; `setup` takes nothing.
-        unsafe { engine.call(&mut self.cx, setup, &[]) }.expect("setup runs");
-        cache.commit(&mut self.cx, None).expect("what can be stored");
+        unsafe { engine.call(&mut cx, setup, &[]) }.expect("setup runs");
+        cache.commit(&mut cx, None).expect("what can be stored");
     }
 
-    /// The world of one client over a repository. `tables` are of a program whose objects may be kept.
+    /// Over a repository, with what it has.
     pub fn over(tables: &'static Tables, repository: Arc<dyn Repository>, collect: Collect) -> World {
         let limits = CxLimits { stack_bytes: STACK_BYTES, collect, ..CxLimits::default() };
         World::over_limited(tables, repository, limits)
@@ -141,16 +128,21 @@ impl World {
 
     /// The same, within limits.
     pub fn over_limited(tables: &'static Tables, repository: Arc<dyn Repository>, limits: CxLimits) -> World {
-        let image = tables.engine().image();
-        let mut cx = Cx::new(image.clone(), limits, 1, || 0);
-        cx.set_output(bifrost_runtime::cx::Output::Buffer(String::new()));
-        let schema = Schema::new(image.clone(), repository).expect("classes as they were");
-        World { tables, cx, sessions: 0, schema: Some(schema), caching: CacheOptions::default() }
+        let schema = Schema::new(tables.engine().image().clone(), repository).expect("classes as they were");
+        World { tables, limits, caching: CacheOptions::default(), schema, sessions: 0 }
     }
 
     /// The classes of the repository.
     pub fn schema(&self) -> &Arc<Schema> {
-        self.schema.as_ref().expect("a repository")
+        &self.schema
+    }
+
+    /// A context of its own over the repository.
+    pub fn context(&self) -> (Box<Cx>, Cache) {
+        let mut cx = Cx::new(self.tables.engine().image().clone(), self.limits, 1, || 0);
+        cx.set_output(bifrost_runtime::cx::Output::Buffer(String::new()));
+        let cache = Cache::open_with(&mut cx, self.schema.clone(), &self.caching);
+        (cx, cache)
     }
 
     /// A client that has said `hello`.
@@ -160,7 +152,7 @@ impl World {
 
     pub fn client_with(&mut self, limits: Limits) -> Client {
         let mut client = self.stranger(limits, None);
-        client.hello(self, VERSION, "");
+        client.hello(VERSION, "");
         client
     }
 
@@ -169,9 +161,10 @@ impl World {
         self.sessions += 1;
         let welcome =
             Welcome { server: "test".to_owned(), token: token.map(str::to_owned), session: self.sessions };
-        let cache = self.schema.take().map(|schema| Cache::open_with(&mut self.cx, schema, &self.caching));
+        let (cx, cache) = self.context();
         Client {
-            session: Session::with_cache(self.tables, limits, welcome, cache),
+            session: Session::new(self.tables, limits, welcome, cache),
+            cx,
             numbering: self.tables.numbering(),
             names: HashMap::new(),
             next: 1,
@@ -194,8 +187,8 @@ pub fn each_mode(test: impl Fn(&mut World)) {
     }
 }
 
-/// Plays a script in a fresh session of a fresh world of each mode, whole and byte by byte and collected in each way, and with objects
-/// that come from a repository, and compares what is sent back.
+/// Plays a script in a fresh session of a fresh world of each mode, whole and byte by byte and collected in each way, and compares
+/// what is sent back.
 #[track_caller]
 pub fn check(script: &str, expected: &str) {
     let usual = collections()[0];
@@ -206,13 +199,8 @@ pub fn check(script: &str, expected: &str) {
             let Some(mut world) = World::collected(mode, *collect) else { continue };
             let mut client = world.client();
             client.split = *split;
-            let found = client.play(&mut world, script);
+            let found = client.play(script);
             assert_text(&found, expected, &format!("{mode:?}, split {split:?}, {collect:?}"));
-        }
-        for collect in collections() {
-            let Some(mut world) = World::kept(mode, collect) else { continue };
-            let found = world.client().play(&mut world, script);
-            assert_text(&found, expected, &format!("{mode:?}, kept, {collect:?}"));
         }
     }
 }
@@ -238,6 +226,8 @@ pub fn replies(mut output: &[u8]) -> String {
 /// A client: it records commands as a veneer does, and plays them into its session.
 pub struct Client {
     pub session: Session,
+    /// Where the session runs.
+    pub cx: Box<Cx>,
     pub numbering: &'static Numbering,
     pub names: HashMap<String, Ref>,
     /// The next future's position.
@@ -252,14 +242,14 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn hello(&mut self, world: &mut World, version: u32, token: &str) -> String {
+    pub fn hello(&mut self, version: u32, token: &str) -> String {
         encode::hello(&mut self.bytes, &Hello { version, digest: [0; 32], token, client: "test" });
-        self.send(world)
+        self.send()
     }
 
     /// Records a script, sends it, and tells the replies.
     #[track_caller]
-    pub fn play(&mut self, world: &mut World, script: &str) -> String {
+    pub fn play(&mut self, script: &str) -> String {
         // Names of handles are known only after a reply, so each batch is sent before the next is recorded.
         let mut told = String::new();
         for line in script.lines() {
@@ -269,10 +259,10 @@ impl Client {
             }
             self.record(line);
             if line.starts_with("flush") || line == "bye" || line == "history" {
-                told += &self.send(world);
+                told += &self.send();
             }
         }
-        told += &self.send(world);
+        told += &self.send();
         told
     }
 
@@ -283,7 +273,7 @@ impl Client {
     }
 
     /// Sends what was recorded and tells the replies.
-    pub fn send(&mut self, world: &mut World) -> String {
+    pub fn send(&mut self) -> String {
         let bytes = std::mem::take(&mut self.bytes);
         let step = self.split.unwrap_or(bytes.len()).max(1);
         let (mut done, mut end) = (0, 0);
@@ -291,10 +281,10 @@ impl Client {
             end = (end + step).min(bytes.len());
             // A copy of exactly what came, so that a read beyond it is found.
             let came = bytes[done..end].to_vec();
-            done += self.session.handle(&mut world.cx, &came);
+            done += self.session.handle(&mut self.cx, &came);
             while self.session.pause().is_some() {
                 self.pauses += 1;
-                done += self.session.handle(&mut world.cx, &bytes[done..end]);
+                done += self.session.handle(&mut self.cx, &bytes[done..end]);
             }
             assert!(done <= end);
         }

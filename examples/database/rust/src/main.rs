@@ -52,6 +52,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         found.put(db.new_user("zoe"));
     });
     println!("{} is there now", found.get().name().claim()?);
+
+    // Others see what this session has done when it commits. Exceptions that nobody has handled would prevent that: zoe's was seen.
+    s.clear_exceptions();
+    s.commit().claim()?;
     s.close()?;
     Ok(())
 }

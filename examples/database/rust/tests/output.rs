@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use bifrost_engine::Mode;
+use bifrost_engine::{Mode, Run};
 use bifrost_server::{Config, Server, program};
 
 #[test]
@@ -11,7 +11,7 @@ fn the_client_says_what_the_readme_shows() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let readme = std::fs::read_to_string(folder.join("../../../README.md")).unwrap();
     let theta = folder.join("../database.theta");
-    let engine = program::load(&[theta], None, Mode::Compiled).unwrap_or_else(|e| panic!("{e}"));
+    let engine = program::load(&[theta], None, Run::kept(Mode::Compiled)).unwrap_or_else(|e| panic!("{e}"));
     let sockets = tempfile::tempdir().unwrap();
     let url = format!("shm://{}/db", sockets.path().display());
     let server = Server::start(engine, &Config { listen: vec![url.clone()], ..Config::default() }).unwrap();

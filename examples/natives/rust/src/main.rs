@@ -9,5 +9,6 @@ use bifrost_native::Registry;
 use index::{Index, new_index};
 
 fn main() -> ExitCode {
-    bifrost_cli::main(&Registry::standard().with_class::<Index>().with_routine(new_index::native()))
+    let registry = Registry::standard().with_persistent_class::<Index>().with_routine(new_index::native());
+    bifrost_cli::main(&registry)
 }

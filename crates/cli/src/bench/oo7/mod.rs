@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use bifrost_engine::{Mode, Run};
+use bifrost_server::config::MEMORY;
 use bifrost_server::{Config, Server, program};
 use bifrost_theta::{Options, Sources};
 use bifrost_veneer::Session;
@@ -163,7 +164,7 @@ pub fn run(args: &Args) -> Result<(), Failed> {
             (measured.cases, measured.targets)
         }
         None => {
-            let serving = Serving::start(args, folder.path(), "")?;
+            let serving = Serving::start(args, folder.path(), MEMORY)?;
             let session = serving.session()?;
             let cases = measure(args, &chosen, &session)?;
             session.close()?;
@@ -381,8 +382,7 @@ pub fn serve(folder: &Path, core: usize, store: &str, prefetch: Option<usize>) -
     for (name, text) in SOURCES {
         sources.add(name, text);
     }
-    let run = if store.is_empty() { Run::from(Mode::Compiled) } else { Run::kept(Mode::Compiled) };
-    let engine = program::load_sources(sources, &Options::default(), run)?;
+    let engine = program::load_sources(sources, &Options::default(), Run::kept(Mode::Compiled))?;
     let mut config = Config { listen: vec![format!("shm://{}/shm", folder.display())], ..Config::default() };
     // Whole traversals of the largest databases are one batch each.
     config.heap_bytes_max = 64 << 30;

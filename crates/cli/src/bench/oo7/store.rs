@@ -1,5 +1,5 @@
 //! OO7 over a store: each operation hot, in a session that has run it before, and cold, in a new session over a store whose
-//! server has just been started; and what concurrency control costs, beside a server without a store.
+//! server has just been started; and what concurrency control costs, beside objects that are in no store.
 //!
 //! Each run is a transaction, and its commit belongs to its time. Code is warm in both: a new server first runs the operation on a
 //! tiny database of its own.
@@ -10,6 +10,7 @@ use std::process::ChildStdout;
 use std::time::{Duration, Instant};
 
 use bifrost_server::Counted;
+use bifrost_server::config::MEMORY;
 use bifrost_veneer::Session;
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -33,7 +34,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Starts one; `store` as for `bifrost serve`, or empty.
+    /// Starts one; `store` as for `bifrost serve`.
     pub fn start(args: &Args, folder: &Path, store: &str) -> Result<Serving, Failed> {
         let folder = tempfile::tempdir_in(folder)?.keep();
         let (folder, core) = (folder.to_string_lossy(), args.cores[1].to_string());
@@ -137,7 +138,7 @@ pub fn measure(args: &Args, store: &str, chosen: &[&Op], folder: &Path) -> Resul
     }
     session.close()?;
     // In memory there is one server only.
-    let mut last = (store == "memory:").then_some(serving);
+    let mut last = (store == MEMORY).then_some(serving);
     for op in chosen.iter().filter(|_| args.measures(Temperature::Cold)) {
         bar.set_message(format!("{}, cold", op.name));
         for way in args.ways(op) {
@@ -307,14 +308,15 @@ fn difference(before: Counted, after: Counted) -> Counted {
     }
 }
 
-/// Hot T1 as a method, in turn in a transaction of its own, in a transaction that goes on, and by a server without a store.
+/// Hot T1 as a method, in turn in a transaction of its own, in a transaction that goes on, and over objects of a session alone, which
+/// nothing in the store leads to: of these transactions note nothing.
 fn control(
     args: &Args,
     on: &Session,
     db: &stubs::Database,
     folder: &Path,
 ) -> Result<(Vec<Case>, Target), Failed> {
-    let serving = Serving::start(args, folder, "")?;
+    let serving = Serving::start(args, folder, MEMORY)?;
     let off = serving.session()?;
     let plain = stubs::new_oo7(&off, &generate(&args.size, args.seed, &off, None)?);
     let kept = stubs::new_oo7(on, db);
@@ -341,8 +343,14 @@ fn control(
         on.commit().claim()?;
     }
     results.dedup();
-    let [result] = results[..] else { return Err("T1 gives other numbers without a store".into()) };
-    let names = ["T1, no store", "T1, a transaction each", "T1, in a transaction that has read all"];
+    let [result] = results[..] else {
+        return Err("T1 gives other numbers over objects of a session alone".into());
+    };
+    let names = [
+        "T1, objects of a session alone",
+        "T1, a transaction each",
+        "T1, in a transaction that has read all",
+    ];
     let medians: Vec<f64> = times.iter_mut().map(|times| summary(times).0).collect();
     let target = "T1 hot, with concurrency control against without";
     let target = Target::new(target, medians[1] / medians[0], CONTROL_MOST, "x");
