@@ -8,8 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use parking_lot::RwLock;
 use redb::{
-    Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, WriteTransaction,
+    Builder, Database, ReadOnlyTable, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
+    WriteTransaction,
 };
 
 use crate::embedded::disk::{Disk, DiskFile};
@@ -33,14 +35,24 @@ const REPLIES: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("replies"
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 const SECRETS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("secrets");
 
+/// Orefs that are at most so far apart are read in one go, if there are enough of them in a row.
+const RUN_STEP_MAX: u64 = 4;
+const RUN_MIN: usize = 4;
+
+/// The objects as of some installation.
+type Objects = Arc<ReadOnlyTable<u64, &'static [u8]>>;
+
 /// A base in a redb database.
 pub struct Redb {
+    /// What the last installation has left, opened by who reads first: opening it costs as much as reading a few objects.
+    objects: RwLock<Option<Objects>>,
     /// Taken only when the base is dropped.
     database: Option<Database>,
 }
 
 impl Drop for Redb {
     fn drop(&mut self) {
+        *self.objects.get_mut() = None;
         // redb writes when it ends. What it cannot write is not needed, or in the log.
         let database = self.database.take();
         let _ = guarded(|| {
@@ -144,7 +156,21 @@ impl Redb {
         if format != FORMAT {
             return Err(Error::Format { found: format, known: FORMAT });
         }
-        Ok(Redb { database: Some(database) })
+        Ok(Redb { objects: RwLock::default(), database: Some(database) })
+    }
+
+    /// The objects as of the last installation, or of one that ends meanwhile.
+    fn objects(&self) -> Result<Objects, redb::Error> {
+        if let Some(objects) = &*self.objects.read() {
+            return Ok(objects.clone());
+        }
+        // Opened under the lock: what is kept is not older than the last installation that has taken it.
+        let mut kept = self.objects.write();
+        if let Some(objects) = &*kept {
+            return Ok(objects.clone());
+        }
+        let objects = Arc::new(self.database().begin_read()?.open_table(OBJECTS)?);
+        Ok(kept.insert(objects).clone())
     }
 
     fn database(&self) -> &Database {
@@ -201,21 +227,39 @@ impl Base for Redb {
     }
 
     fn read(&self, orefs: &[Oref]) -> Result<Vec<Option<Stored>>, Error> {
-        let found = guarded(|| {
-            let objects = self.database().begin_read()?.open_table(OBJECTS)?;
-            let mut found = Vec::with_capacity(orefs.len());
-            for oref in orefs {
-                let state = objects.get(oref.get())?;
-                found.push((*oref, state.map(|state| parse_object(state.value()))));
+        let mut order: Vec<usize> = (0..orefs.len()).collect();
+        order.sort_unstable_by_key(|at| orefs[*at]);
+        let mut found: Vec<Option<Option<Stored>>> = vec![None; orefs.len()];
+        guarded(|| {
+            let objects = self.objects()?;
+            // What is asked for together was mostly made together, and is in a row.
+            for run in order.chunk_by(|a, b| orefs[*b].get() - orefs[*a].get() <= RUN_STEP_MAX) {
+                let (first, last) = match run {
+                    [first, .., last] if run.len() >= RUN_MIN => (first, last),
+                    few => {
+                        read_each(&objects, few, orefs, &mut found)?;
+                        continue;
+                    }
+                };
+                let mut left = run.iter().peekable();
+                for entry in objects.range(orefs[*first].get()..=orefs[*last].get())? {
+                    let (oref, state) = entry?;
+                    let oref = oref.value();
+                    while left.next_if(|at| orefs[**at].get() < oref).is_some() {}
+                    while let Some(at) = left.next_if(|at| orefs[**at].get() == oref) {
+                        found[*at] = Some(parse_object(state.value()));
+                    }
+                }
             }
-            Ok(found)
+            Ok(())
         })?;
-        found.into_iter().map(|(oref, state)| state.map(|s| whole(oref, s)).transpose()).collect()
+        let states = orefs.iter().zip(found);
+        states.map(|(oref, state)| state.map(|state| whole(*oref, state)).transpose()).collect()
     }
 
     fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {
         let found = guarded(|| {
-            let objects = self.database().begin_read()?.open_table(OBJECTS)?;
+            let objects = self.objects()?;
             let mut found = Vec::new();
             for entry in objects.range(from.get()..)?.take(limit) {
                 let (oref, state) = entry?;
@@ -261,9 +305,23 @@ impl Base for Redb {
             }
             drop(numbers);
             write.commit()?;
+            *self.objects.write() = None;
             Ok(totals)
         })
     }
+}
+
+/// Reads some of the objects asked for, each by itself.
+fn read_each(
+    objects: &Objects,
+    which: &[usize],
+    orefs: &[Oref],
+    found: &mut [Option<Option<Stored>>],
+) -> Result<(), redb::Error> {
+    for at in which {
+        found[*at] = objects.get(orefs[*at].get())?.map(|state| parse_object(state.value()));
+    }
+    Ok(())
 }
 
 fn install_states(write: &WriteTransaction, installation: &Installation<'_>) -> Result<Totals, redb::Error> {
