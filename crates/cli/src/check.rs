@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use bifrost_engine::{Engine, Mode};
 use bifrost_ir::text::{print_func, print_program};
-use bifrost_ir::{Func, FuncId, Program};
+use bifrost_ir::{Func, FuncId, Program, Site, Var, requests};
 use bifrost_native::Registry;
 use bifrost_server::program;
 use bifrost_session::Tables;
-use bifrost_theta::{Colour, Severity, compile, render_all, to_json};
+use bifrost_theta::{Colour, Severity, Sources, compile, render_all, to_json};
 use clap::ValueEnum;
 
 use crate::failure::{Exit, Failure, Outcome, print};
@@ -22,6 +22,7 @@ Examples:
   bifrost check database.theta
   bifrost check --json src/*.theta          one JSON object a line, for editors and scripts
   bifrost check --emit interface db.theta   what clients of a server with this file will see
+  bifrost check --emit regions queens.theta   which requests run at once, and who waits for them
   bifrost check --emit asm --only main db.theta   the machine's instructions of one routine")]
 pub struct Args {
     /// The files; what they import is found by itself
@@ -51,6 +52,8 @@ enum Emit {
     Clif,
     /// The machine's instructions of each routine and method
     Asm,
+    /// Which requests of each method of an actor run at once, and where their replies are awaited
+    Regions,
     /// The interface description that clients and `bifrost veneer` work from, as JSON
     Interface,
 }
@@ -75,6 +78,15 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     if args.emit == Some(Emit::Ir) {
         print(&ir(&program, args.only.as_deref())?)?;
     }
+    if args.emit == Some(Emit::Regions) {
+        print(&regions(&program, &sources, args.only.as_deref())?)?;
+    }
+    if program.has_actors() {
+        return match args.emit {
+            Some(Emit::Clif | Emit::Asm | Emit::Interface) => Err(bifrost_engine::LoadError::Actors.into()),
+            _ => Ok(()),
+        };
+    }
     // Natives are looked up, and the compiler's work is verified, as a server would do it.
     let engine = Engine::with_natives(program, Mode::Interpreted, registry.natives().clone())?;
     match args.emit {
@@ -97,6 +109,49 @@ fn ir(program: &Program, only: Option<&str>) -> Result<String, Failure> {
         None => Ok(print_program(program)),
         Some(_) => chosen(program, only)?.map(|(_, func)| Ok(print_func(program, func))).collect(),
     }
+}
+
+/// The regions of all functions that request something, or of those of one name.
+fn regions(program: &Program, sources: &Sources, only: Option<&str>) -> Result<String, Failure> {
+    let mut out = String::new();
+    // Sites are places in a text; which one it is of several, the program does not say.
+    let mut ids = sources.ids();
+    let file = ids.next().filter(|_| ids.next().is_none());
+    let place = |site: Site| match file {
+        Some(file) => sources.line(file, site.0).to_string(),
+        None => format!("@{}", site.0),
+    };
+    for (_, func) in chosen(program, only)?.filter(|(_, func)| func.body.has_request()) {
+        let names = |vars: &[Var]| {
+            let name = |var: &Var| match &*func.vars[*var].name {
+                "" => format!("%{}", var.as_u32()),
+                name => name.to_owned(),
+            };
+            vars.iter().map(name).collect::<Vec<_>>().join(", ")
+        };
+        out += &format!("{}\n", func.name);
+        for (number, region) in requests::regions(func).iter().enumerate() {
+            let lines: Vec<String> = region.requests.iter().map(|site| place(*site)).collect();
+            let count = match region.replies {
+                Some(1) => "1 reply".to_owned(),
+                Some(count) => format!("{count} replies"),
+                None => "as many replies as it asks for".to_owned(),
+            };
+            out += &format!("  region {}: requests in line {}, {count}\n", number + 1, lines.join(", "));
+            for join in &region.joins {
+                let kept = match join.live.as_slice() {
+                    [] => "nothing".to_owned(),
+                    live => names(live),
+                };
+                out += &format!(
+                    "    join in line {}: {}; keeps {kept}\n",
+                    place(join.site),
+                    names(&join.awaited)
+                );
+            }
+        }
+    }
+    Ok(out)
 }
 
 /// What functions are compiled to, each behind a line with its name.

@@ -100,6 +100,29 @@ fn what_sources_compile_to() {
     assert!(stdout(&ir).contains("routine swap"), "{}", stdout(&ir));
 }
 
+/// The source of 002 figure 1: its requests run at once, and one join continuation adds up their replies.
+#[test]
+fn which_requests_run_at_once() {
+    let queens = concat!(env!("CARGO_MANIFEST_DIR"), "/../theta/tests/programs/fib_queens.theta");
+    let output = bifrost().args(["check", "--emit", "regions", queens]).output().unwrap();
+    let expected = "\
+Fib.comp
+  region 1: requests in line 4, 4, 2 replies
+    join in line 4: %4, %7; keeps nothing
+NQueen.comp
+  region 1: requests in line 18, 20, as many replies as it asks for
+    join in line 24: replies; keeps sols
+main
+  region 1: requests in line 34, 35, 2 replies
+    join in line 36: f; keeps q
+    join in line 36: q; keeps %14
+";
+    assert_eq!((stdout(&output), stderr(&output), output.status.code()), (expected, "", Some(0)));
+    let run = bifrost().args(["run", queens, "8"]).output().unwrap();
+    assert_eq!(run.status.code(), Some(1));
+    assert!(stderr(&run).contains("the program has actors"), "{}", stderr(&run));
+}
+
 #[test]
 fn what_one_routine_compiles_to() {
     let emit = |what: &str, only: &str| {

@@ -54,6 +54,9 @@ pub enum LoadError {
     /// The program breaks the IR's rules: a mistake of the front end.
     #[error("the program is not well formed: {}", list(.0))]
     Verify(Vec<ProgramError>),
+    /// The program has actors.
+    #[error("the program has actors, which are checked and cannot run yet")]
+    Actors,
     /// The program cannot be linked.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -162,6 +165,9 @@ impl Engine {
         natives: Natives,
     ) -> Result<Arc<Engine>, LoadError> {
         let Run { mode, kept, hot_steps } = run.into();
+        if program.has_actors() {
+            return Err(LoadError::Actors);
+        }
         tagged::complete(&mut program);
         program.add_cells();
         verify_program(&program).map_err(LoadError::Verify)?;

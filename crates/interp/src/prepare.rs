@@ -168,6 +168,13 @@ impl Preparer<'_> {
             Stmt::Transaction { body, site } => {
                 Node::Transaction(Box::new(Transaction { body: self.block(body), site: *site }))
             }
+            Stmt::Create { .. }
+            | Stmt::Send { .. }
+            | Stmt::Request { .. }
+            | Stmt::Await { .. }
+            | Stmt::Reply { .. }
+            | Stmt::Delegate { .. }
+            | Stmt::Select { .. } => unreachable!("no engine loads a program with actors"),
             Stmt::Except { body, arms } => Node::Except(Box::new(Except {
                 body: self.block(body),
                 arms: arms

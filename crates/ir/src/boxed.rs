@@ -28,11 +28,12 @@ pub fn class_of(program: &mut Program, ty: TypeId) -> ClassId {
         supertypes: vec![],
         methods: Default::default(),
         immutable: true,
+        actor: false,
         public: false,
         doc: String::new(),
     });
     let fields = vec![Field { name: "value".to_owned(), ty }];
-    program.classes.push(Class { name, ty: own, superclass: None, fields, bodies: vec![] });
+    program.classes.push(Class { name, ty: own, superclass: None, fields, bodies: vec![], actor: None });
     program.boxes.insert(ty, id);
     id
 }

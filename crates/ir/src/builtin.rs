@@ -666,6 +666,7 @@ mod tests {
             supertypes: Vec::new(),
             methods: Default::default(),
             immutable: false,
+            actor: false,
             public: true,
             doc: String::new(),
         });

@@ -16,6 +16,7 @@ pub mod builtin;
 pub mod dispatch;
 pub mod native;
 pub mod program;
+pub mod requests;
 pub mod routines;
 pub mod stmt;
 pub mod tagged;
@@ -23,10 +24,10 @@ pub mod text;
 pub mod types;
 pub mod verify;
 
-pub use program::{Body, Class, ClassId, Field, Literal, NativeId, Program, Routine, RoutineId};
+pub use program::{Actor, Body, Class, ClassId, Field, Literal, NativeId, Program, Routine, RoutineId};
 pub use stmt::{
-    ABORTED, Arm, ArmMatch, Block, Callee, Const, Func, FuncId, FuncKind, Operand, Part, Site, Stmt, Var,
-    VarDecl,
+    ABORTED, Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Func, FuncId, FuncKind, Operand, Part,
+    Site, Stmt, Var, VarDecl,
 };
 pub use types::{
     Form, HeadingId, Method, MethodId, MethodRef, Param, SignalId, SignalSig, Signature, StructureId,

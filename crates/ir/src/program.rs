@@ -4,7 +4,7 @@ use cranelift_entity::{PrimaryMap, entity_impl};
 use std::collections::HashMap;
 
 use crate::stmt::{Callee, Func, FuncId, FuncKind};
-use crate::types::{Signature, TypeId, TypeKind, Types};
+use crate::types::{MethodId, Signature, TypeId, TypeKind, Types};
 
 /// A class.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -48,6 +48,20 @@ pub struct Class {
     pub fields: Vec<Field>,
     /// The body of each method of the class's own type, in that type's order; inherited bodies included.
     pub bodies: Vec<Body>,
+    /// What it has as an actor's class, if it is one.
+    pub actor: Option<Actor>,
+}
+
+/// What the class of an actor has besides.
+#[derive(Clone, Debug, Default)]
+pub struct Actor {
+    /// Whether its state never changes, so that its methods may overlap and run anywhere.
+    pub functional: bool,
+    /// Its creators: methods that fill the instance variables of a new actor.
+    pub creators: Vec<FuncId>,
+    /// Its constraints: a message for the method stays queued while the function, a method with the message's arguments, gives
+    /// `true`.
+    pub guards: Vec<(MethodId, FuncId)>,
 }
 
 /// What a routine or method runs.
@@ -199,6 +213,13 @@ impl Program {
     /// Cost: linear in the size of all routines.
     pub fn has_transactions(&self) -> bool {
         self.funcs.values().any(|func| func.kind == FuncKind::Routine && func.body.has_transaction())
+    }
+
+    /// Whether there are actors, or somebody sends to them.
+    ///
+    /// Cost: linear in the number of classes and types.
+    pub fn has_actors(&self) -> bool {
+        self.types.iter().any(|(_, def)| def.actor)
     }
 
     /// Makes `cell[T]` and its creator for every public type, so that clients can have cells of whatever they can name

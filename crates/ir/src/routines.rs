@@ -65,10 +65,11 @@ fn add_class(program: &mut Program, of: &str, ty: TypeId, operands: &[TypeId], h
         methods: Default::default(),
         // What holds nothing never changes; what is held may.
         immutable: fields.is_empty(),
+        actor: false,
         public: false,
         doc: String::new(),
     });
-    program.classes.push(Class { name, ty: own, superclass: None, fields, bodies: vec![] })
+    program.classes.push(Class { name, ty: own, superclass: None, fields, bodies: vec![], actor: None })
 }
 
 /// The method `call`: the callee with all its operands, and its exceptions passed on.

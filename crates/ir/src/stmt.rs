@@ -1,7 +1,7 @@
 //! What a program can say: functions, blocks and statements over numbered variables.
 //!
 //! The form is structured (sequence, if, while, for each, break, continue, return, yield, signal,
-//! exit, except, transaction), because clients record structures and Theta is written in structures; a graph of
+//! exit, except, transaction; and of actors create, send, request, await, reply, delegate, select), because clients record structures and Theta is written in structures; a graph of
 //! basic blocks would have to be rebuilt for both. Expressions are flat: each call names the
 //! variables it fills.
 //!
@@ -94,7 +94,27 @@ impl Block {
     ///
     /// Cost: linear in the number of statements.
     pub fn has_transaction(&self) -> bool {
-        self.0.iter().any(Stmt::has_transaction)
+        self.contains(&|stmt| matches!(stmt, Stmt::Transaction { .. }))
+    }
+
+    /// Whether there is a request among the statements, or in one of them.
+    ///
+    /// Cost: linear in the number of statements.
+    pub fn has_request(&self) -> bool {
+        self.contains(&|stmt| matches!(stmt, Stmt::Request { .. }))
+    }
+
+    /// Whether there is such a statement among them, or in one of them.
+    fn contains(&self, is_one: &dyn Fn(&Stmt) -> bool) -> bool {
+        self.0.iter().any(|stmt| {
+            let mut found = is_one(stmt);
+            stmt.parts(&mut |part| {
+                if let Part::Block(block) = part {
+                    found = found || block.contains(is_one);
+                }
+            });
+            found
+        })
     }
 }
 
@@ -236,6 +256,77 @@ pub enum Stmt {
         /// The handlers, tried in order.
         arms: Vec<Arm>,
     },
+    /// Makes an actor, which is usable at once; its `new` runs where it is, before its first message. Never waits.
+    Create {
+        /// The variable for the reference.
+        dst: Var,
+        /// Its class, which is an actor's.
+        class: ClassId,
+        /// The number of its creator.
+        creator: u32,
+        /// What the creator takes.
+        args: SmallVec<[Operand; 3]>,
+        /// Where the actor goes.
+        place: Destination,
+        /// Where the creation comes from.
+        site: Site,
+    },
+    /// Sends a message of the past type: nobody waits for an answer.
+    Send {
+        /// The method, of an actor type or an actor's own type.
+        method: MethodRef,
+        /// The receiver, then the arguments.
+        args: SmallVec<[Operand; 3]>,
+        /// Where it comes from.
+        site: Site,
+    },
+    /// Sends a request, unless `element` is out of bounds, which is signalled here. It does not wait: `dst` is *pending* until [`Stmt::Await`] names it, and is not touched meanwhile but by more
+    /// requests for elements of it.
+    Request {
+        /// The method, of an actor type or an actor's own type.
+        method: MethodRef,
+        /// The receiver, then the arguments.
+        args: SmallVec<[Operand; 3]>,
+        /// The variable for the reply, of type `null` if the method has no result; or the array or vector that has the element.
+        dst: Var,
+        /// The index of the element that the reply is stored at, if it is one of a local array or vector.
+        element: Option<Operand>,
+        /// Where it comes from.
+        site: Site,
+    },
+    /// Waits until all replies due to these variables are there; an exception that came instead of one is raised here, the first
+    /// request's first.
+    Await {
+        /// Variables that may be pending.
+        vars: SmallVec<[Var; 2]>,
+        /// What needs the replies.
+        site: Site,
+    },
+    /// Answers the message under way. The method goes on.
+    Reply {
+        /// The result, if the method has one.
+        values: SmallVec<[Operand; 1]>,
+        /// Where it comes from.
+        site: Site,
+    },
+    /// Sends a message whose answer goes to whoever awaits that of the message under way.
+    Delegate {
+        /// The method.
+        method: MethodRef,
+        /// The receiver, then the arguments.
+        args: SmallVec<[Operand; 3]>,
+        /// Where it comes from.
+        site: Site,
+    },
+    /// Waits until one of some messages is queued, takes the oldest, and runs its arm.
+    Select {
+        /// The messages.
+        arms: Vec<Choice>,
+        /// How many milliseconds to wait at most, and what to run then.
+        after: Option<(Operand, Block)>,
+        /// Where it comes from.
+        site: Site,
+    },
     /// Runs `body` as one transaction of the repository. When control leaves it otherwise than by an exception, the transaction
     /// is committed first; if that is refused, `aborted(string)` is signalled in place of what was to come. When an exception
     /// leaves it, `exit` included, the transaction is aborted and the exception goes on.
@@ -245,6 +336,32 @@ pub enum Stmt {
         /// Where it comes from.
         site: Site,
     },
+}
+
+/// Where a new actor goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// On this node.
+    Here,
+    /// On the node with that number.
+    On(Operand),
+    /// Where the runtime likes.
+    Anywhere,
+}
+
+/// A message that [`Stmt::Select`] takes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Choice {
+    /// The method that it is for, one of the actor's own.
+    pub method: MethodRef,
+    /// The variables for its arguments.
+    pub vars: SmallVec<[Var; 2]>,
+    /// The calls that compute the condition. They have no effects, and see the arguments.
+    pub cond: Block,
+    /// The condition.
+    pub test: Operand,
+    /// What runs in place of the method's body.
+    pub body: Block,
 }
 
 /// What a statement consists of; see [`Stmt::parts`].
@@ -313,21 +430,37 @@ impl Stmt {
                 }
             }
             Stmt::Transaction { body, .. } => blocks.push(body),
+            Stmt::Create { dst, args, place, .. } => {
+                if let Destination::On(node) = place {
+                    reads.push(slice::from_ref(node));
+                }
+                reads.push(args);
+                writes = slice::from_ref(dst);
+            }
+            Stmt::Send { args, .. } | Stmt::Delegate { args, .. } => reads.push(args),
+            Stmt::Request { args, dst, element, .. } => {
+                reads.push(args);
+                reads.extend(element.iter().map(slice::from_ref));
+                writes = slice::from_ref(dst);
+            }
+            Stmt::Await { vars, .. } => vars.iter().for_each(|var| tell(Part::Reads((*var).into()))),
+            Stmt::Reply { values, .. } => reads.push(values),
+            Stmt::Select { arms, after, .. } => {
+                for arm in arms {
+                    arm.vars.iter().for_each(|var| tell(Part::Writes(*var)));
+                    tell(Part::Block(&arm.cond));
+                    tell(Part::Reads(arm.test));
+                    tell(Part::Block(&arm.body));
+                }
+                if let Some((limit, body)) = after {
+                    reads.push(slice::from_ref(limit));
+                    blocks.push(body);
+                }
+            }
         }
         reads.into_iter().flatten().for_each(|operand| tell(Part::Reads(*operand)));
         writes.iter().for_each(|var| tell(Part::Writes(*var)));
         blocks.into_iter().for_each(|block| tell(Part::Block(block)));
-    }
-
-    /// Whether the statement is, or contains, a transaction.
-    pub fn has_transaction(&self) -> bool {
-        let mut found = matches!(self, Stmt::Transaction { .. });
-        self.parts(&mut |part| {
-            if let Part::Block(block) = part {
-                found = found || block.has_transaction();
-            }
-        });
-        found
     }
 
     /// The blocks in a statement, in the order of [`Stmt::parts`], to change them.
@@ -340,7 +473,17 @@ impl Stmt {
             Stmt::Except { body, arms } => {
                 iter::once(body).chain(arms.iter_mut().map(|arm| &mut arm.body)).collect()
             }
+            Stmt::Select { arms, after, .. } => {
+                let arms = arms.iter_mut().flat_map(|arm| [&mut arm.cond, &mut arm.body]);
+                arms.chain(after.iter_mut().map(|(_, body)| body)).collect()
+            }
             Stmt::Let { .. }
+            | Stmt::Create { .. }
+            | Stmt::Send { .. }
+            | Stmt::Request { .. }
+            | Stmt::Await { .. }
+            | Stmt::Reply { .. }
+            | Stmt::Delegate { .. }
             | Stmt::Call { .. }
             | Stmt::New { .. }
             | Stmt::NewSequence { .. }
@@ -383,10 +526,19 @@ pub enum FuncKind {
     Routine,
     /// A method; its first parameter is the receiver, whose type is the class's own type.
     Method,
+    /// A method of an actor: it may request, wait and reply. Its first parameter is the actor.
+    Script,
     /// A client's control structure or call sequence. Its parameters are the constant references it uses.
     Batch,
     /// A batched procedure.
     Procedure,
+}
+
+impl FuncKind {
+    /// Whether the first parameter is the receiver.
+    pub fn has_receiver(self) -> bool {
+        matches!(self, FuncKind::Method | FuncKind::Script)
+    }
 }
 
 /// A variable's type, and its name if the source gave one.
@@ -418,7 +570,7 @@ pub struct Func {
 impl Func {
     /// How many of the variables are filled by the caller, the receiver included.
     pub fn param_count(&self) -> usize {
-        self.signature.params.len() + usize::from(self.kind == FuncKind::Method)
+        self.signature.params.len() + usize::from(self.kind.has_receiver())
     }
 
     /// The variables filled by the caller.

@@ -207,10 +207,11 @@ fn add_class(
         supertypes,
         methods: Default::default(),
         immutable: program.types.def(ty).immutable,
+        actor: false,
         public: false,
         doc: String::new(),
     });
-    program.classes.push(Class { name, ty: own, superclass, fields, bodies: vec![] })
+    program.classes.push(Class { name, ty: own, superclass, fields, bodies: vec![], actor: None })
 }
 
 /// Adds the methods of `ty` that its class lacks: the lists have the same order.

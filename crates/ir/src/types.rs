@@ -257,6 +257,8 @@ pub struct TypeDef {
     pub methods: PrimaryMap<MethodId, Method>,
     /// Whether its objects never change.
     pub immutable: bool,
+    /// Whether its objects are actors: calls are requests.
+    pub actor: bool,
     /// Whether clients may see it.
     pub public: bool,
     /// The comment after its heading.
@@ -328,6 +330,7 @@ impl Types {
                 supertypes: Vec::new(),
                 methods: PrimaryMap::new(),
                 immutable: !matches!(kind, TypeKind::Any | TypeKind::Directory),
+                actor: false,
                 public: true,
                 doc: String::new(),
             });
@@ -366,6 +369,7 @@ impl Types {
             supertypes: Vec::new(),
             methods: PrimaryMap::new(),
             immutable,
+            actor: false,
             public,
             doc: String::new(),
         });

@@ -51,8 +51,7 @@ pub enum Item {
     Module(Module),
     Equate(Equate),
     Type(TypeDef),
-    Class(ClassDef),
-    Actor(ActorDef),
+    Class(Box<ClassDef>),
     Routine(Routine),
     NativeRoutine(NativeRoutine),
 }
@@ -65,7 +64,6 @@ impl Item {
             Item::Equate(it) => &it.name,
             Item::Type(it) => &it.name,
             Item::Class(it) => &it.name,
-            Item::Actor(it) => &it.name,
             Item::Routine(it) => &it.heading.name,
             Item::NativeRoutine(it) => &it.heading.name,
         }
@@ -198,11 +196,13 @@ pub struct Rename {
     pub old: Ident,
 }
 
-/// `C = class … end C`; a native class has no variables and no bodies.
+/// `C = class … end C` or `A = actor … end A`; a native one has no variables and no bodies.
 #[derive(Debug)]
 pub struct ClassDef {
     /// Its name.
     pub name: Ident,
+    /// What it has as an actor, if it is one; then nothing is inherited, and there are no makers.
+    pub actor: Option<ActorPart>,
     /// The Rust name of a native class.
     pub native: Option<(String, Span)>,
     /// Type parameters.
@@ -246,37 +246,15 @@ pub struct Maker {
     pub end: Span,
 }
 
-/// `A = actor … end A`.
-#[derive(Debug)]
-pub struct ActorDef {
-    /// Its name.
-    pub name: Ident,
+/// What an actor has that no class has.
+#[derive(Debug, Default)]
+pub struct ActorPart {
     /// Marked `functional`.
     pub functional: bool,
-    /// The Rust name of a native actor.
-    pub native: Option<(String, Span)>,
-    /// Type parameters.
-    pub parms: Vec<Ident>,
-    /// The actor types it implements.
-    pub implements: Vec<TypeExpr>,
-    /// Needs of the parameters.
-    pub wheres: Vec<Where>,
-    /// Instance variables.
-    pub ivars: Vec<Formal>,
-    /// Equates.
-    pub equates: Vec<Equate>,
-    /// Methods.
-    pub methods: Vec<Routine>,
     /// `new`s.
     pub creators: Vec<Creator>,
     /// `disable` lines.
     pub disables: Vec<Disable>,
-    /// Headings of native methods.
-    pub headings: Vec<Heading>,
-    /// The comment block directly above.
-    pub doc: String,
-    /// All of it.
-    pub span: Span,
 }
 
 /// `new (…) … end new`.

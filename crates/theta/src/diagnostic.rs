@@ -98,10 +98,28 @@ codes! {
     E0309,
     /// `typecase` arm that cannot match.
     E0310,
+    /// A message with something that belongs to the sender.
+    E0401,
+    /// `return` with a value in an actor.
+    E0402,
+    /// A path of a script without an answer.
+    E0403,
+    /// Passive code that would have to wait.
+    E0404,
+    /// A change of what is functional.
+    E0405,
+    /// A wait inside an iterator of the program.
+    E0406,
+    /// A second answer.
+    E0407,
+    /// An effect in a condition.
+    E0408,
     /// A value that leaves its transaction.
     E0409,
     /// A transaction where none can stand.
     E0410,
+    /// A heading that no method of an actor has.
+    E0411,
 }
 
 /// How bad it is.

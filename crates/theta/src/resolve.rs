@@ -20,7 +20,6 @@ pub(crate) struct ScopeId(pub u32);
 pub(crate) enum Def {
     Type(usize),
     Class(usize),
-    Actor(usize),
     Routine(usize),
     Native(usize),
     Equate(usize),
@@ -63,7 +62,6 @@ pub(crate) struct Names<'a> {
     pub scopes: Vec<Scope>,
     pub types: Vec<Placed<'a, ast::TypeDef>>,
     pub classes: Vec<Placed<'a, ast::ClassDef>>,
-    pub actors: Vec<Placed<'a, ast::ActorDef>>,
     pub routines: Vec<Placed<'a, ast::Routine>>,
     pub natives: Vec<Placed<'a, ast::NativeRoutine>>,
     pub equates: Vec<Placed<'a, ast::Equate>>,
@@ -224,11 +222,6 @@ impl<'a> Names<'a> {
                 self.classes.push(Placed { ast: it, home, inner, public, module, parms: &[] });
                 Def::Class(self.classes.len() - 1)
             }
-            ast::Item::Actor(it) => {
-                let inner = self.inner_scope(sources, home, &it.equates, &it.parms);
-                self.actors.push(Placed { ast: it, home, inner, public, module, parms: &[] });
-                Def::Actor(self.actors.len() - 1)
-            }
             ast::Item::Routine(it) => {
                 self.routines.push(Placed { ast: it, home, inner: home, public, module, parms: &[] });
                 Def::Routine(self.routines.len() - 1)
@@ -310,8 +303,10 @@ impl<'a> Names<'a> {
         let routines = routines.map(|(at, it)| (Def::Routine(at), &it.ast.heading.name));
         let natives = self.natives.iter().enumerate().filter(|(_, it)| it.public);
         let natives = natives.map(|(at, it)| (Def::Native(at), &it.ast.heading.name));
+        let actors = self.classes.iter().enumerate().filter(|(_, it)| it.public && it.ast.actor.is_some());
+        let actors = actors.map(|(at, it)| (Def::Class(at), &it.ast.name));
         let mut by_name: BTreeMap<Arc<str>, Vec<(Def, Span)>> = BTreeMap::new();
-        for (def, name) in types.chain(routines).chain(natives) {
+        for (def, name) in types.chain(actors).chain(routines).chain(natives) {
             by_name.entry(name.name.clone()).or_default().push((def, name.span));
         }
         let start = sources.ids().next();

@@ -6,7 +6,7 @@ use bifrost_theta::{Colour, render_all};
 use support::{compile_text, programs};
 
 /// Examples that need what is not supported yet.
-const LATER: &[&str] = &["buffer.theta", "fib_queens.theta", "file_server.theta", "quadrature.theta"];
+const LATER: &[&str] = &["buffer.theta"];
 
 #[test]
 fn examples_compile() {

@@ -702,7 +702,7 @@ fn e0409_a_value_that_leaves_its_transaction() {
 fn e0410_a_transaction_where_none_can_stand() {
     let elsewhere = (
         "E0410",
-        "a transaction stands only in `main`",
+        "a transaction stands only in `main` and in methods of actors",
         "transaction",
         "call this from a transaction in `main`; what clients call has one already",
     );

@@ -12,7 +12,7 @@ use super::lex::{Token, lex};
 use super::names::{numbered, types_named};
 use crate::boxed;
 use crate::builtin;
-use crate::program::{Body, Class, ClassId, Field, Program, Routine};
+use crate::program::{Actor, Body, Class, ClassId, Field, Program, Routine};
 use crate::stmt::{Block, Func, FuncId, FuncKind, Var, VarDecl};
 use crate::tagged;
 use crate::types::{
@@ -119,6 +119,7 @@ pub fn parse_func(program: &mut Program, text: &str) -> Result<Func> {
     let kind = match reader.word()?.as_str() {
         "routine" => FuncKind::Routine,
         "method" => FuncKind::Method,
+        "script" => FuncKind::Script,
         "batch" => FuncKind::Batch,
         "procedure" => FuncKind::Procedure,
         other => return Err(reader.error(format!("`{other}` starts no function"))),
@@ -293,6 +294,7 @@ impl Reader<'_> {
                 supertypes: Vec::new(),
                 methods: Default::default(),
                 immutable: false,
+                actor: false,
                 public: !class,
                 doc: String::new(),
             });
@@ -303,6 +305,7 @@ impl Reader<'_> {
                     superclass: None,
                     fields: Vec::new(),
                     bodies: Vec::new(),
+                    actor: None,
                 });
             }
         }
@@ -451,6 +454,8 @@ impl Reader<'_> {
         loop {
             if self.take_word("immutable") {
                 self.program.types.def_mut(ty).immutable = true;
+            } else if self.take_word("actor") {
+                self.program.types.def_mut(ty).actor = true;
             } else if self.take_word("private") {
                 self.program.types.def_mut(ty).public = false;
             } else {
@@ -558,9 +563,20 @@ impl Reader<'_> {
         if !matches!(self.peek_at(1), Token::Mark(":")) && self.take_word("immutable") {
             self.program.types.def_mut(ty).immutable = true;
         }
+        let functional = !matches!(self.peek_at(1), Token::Mark(":")) && self.take_word("functional");
+        if !matches!(self.peek_at(1), Token::Mark(":")) && self.take_word("actor") {
+            self.program.classes[id].actor = Some(Actor { functional, ..Actor::default() });
+            let private = !matches!(self.peek_at(1), Token::Mark(":")) && self.take_word("private");
+            let def = self.program.types.def_mut(ty);
+            (def.actor, def.public) = (true, !private);
+        }
         while !self.take_word("end") {
             // An instance variable may have the name of a keyword.
             let variable = matches!(self.peek_at(1), Token::Mark(":"));
+            if !variable && (self.is_word("creator") || self.is_word("disable")) {
+                self.actor_member(id, ty, pending)?;
+                continue;
+            }
             let native = match !variable && self.take_word("native") {
                 true => match self.next() {
                     Token::Str(key) => Some(self.program.native(&key)),
@@ -569,7 +585,8 @@ impl Reader<'_> {
                 false => None,
             };
             let private = !variable && self.take_word("private");
-            if variable || !self.take_word("method") {
+            let script = !variable && self.take_word("script");
+            if variable || !script && !self.take_word("method") {
                 let name = self.any_name()?;
                 self.expect(":")?;
                 let ty = self.ty()?;
@@ -580,7 +597,8 @@ impl Reader<'_> {
             let mut heading = self.heading(name.clone())?;
             let m = self.add_method(ty, &name, heading.signature.clone(), !private);
             heading.name = format!("{}.{name}", self.program.types.name(ty));
-            let func = heading.into_func(FuncKind::Method, Some(VarDecl { name: "self".into(), ty }));
+            let kind = if script { FuncKind::Script } else { FuncKind::Method };
+            let func = heading.into_func(kind, Some(VarDecl { name: "self".into(), ty }));
             let body = match native {
                 Some(native) => Body::Native(native),
                 None => {
@@ -616,6 +634,31 @@ impl Reader<'_> {
             self.program.types.def_mut(ty).supertypes.push(Supertype { ty: up, renames: Vec::new() });
         }
         Ok(())
+    }
+
+    /// A creator or a constraint of an actor.
+    fn actor_member(&mut self, class: ClassId, ty: TypeId, pending: &mut Vec<Pending>) -> Result<()> {
+        let constraint = self.word()? == "disable";
+        let method = match constraint {
+            false => None,
+            true => {
+                let name = self.any_name()?;
+                let found = self.program.types.find_method(ty, &name);
+                Some(found.ok_or_else(|| self.error(format!("there is no method `{name}` above")))?)
+            }
+        };
+        let heading = self.heading(String::new())?;
+        let func = heading.into_func(FuncKind::Method, Some(VarDecl { name: "self".into(), ty }));
+        let id = self.program.funcs.push(func.clone());
+        pending.push(Pending { at: self.at, id, func });
+        let Some(actor) = &mut self.program.classes[class].actor else {
+            return Err(self.error("only actors have this".to_owned()));
+        };
+        match method {
+            Some(method) => actor.guards.push((method.method, id)),
+            None => actor.creators.push(id),
+        }
+        self.skip_body()
     }
 
     /// Takes over the methods of a superclass, behind those that the class has itself.
@@ -695,7 +738,7 @@ impl Reader<'_> {
         while depth > 0 {
             match self.next() {
                 Token::Word(w) => match w.as_str() {
-                    "if" | "typecase" | "while" | "for" | "except" | "transaction" => depth += 1,
+                    "if" | "typecase" | "while" | "for" | "except" | "transaction" | "select" => depth += 1,
                     "end" => depth -= 1,
                     _ => {}
                 },

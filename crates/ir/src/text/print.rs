@@ -8,7 +8,7 @@ use super::is_name;
 use super::names::{Names, quoted};
 use crate::builtin;
 use crate::program::{Body, ClassId, Program};
-use crate::stmt::{ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var};
+use crate::stmt::{ArmMatch, Block, Callee, Const, Destination, Func, FuncKind, Operand, Site, Stmt, Var};
 use crate::types::{Signature, TypeId, TypeKind};
 
 /// A function in the text form.
@@ -22,11 +22,12 @@ fn function(names: &Names<'_>, program: &Program, func: &Func, name: String) -> 
     let kind = match func.kind {
         FuncKind::Routine => "routine",
         FuncKind::Method => "method",
+        FuncKind::Script => "script",
         FuncKind::Batch => "batch",
         FuncKind::Procedure => "procedure",
     };
     let receiver = match func.vars.values().next() {
-        Some(decl) if func.kind == FuncKind::Method => {
+        Some(decl) if func.kind.has_receiver() => {
             format!(" of {}: {}", printer.spelled[0], names.ty(decl.ty))
         }
         _ => String::new(),
@@ -110,7 +111,7 @@ fn print_type(program: &Program, names: &Names<'_>, ty: TypeId, out: &mut String
         let before = if i == 0 { " < " } else { ", " };
         let _ = write!(out, "{before}{}{renames}", names.ty(s.ty));
     }
-    let flags = [(def.immutable, " immutable"), (!def.public, " private")];
+    let flags = [(def.immutable, " immutable"), (def.actor, " actor"), (!def.public, " private")];
     out.extend(flags.iter().filter(|(on, _)| *on).map(|(_, text)| *text));
     out.push('\n');
     for m in def.methods.values() {
@@ -145,7 +146,12 @@ fn print_class(program: &Program, names: &Names<'_>, class: ClassId, out: &mut S
     if let Some(native) = program.native_class(class) {
         let _ = write!(out, " native {native:?}");
     }
-    out.push_str(if own.immutable { " immutable\n" } else { "\n" });
+    out.push_str(if own.immutable { " immutable" } else { "" });
+    if let Some(actor) = &def.actor {
+        out.push_str(if actor.functional { " functional actor" } else { " actor" });
+        out.push_str(if own.public { "" } else { " private" });
+    }
+    out.push('\n');
     for field in &def.fields[superclass.map_or(0, |c| c.fields.len())..] {
         let _ = writeln!(out, "  {}: {}", quoted(&field.name), names.ty(field.ty));
     }
@@ -166,15 +172,28 @@ fn print_class(program: &Program, names: &Names<'_>, class: ClassId, out: &mut S
         if func.vars.values().next().is_none_or(|receiver| receiver.ty != def.ty) {
             continue;
         }
-        let mut printer = Printer::new(program, names, func);
-        printer.indent = 1;
-        let heading = printer.heading(&func.signature);
-        printer.line(&format!("{private}method {} {heading}", quoted(&method.name)));
-        printer.body();
-        printer.line("end");
-        out.push_str(&printer.out);
+        let word = if func.kind == FuncKind::Script { "script" } else { "method" };
+        print_member(program, names, func, &format!("{private}{word} {}", quoted(&method.name)), out);
+    }
+    for creator in def.actor.iter().flat_map(|actor| &actor.creators) {
+        print_member(program, names, &program.funcs[*creator], "creator", out);
+    }
+    for (method, guard) in def.actor.iter().flat_map(|actor| &actor.guards) {
+        let word = format!("disable {}", quoted(&own.methods[*method].name));
+        print_member(program, names, &program.funcs[*guard], &word, out);
     }
     out.push_str("end\n\n");
+}
+
+/// A function in a class, after what it begins with.
+fn print_member(program: &Program, names: &Names<'_>, func: &Func, begins: &str, out: &mut String) {
+    let mut printer = Printer::new(program, names, func);
+    printer.indent = 1;
+    let heading = printer.heading(&func.signature);
+    printer.line(&format!("{begins} {heading}"));
+    printer.body();
+    printer.line("end");
+    out.push_str(&printer.out);
 }
 
 struct Printer<'a> {
@@ -385,6 +404,50 @@ impl<'a> Printer<'a> {
                 let word = if matches!(stmt, Stmt::Signal { .. }) { "signal" } else { "exit" };
                 let name = self.program.types.signal_name(*signal);
                 self.line(&format!("{word} {name}{}", self.values(values)));
+            }
+            Stmt::Create { dst, class, creator, args, place, site } => {
+                let class = self.names.ty(self.program.classes[*class].ty);
+                let place = match place {
+                    Destination::Here => String::new(),
+                    Destination::On(node) => format!(" on {}", self.operand(*node)),
+                    Destination::Anywhere => " anywhere".to_owned(),
+                };
+                let made = format!("create {class}.{creator}({}){place}", self.operands(args));
+                self.with_site(format!("{} := {made}", self.var(*dst)), *site);
+            }
+            Stmt::Send { method, args, site } => {
+                let call = self.call(Callee::Method(*method), args);
+                self.with_site(format!("send {call}"), *site);
+            }
+            Stmt::Request { method, args, dst, element, site } => {
+                let call = self.call(Callee::Method(*method), args);
+                let element = element.map_or(String::new(), |element| format!("[{}]", self.operand(element)));
+                self.with_site(format!("{}{element} := request {call}", self.var(*dst)), *site);
+            }
+            Stmt::Await { vars, site } => self.with_site(format!("await {}", self.vars(vars)), *site),
+            Stmt::Reply { values, site } => self.with_site(format!("reply{}", self.values(values)), *site),
+            Stmt::Delegate { method, args, site } => {
+                let call = self.call(Callee::Method(*method), args);
+                self.with_site(format!("delegate {call}"), *site);
+            }
+            Stmt::Select { arms, after, site } => {
+                self.with_site("select".to_owned(), *site);
+                for arm in arms {
+                    let method = format!(
+                        "{}.{}",
+                        self.names.ty(arm.method.ty),
+                        quoted(&self.program.types.method(arm.method).name)
+                    );
+                    self.line(&format!("when {method}({}) given", self.vars(&arm.vars)));
+                    self.block(&arm.cond);
+                    self.line(&format!("test {} do", self.operand(arm.test)));
+                    self.block(&arm.body);
+                }
+                if let Some((limit, body)) = after {
+                    self.line(&format!("after {} do", self.operand(*limit)));
+                    self.block(body);
+                }
+                self.line("end");
             }
             Stmt::Transaction { body, site } => {
                 self.with_site("transaction".to_owned(), *site);

@@ -7,8 +7,11 @@ use super::{
 };
 use crate::builtin::CELL_NEW;
 use crate::program::{ClassId, Program};
-use crate::stmt::{ABORTED, Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var};
-use crate::types::{SignalId, Signature, TypeId, TypeKind, Types};
+use crate::stmt::{
+    ABORTED, Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Func, FuncKind, Operand, Site, Stmt,
+    Var,
+};
+use crate::types::{MethodRef, SignalId, Signature, TypeId, TypeKind, Types};
 
 pub(super) fn verify(program: &Program, func: &Func) -> Result<(), Vec<VerifyError>> {
     let mut checker = Checker {
@@ -29,9 +32,17 @@ pub(super) fn verify(program: &Program, func: &Func) -> Result<(), Vec<VerifyErr
             checker.assigned.set(var);
         }
         checker.block(&func.body);
-        if checker.assigned.reachable() && !func.signature.results.is_empty() {
+        let returns = !func.signature.results.is_empty() && func.kind != FuncKind::Script;
+        if checker.assigned.reachable() && returns {
             checker.error(Kind::ReturnMissing);
         }
+    }
+    if checker.errors.is_empty()
+        && func.body.has_request()
+        && let Some(site) = crate::requests::lacking(program, func)
+    {
+        checker.site = site;
+        checker.error(Kind::WaitMissing);
     }
     if checker.errors.is_empty() { Ok(()) } else { Err(checker.errors) }
 }
@@ -203,8 +214,8 @@ impl<'a> Checker<'a> {
             Stmt::Break => self.leave_step(true),
             Stmt::Continue => self.leave_step(false),
             Stmt::Return(values) => {
-                let types =
-                    if self.func.signature.is_iterator() { &[][..] } else { &self.func.signature.results };
+                let nothing = self.func.signature.is_iterator() || self.func.kind == FuncKind::Script;
+                let types = if nothing { &[][..] } else { &self.func.signature.results };
                 self.values(values, types, Counted::ReturnValues);
                 self.assigned.end();
             }
@@ -219,7 +230,160 @@ impl<'a> Checker<'a> {
                 self.site = *site;
                 self.transaction(body);
             }
+            Stmt::Create { dst, class, creator, args, place, site } => {
+                self.site = *site;
+                self.create(*dst, *class, *creator, args, *place);
+            }
+            Stmt::Send { method, args, site } => {
+                self.site = *site;
+                self.message(*method, args);
+            }
+            Stmt::Request { method, args, dst, element, site } => {
+                self.site = *site;
+                self.request(*method, args, *dst, *element);
+            }
+            Stmt::Await { vars, site } => {
+                self.site = *site;
+                for var in vars {
+                    if self.func.vars.get(*var).is_none() {
+                        self.error(Kind::NoSuchVar(*var));
+                    }
+                }
+                self.reaches_handlers(SignalId::FAILURE, &[Types::STRING]);
+            }
+            Stmt::Reply { values, site } => {
+                self.site = *site;
+                self.in_script();
+                self.values(values, &self.func.signature.results, Counted::ReturnValues);
+            }
+            Stmt::Delegate { method, args, site } => {
+                self.site = *site;
+                self.in_script();
+                if let Some(signature) = self.message(*method, args) {
+                    let results = Signature { params: vec![], ..signature.clone() };
+                    let own = Signature { params: vec![], ..self.func.signature.clone() };
+                    if !self.program.types.conforms(&results, &own) {
+                        let callee = self.program.callee_name(Callee::Method(*method), self.func);
+                        self.error(Kind::MethodDoesNotConform { name: callee, up: self.func.name.clone() });
+                    }
+                }
+            }
+            Stmt::Select { arms, after, site } => {
+                self.site = *site;
+                self.in_script();
+                self.select_message(arms, after.as_ref());
+            }
         }
+    }
+
+    /// Rule 17 for what only scripts do.
+    fn in_script(&mut self) {
+        if self.func.kind != FuncKind::Script {
+            self.error(Kind::OutsideScript);
+        }
+    }
+
+    fn create(&mut self, dst: Var, class: ClassId, creator: u32, args: &[Operand], place: Destination) {
+        if matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure) {
+            self.error(Kind::ClassInBatch);
+        }
+        if let Destination::On(node) = place {
+            self.expect(node, Some(Types::INT), Place::Source);
+        }
+        let Some(def) = self.program.classes.get(class) else {
+            self.error(Kind::NoSuchClass(class));
+            return;
+        };
+        let found = def.actor.as_ref().and_then(|actor| actor.creators.get(creator as usize));
+        let Some(creator) = found.and_then(|func| self.program.funcs.get(*func)) else {
+            self.error(Kind::NoSuchCreator { class: def.name.clone() });
+            return;
+        };
+        let params = &creator.signature.params;
+        self.count(Counted::Arguments, params.len(), args.len());
+        for (i, arg) in args.iter().enumerate() {
+            self.expect(*arg, params.get(i).map(|p| p.ty), Place::Argument(i));
+        }
+        self.fill(dst, def.ty, Place::Object);
+    }
+
+    /// The heading of what a message is for.
+    fn message(&mut self, method: MethodRef, args: &[Operand]) -> Option<&'a Signature> {
+        if matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure) {
+            self.error(Kind::RequestHere);
+        }
+        let handlers = std::mem::take(&mut self.handlers);
+        let signature = self.callee(Callee::Method(method), args);
+        self.handlers = handlers;
+        let signature = signature?;
+        if !self.program.types.def(method.ty).actor || signature.is_iterator() {
+            let callee = self.program.callee_name(Callee::Method(method), self.func);
+            self.error(Kind::MessageToObject { callee });
+        }
+        Some(signature)
+    }
+
+    fn request(&mut self, method: MethodRef, args: &[Operand], dst: Var, element: Option<Operand>) {
+        let allowed = match self.func.kind {
+            FuncKind::Script => true,
+            FuncKind::Routine => !self.func.signature.is_iterator(),
+            FuncKind::Method | FuncKind::Batch | FuncKind::Procedure => false,
+        };
+        if !allowed || self.transaction {
+            self.error(Kind::RequestHere);
+        }
+        let Some(signature) = self.message(method, args) else { return };
+        // What comes instead of a reply is raised where that is awaited; here it is looked at once for all those places.
+        for s in &signature.signals {
+            self.reaches_handlers(s.name, &s.values);
+        }
+        let result = signature.results.first().copied().unwrap_or(Types::NULL);
+        self.count(Counted::Results, 1, signature.results.len().max(1));
+        let Some(index) = element else { return self.fill(dst, result, Place::Result(0)) };
+        self.expect(index, Some(Types::INT), Place::Element(0));
+        let Some(ty) = self.operand(dst.into(), Place::Object) else { return };
+        match self.program.types.kind(ty) {
+            TypeKind::Array(element) | TypeKind::Vector(element) => {
+                self.subtype(result, element, Place::Result(0))
+            }
+            _ => {
+                let found = self.named(ty);
+                self.error(Kind::NoElements(found));
+            }
+        }
+    }
+
+    fn select_message(&mut self, arms: &'a [Choice], after: Option<&'a (Operand, Block)>) {
+        if let Some((limit, _)) = after {
+            self.expect(*limit, Some(Types::INT), Place::Source);
+        }
+        let own = self.func.vars.values().next().map(|receiver| receiver.ty);
+        let before = self.assigned.clone();
+        let mut met = Assigned::unreachable();
+        for arm in arms {
+            self.assigned = before.clone();
+            let heading = self.program.signature(Callee::Method(arm.method), self.func);
+            let Some(signature) = heading.filter(|_| Some(arm.method.ty) == own) else {
+                self.error(Kind::NoSuchCallee(Callee::Method(arm.method)));
+                continue;
+            };
+            self.count(Counted::StepValues, signature.params.len(), arm.vars.len());
+            for (i, (var, param)) in arm.vars.iter().zip(&signature.params).enumerate() {
+                self.fill(*var, param.ty, Place::StepVar(i));
+            }
+            self.loops.push(Loop::Condition);
+            self.block(&arm.cond);
+            self.loops.pop();
+            self.expect(arm.test, Some(Types::BOOL), Place::Test);
+            self.block(&arm.body);
+            met.join(&self.assigned);
+        }
+        if let Some((_, body)) = after {
+            self.assigned = before;
+            self.block(body);
+            met.join(&self.assigned);
+        }
+        self.assigned = met;
     }
 
     /// Rule 16, but for who calls the function.
@@ -227,7 +391,8 @@ impl<'a> Checker<'a> {
         if self.transaction {
             self.error(Kind::NestedTransaction);
         }
-        if self.func.kind != FuncKind::Routine || self.func.signature.is_iterator() {
+        let procedure = self.func.kind == FuncKind::Routine && !self.func.signature.is_iterator();
+        if !procedure && self.func.kind != FuncKind::Script {
             self.error(Kind::TransactionOutsideRoutine);
         }
         if let Some(callee) = self.over_changeable.last() {
@@ -297,7 +462,7 @@ impl<'a> Checker<'a> {
     }
 
     fn assign(&mut self, var: Var) {
-        if self.func.kind == FuncKind::Method && var == Var::from_u32(0) {
+        if self.func.kind.has_receiver() && var == Var::from_u32(0) {
             self.error(Kind::AssignedReceiver);
         }
         self.assigned.set(var);
@@ -383,6 +548,13 @@ impl<'a> Checker<'a> {
             let callee = self.program.callee_name(callee, self.func);
             self.error(Kind::IteratorInCall { callee });
             return;
+        }
+        if let Callee::Method(method) = callee
+            && self.program.types.def(method.ty).actor
+            && (self.func.kind != FuncKind::Script || args.first() != Some(&Var::from_u32(0).into()))
+        {
+            let callee = self.program.callee_name(callee, self.func);
+            self.error(Kind::CallOfActor { callee });
         }
         if !dsts.is_empty() {
             self.count(Counted::Results, signature.results.len(), dsts.len());

@@ -39,6 +39,14 @@
 //! 16. A transaction stands in a stand-alone procedure that no function calls, in no other transaction, and in no loop over an iterator of
 //!     anything that may change: such iterators rely on what they have found of their objects, which a transaction's end changes.
 //!
+//! 17. Methods of actor types are reached by messages (`send`, `request`, `delegate`), and only they are; a script calls its own on
+//!     itself. A message carries what the heading says. `create` names a class of actors, and a creator of it. Requests stand in
+//!     scripts, and in stand-alone procedures that no function calls; what answers, delegates or selects stands in scripts. None of it in
+//!     batches, and no request in a transaction.
+//! 18. What may be pending is not touched before `await` has named it ([`crate::requests`]).
+//! 19. The methods of an actor's class are scripts, those of others are not; its creators and constraints are methods, which give
+//!     nothing and one `bool`.
+//!
 //! Whether variables of immutable classes are written only by constructors is the front end's business, and
 //! so is who may name which class.
 
@@ -248,8 +256,24 @@ pub enum VerifyErrorKind {
     TransactionOutsideRoutine,
     #[error("a transaction in a loop over `{callee}`")]
     TransactionInLoop { callee: String },
-    #[error("`{callee}` has transactions and cannot be called")]
+    #[error("`{callee}` has transactions or requests and cannot be called")]
     TransactionsCalled { callee: String },
+    #[error("`{callee}` is a method of an actor, which is reached by a message")]
+    CallOfActor { callee: String },
+    #[error("`{callee}` is no method of an actor")]
+    MessageToObject { callee: String },
+    #[error("class `{class}` is none of actors, or has no such creator")]
+    NoSuchCreator { class: String },
+    #[error("a request in what is called, in a transaction or in a batch")]
+    RequestHere,
+    #[error("only a script answers, delegates and selects")]
+    OutsideScript,
+    #[error("a reply may be missing that is needed here")]
+    WaitMissing,
+    #[error("`{0}` is no array or vector, whose elements could take replies")]
+    NoElements(NamedType),
+    #[error("class `{class}`: what it has as one of actors does not fit it")]
+    WrongActor { class: String },
     #[error("a sequence cannot be a `{found}`")]
     NotASequence { found: NamedType },
     #[error("class `{class}`: {bodies} bodies for {methods} methods")]

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use super::func::type_in_range;
 use super::{ProgramError, VerifyError, VerifyErrorKind as Kind};
 use crate::dispatch::Dispatch;
-use crate::program::{Body, ClassId, Program};
+use crate::program::{Body, Class, ClassId, Program};
 use crate::stmt::{Block, Callee, Func, FuncId, FuncKind, Part, Site, Stmt};
 use crate::types::{Method, MethodRef, Signature, TypeId, TypeKind, Types};
 
@@ -77,8 +77,12 @@ fn verify_transactions(program: &Program, errors: &mut Errors) {
             });
         }
     }
-    let with: HashSet<FuncId> =
-        program.funcs.iter().filter(|(_, func)| func.body.has_transaction()).map(|(id, _)| id).collect();
+    let with: HashSet<FuncId> = program
+        .funcs
+        .iter()
+        .filter(|(_, func)| func.body.has_transaction() || func.body.has_request())
+        .map(|(id, _)| id)
+        .collect();
     if with.is_empty() {
         return;
     }
@@ -193,9 +197,10 @@ fn verify_classes(program: &Program, errors: &mut Errors) {
             let (bodies, methods) = (class.bodies.len(), methods.len());
             errors.push(name, Kind::WrongBodies { class: name.clone(), bodies, methods });
         }
+        verify_actor(program, class, errors);
         for (method, body) in methods.values().zip(&class.bodies) {
             let fits = |func: &Func| {
-                func.kind == FuncKind::Method
+                func.kind == if class.actor.is_some() { FuncKind::Script } else { FuncKind::Method }
                     && func.vars.values().next().is_some_and(|receiver| {
                         match program.types.kind(receiver.ty) {
                             TypeKind::Class(of) => is_of_class(program, class.ty, of),
@@ -206,6 +211,36 @@ fn verify_classes(program: &Program, errors: &mut Errors) {
             let label = format!("{name}.{}", method.name);
             verify_body(program, &label, &method.signature, *body, fits, errors);
         }
+    }
+}
+
+/// Rule 19, but for the kind of methods.
+fn verify_actor(program: &Program, class: &Class, errors: &mut Errors) {
+    let own = program.types.def(class.ty);
+    let Some(actor) = &class.actor else {
+        if own.actor {
+            errors.push(&class.name, Kind::WrongActor { class: class.name.clone() });
+        }
+        return;
+    };
+    let is_own = |func: &&Func| {
+        func.kind == FuncKind::Method
+            && func.vars.values().next().is_some_and(|receiver| receiver.ty == class.ty)
+    };
+    let creators = actor.creators.iter().all(|id| {
+        let func = program.funcs.get(*id).filter(is_own);
+        func.is_some_and(|func| func.signature.results.is_empty() && !func.signature.is_iterator())
+    });
+    let guards = actor.guards.iter().all(|(method, id)| {
+        let (func, method) = (program.funcs.get(*id).filter(is_own), own.methods.get(*method));
+        func.zip(method).is_some_and(|(func, method)| {
+            let types = |signature: &Signature| signature.params.iter().map(|p| p.ty).collect::<Vec<_>>();
+            func.signature.results == [Types::BOOL] && types(&func.signature) == types(&method.signature)
+        })
+    });
+    let alone = class.superclass.is_none();
+    if !own.actor || !creators || !guards || !alone {
+        errors.push(&class.name, Kind::WrongActor { class: class.name.clone() });
     }
 }
 

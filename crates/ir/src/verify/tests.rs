@@ -4,9 +4,13 @@ use smallvec::smallvec;
 
 use super::{Counted, Place, VerifyErrorKind as Kind, verify_func, verify_program};
 use crate::program::{Body, Class, Field, Program, Routine};
-use crate::stmt::{Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var, VarDecl};
+use crate::stmt::{
+    Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Func, FuncKind, Operand, Site, Stmt, Var,
+    VarDecl,
+};
 use crate::types::{
-    Method, MethodRef, Param, SignalId, SignalSig, Signature, Supertype, TypeDef, TypeId, TypeKind, Types,
+    Method, MethodId, MethodRef, Param, SignalId, SignalSig, Signature, Supertype, TypeDef, TypeId, TypeKind,
+    Types,
 };
 use crate::{ClassId, RoutineId};
 
@@ -54,6 +58,7 @@ fn program() -> Program {
         supertypes: Vec::new(),
         methods: Default::default(),
         immutable: false,
+        actor: false,
         public,
         doc: String::new(),
     };
@@ -101,6 +106,7 @@ fn program() -> Program {
         superclass: None,
         fields: vec![Field { name: "count".into(), ty: Types::INT }],
         bodies: vec![crate::program::Body::Func(body)],
+        actor: None,
     });
 
     // new_counter (n: int) returns (counter)
@@ -494,9 +500,13 @@ impl Random {
         }
     }
 
+    fn method(&mut self) -> MethodRef {
+        MethodRef { ty: TypeId::from_u32(self.id()), method: MethodId::from_u32(self.id()) }
+    }
+
     fn stmt(&mut self) -> Stmt {
         let class = ClassId::from_u32(self.id());
-        match self.below(13) {
+        match self.below(19) {
             0 => Stmt::Break,
             1 => Stmt::Continue,
             2 => Stmt::Return(smallvec![self.operand()]),
@@ -514,6 +524,35 @@ impl Random {
                 body: Block(vec![self.stmt()]),
                 site: Site(1),
             },
+            12 => Stmt::Create {
+                dst: v(self.id()),
+                class,
+                creator: self.id(),
+                args: smallvec![self.operand()],
+                place: Destination::On(self.operand()),
+                site: Site(1),
+            },
+            13 => Stmt::Send { method: self.method(), args: smallvec![self.operand()], site: Site(1) },
+            14 => Stmt::Request {
+                method: self.method(),
+                args: smallvec![self.operand()],
+                dst: v(self.id()),
+                element: [None, Some(self.operand())][self.below(2) as usize],
+                site: Site(1),
+            },
+            15 => Stmt::Await { vars: smallvec![v(self.id())], site: Site(1) },
+            16 => Stmt::Delegate { method: self.method(), args: smallvec![self.operand()], site: Site(1) },
+            17 => Stmt::Select {
+                arms: vec![Choice {
+                    method: self.method(),
+                    vars: smallvec![v(self.id())],
+                    cond: Block(vec![self.stmt()]),
+                    test: self.operand(),
+                    body: Block(vec![self.stmt()]),
+                }],
+                after: Some((self.operand(), Block(vec![self.stmt()]))),
+                site: Site(1),
+            },
             11 => Stmt::Transaction { body: Block(vec![self.stmt()]), site: Site(1) },
             _ => call(self.callee(), &[self.operand()], &[v(self.id())]),
         }
@@ -523,8 +562,9 @@ impl Random {
 fn mutate(func: &mut Func, random: &mut Random) {
     match random.below(10) {
         0 => {
-            func.kind = [FuncKind::Routine, FuncKind::Method, FuncKind::Batch, FuncKind::Procedure]
-                [random.below(4) as usize]
+            let kinds =
+                [FuncKind::Routine, FuncKind::Method, FuncKind::Script, FuncKind::Batch, FuncKind::Procedure];
+            func.kind = kinds[random.below(5) as usize];
         }
         1 => func.signature.results.push(TypeId::from_u32(random.id())),
         2 => func.signature.yields = Some(vec![TypeId::from_u32(random.id())]),

@@ -431,6 +431,13 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             Stmt::Exit { signal, values } => self.exit_stmt(*signal, values),
             Stmt::Except { body, arms } => self.except_stmt(body, arms),
             Stmt::Transaction { body, .. } => self.transaction_stmt(body),
+            Stmt::Create { .. }
+            | Stmt::Send { .. }
+            | Stmt::Request { .. }
+            | Stmt::Await { .. }
+            | Stmt::Reply { .. }
+            | Stmt::Delegate { .. }
+            | Stmt::Select { .. } => unreachable!("no engine loads a program with actors"),
         }
     }
 

@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use bifrost_ir::{Const, Func, Operand, SignalId, Signature, Site, Stmt, TypeId, Var};
 
+use super::actors::Taken;
 use super::flow::{Flow, Slot};
 use super::handlers::Elsewhere;
 use super::{Checker, Env};
@@ -12,7 +15,7 @@ use crate::ast::{self, Expr, Handler, Ident};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::{Builder, stand};
 use crate::resolve::is_builtin_type;
-use crate::source::Span;
+use crate::source::{FileId, Span};
 
 /// A value that was computed: where it is, and its static type.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +35,19 @@ pub(crate) enum Role {
     Maker,
     /// The part after `then`; `self`, but no bare instance variables.
     Then,
+    /// A method of an actor.
+    Script,
+    /// A `new` of an actor; no `self`.
+    Creator,
+    /// A condition of an actor, of `disable` or `wait`: it looks, and has no effects.
+    Condition,
+}
+
+impl Role {
+    /// Whether the first variable is the receiver.
+    fn has_receiver(self) -> bool {
+        !matches!(self, Role::Routine | Role::Maker)
+    }
 }
 
 /// A parameter or local variable in scope.
@@ -76,6 +92,8 @@ pub(crate) struct Frame {
     pub others: bool,
     /// The exceptions raised in it so far, with the types of their values.
     pub raised: Vec<(SignalId, Vec<TypeId>)>,
+    /// The variables of the requests in it so far: they are awaited before it is left, so that handler and request stay together.
+    pub requested: Vec<Var>,
 }
 
 /// A body being checked.
@@ -99,6 +117,12 @@ pub(crate) struct Body<'c, 'a> {
     pub loops: Vec<Loop>,
     pub frames: Vec<Frame>,
     pub transaction: Option<Transaction>,
+    /// Messages that `wait` has taken, the innermost last.
+    pub taken: Vec<Taken>,
+    /// The text that has requests of the body.
+    pub asked_in: Option<FileId>,
+    /// Its last request.
+    pub asked_at: Site,
     /// Expressions so far that were wrong, or use what was.
     pub unknown_values: usize,
 }
@@ -113,12 +137,19 @@ impl<'a> Checker<'a> {
         signature: Signature,
         routine: &'a ast::Routine,
     ) -> Func {
-        let role = if class.is_some() { Role::Method } else { Role::Routine };
+        let actor = class.is_some_and(|at| self.class_ast(at).actor.is_some());
+        let role = match class {
+            Some(_) if actor => Role::Script,
+            Some(_) => Role::Method,
+            None => Role::Routine,
+        };
         let heading = &routine.heading;
         let mut body = Body::new(self, env, role, class, name, &heading.name.name, signature);
         body.parameters(heading.args.iter().map(|arg| &arg.name));
         body.statements(&routine.body);
-        if body.flow.reachable && !body.signature.results.is_empty() {
+        if role == Role::Script {
+            body.check_answered(routine.end);
+        } else if body.flow.reachable && !body.signature.results.is_empty() {
             let message = format!("`{}` can reach its end without returning a value", heading.name);
             let help = "add `return (…)` or `signal …`";
             body.cx.report(Diagnostic::error(Code::E0302, routine.end, message).help(help));
@@ -137,15 +168,15 @@ impl<'c, 'a> Body<'c, 'a> {
         name: &Arc<str>,
         signature: Signature,
     ) -> Self {
-        let with_self = matches!(role, Role::Method | Role::Then);
-        let receiver = class.filter(|_| with_self).and_then(|at| cx.classes[at].as_ref()).map(|info| info.ty);
+        let receiver =
+            class.filter(|_| role.has_receiver()).and_then(|at| cx.classes[at].as_ref()).map(|info| info.ty);
         let flow = Flow::start();
         Body {
             cx,
             env,
             role,
             class,
-            b: Builder::new(full_name, receiver, signature.clone()),
+            b: Builder::new(full_name, receiver, signature.clone()).script(role == Role::Script),
             name: name.clone(),
             signature,
             locals: vec![],
@@ -156,12 +187,15 @@ impl<'c, 'a> Body<'c, 'a> {
             loops: vec![],
             frames: vec![],
             transaction: None,
+            taken: vec![],
+            asked_in: None,
+            asked_at: Site::default(),
             unknown_values: 0,
         }
     }
 
     pub fn parameters<'n>(&mut self, names: impl Iterator<Item = &'n Ident>) {
-        let first = usize::from(self.role == Role::Method);
+        let first = usize::from(self.role.has_receiver());
         for (index, name) in names.enumerate() {
             let var = Var::from_u32((first + index) as u32);
             let ty = self.signature.params.get(index).and_then(|param| self.cx.known(param.ty));
@@ -171,10 +205,14 @@ impl<'c, 'a> Body<'c, 'a> {
     }
 
     pub fn finish(mut self) -> Func {
-        if self.flow.reachable && self.signature.results.is_empty() {
+        let returns = self.signature.results.is_empty() || self.role == Role::Script;
+        if self.flow.reachable && returns {
             self.b.emit(Stmt::Return(Default::default()));
         }
-        self.b.finish()
+        let mut func =
+            std::mem::replace(&mut self.b, Builder::new(String::new(), None, Signature::default())).finish();
+        self.place_waits(&mut func);
+        func
     }
 
     pub fn report(&mut self, diagnostic: Diagnostic) {
@@ -274,7 +312,7 @@ impl<'c, 'a> Body<'c, 'a> {
 
     /// The instance variable that a bare name means, with its place in the layout.
     pub fn own_ivar(&self, name: &str) -> Option<(u32, &super::classes::Ivar)> {
-        if self.role != Role::Method {
+        if !matches!(self.role, Role::Method | Role::Script | Role::Condition) {
             return None;
         }
         self.cx.classes[self.class?].as_ref()?.ivar(name)
@@ -304,11 +342,30 @@ impl<'c, 'a> Body<'c, 'a> {
             }
             Handler::Resignal(names) => (names.iter().map(|name| (name.name.clone(), None)).collect(), false),
         };
-        self.frames.push(Frame { names, others, raised: vec![] });
+        self.frames.push(Frame { names, others, raised: vec![], requested: vec![] });
         inner(self);
+        self.await_requested();
         let complete = (self.cx.diagnostics.len(), self.unknown_values) == before;
         let raised = self.frames.pop().map_or(vec![], |frame| self.pass_on(frame));
         Raised { signals: raised, complete, elsewhere: Elsewhere::Nothing }
+    }
+
+    /// Waits for the requests of the statement that is about to be left.
+    fn await_requested(&mut self) {
+        let requested = self.frames.last_mut().map(|frame| std::mem::take(&mut frame.requested));
+        let vars: SmallVec<[Var; 2]> = requested.into_iter().flatten().collect();
+        if !vars.is_empty() && self.flow.reachable {
+            self.b.emit(Stmt::Await { vars, site: self.asked_at });
+        }
+    }
+
+    /// Waits for the requests of all statements that a jump leaves.
+    pub fn await_before_jump(&mut self) {
+        let vars: SmallVec<[Var; 2]> =
+            self.frames.iter().flat_map(|frame| frame.requested.iter().copied()).collect();
+        if !vars.is_empty() {
+            self.b.emit(Stmt::Await { vars, site: self.asked_at });
+        }
     }
 
     /// What a frame that is left has raised; what it does not take is raised outside, too.

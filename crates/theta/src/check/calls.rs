@@ -58,6 +58,9 @@ impl<'a> Body<'_, 'a> {
             self.report(Diagnostic::error(Code::E0207, expr.span, message).help(help));
             return None;
         }
+        if let Some(method) = self.requested(&target) {
+            return Some(self.request(expr, method, &target, operands, args));
+        }
         self.raise(&target.signature);
         let dsts: Vec<_> = target.signature.results.iter().map(|ty| self.b.temp(Some(*ty))).collect();
         self.b.call(target.callee, operands, dsts.iter().copied(), expr.span.start);
@@ -238,7 +241,6 @@ impl<'a> Body<'_, 'a> {
                 }
                 None => Found::Wrong,
             },
-            Some(Def::Actor(_)) => Found::Wrong,
             Some(Def::Class(_)) => {
                 let message = format!("`{name}` is a class; an object is made with braces");
                 let help = format!("write `{name}{{x := e, …}}`");

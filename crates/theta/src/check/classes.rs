@@ -196,6 +196,21 @@ impl<'a> Checker<'a> {
                 );
                 continue;
             }
+            if self.program.types.def(up).actor != ast.actor.is_some() {
+                let up = self.type_name(up);
+                let (message, help) = match ast.actor {
+                    Some(_) => (
+                        format!("`{up}` is no actor type"),
+                        "an actor implements actor types: `type` with `actor` before it",
+                    ),
+                    None => (
+                        format!("`{up}` is an actor type"),
+                        "only actors implement it: write `actor` in place of `class`",
+                    ),
+                };
+                self.report(Diagnostic::error(Code::E0208, written.span, message).help(help));
+                continue;
+            }
             let supertypes = &mut self.program.types.def_mut(ty).supertypes;
             if supertypes.iter().any(|known| known.ty == up) {
                 let message = format!("`{}` is named already", self.type_name(up));
@@ -449,6 +464,7 @@ impl<'a> Checker<'a> {
         self.program.classes[id].bodies = entries.iter().map(|entry| entry.body).collect();
         self.program.types.def_mut(ty).methods = entries.into_iter().map(|entry| entry.method).collect();
         self.check_diamonds(ty, name.span);
+        self.complete_actor(at);
     }
 
     /// The methods that the class defines, and has in this instantiation.
@@ -461,7 +477,7 @@ impl<'a> Checker<'a> {
             .map(|own| {
                 let heading = &ast.methods[own.index].heading;
                 let mut method = method(&heading.name.name, own.signature.clone(), vec![], &heading.doc);
-                method.public = false;
+                method.public = ast.actor.is_some();
                 Entry { method, body: Body::Func(own.func), span: heading.span }
             })
             .collect()
@@ -631,7 +647,12 @@ impl<'a> Checker<'a> {
             return;
         }
         self.check_makers(at);
-        self.in_class(at, |cx| cx.check_methods(at, &info));
+        self.in_class(at, |cx| {
+            cx.check_methods(at, &info);
+            let demands = cx.demands[info.demands].clone();
+            let env = cx.narrowed(&info.env, &demands);
+            cx.check_actor(at, &env);
+        });
     }
 
     fn check_methods(&mut self, at: usize, info: &ClassInfo) {

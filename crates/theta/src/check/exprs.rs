@@ -50,7 +50,7 @@ impl<'a> Body<'_, 'a> {
             }
             ExprKind::Replyto => self.unsupported(expr.span, "replyto"),
             ExprKind::Tagged { ty, fields } => self.tagged_value(expr, ty, fields),
-            ExprKind::New { actor, .. } => self.unsupported(actor.span, "new"),
+            ExprKind::New { actor, args, place } => self.new_actor(expr, actor, args, place),
             ExprKind::Bind { callee, args } => self.bind(expr, callee, args),
             ExprKind::Error => self.wrong(),
         }
@@ -90,12 +90,20 @@ impl<'a> Body<'_, 'a> {
     fn self_value(&mut self, span: Span) -> Value {
         let ty = self.class.and_then(|at| self.cx.classes[at].as_ref()).map(|info| info.ty);
         match self.role {
-            Role::Method | Role::Then => Value { op: Operand::Var(bifrost_ir::Var::from_u32(0)), ty },
+            Role::Method | Role::Then | Role::Script | Role::Condition => {
+                Value { op: Operand::Var(bifrost_ir::Var::from_u32(0)), ty }
+            }
             Role::Routine => {
                 let message = "`self` exists only in methods";
                 self.report(
                     Diagnostic::error(Code::E0208, span, message).help("pass the object as an argument"),
                 );
+                self.wrong()
+            }
+            Role::Creator => {
+                let message = "`self` exists only in methods";
+                let help = "the actor is there when `new` has ended";
+                self.report(Diagnostic::error(Code::E0208, span, message).help(help));
                 self.wrong()
             }
             Role::Maker => {
@@ -146,7 +154,7 @@ impl<'a> Body<'_, 'a> {
                 _ => self.wrong(),
             },
             Some(Def::Routine(_) | Def::Native(_)) => self.named_routine(name),
-            Some(Def::Type(_) | Def::Class(_) | Def::Actor(_)) => {
+            Some(Def::Type(_) | Def::Class(_)) => {
                 self.not_a_value(name.span);
                 self.wrong()
             }

@@ -1,5 +1,7 @@
 //! What is known at a point of a body: whether it is reached, and which variables have values.
 
+use crate::source::Span;
+
 /// A local variable, counted from 0 in its body. Temporaries have none: they are never read before they are filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slot(pub u32);
@@ -10,12 +12,16 @@ pub(crate) struct Flow {
     /// Whether control can come here.
     pub reachable: bool,
     assigned: Vec<u64>,
+    /// Whether every path to here has answered the message under way.
+    answered: bool,
+    /// Where some path has.
+    may_have: Option<Span>,
 }
 
 impl Flow {
     /// The start of a body.
     pub fn start() -> Flow {
-        Flow { reachable: true, assigned: vec![] }
+        Flow { reachable: true, ..Flow::default() }
     }
 
     /// Notes that `slot` has a value.
@@ -33,6 +39,31 @@ impl Flow {
         !self.reachable || self.assigned.get(word).is_some_and(|bits| bits & (1 << bit) != 0)
     }
 
+    /// Notes that the message under way is answered at `span`.
+    pub fn answer(&mut self, span: Span) {
+        (self.answered, self.may_have) = (true, Some(span));
+    }
+
+    /// Whether every path to here has answered.
+    pub fn has_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// Where a path to here has answered, if one has.
+    pub fn may_have_answered(&self) -> Option<Span> {
+        self.may_have
+    }
+
+    /// From here on another message is under way; gives what was known of the answer to the one before.
+    pub fn begin_message(&mut self) -> (bool, Option<Span>) {
+        (std::mem::take(&mut self.answered), self.may_have.take())
+    }
+
+    /// That other message is done.
+    pub fn end_message(&mut self, before: (bool, Option<Span>)) {
+        (self.answered, self.may_have) = before;
+    }
+
     /// Takes what is known after `return` and the like, and gives what was known.
     pub fn leave(&mut self) -> Flow {
         let before = self.clone();
@@ -45,6 +76,8 @@ impl Flow {
         if !self.reachable {
             *self = other;
         } else if other.reachable {
+            self.answered &= other.answered;
+            self.may_have = self.may_have.or(other.may_have);
             self.assigned.truncate(other.assigned.len());
             for (word, bits) in self.assigned.iter_mut().zip(other.assigned) {
                 *word &= bits;

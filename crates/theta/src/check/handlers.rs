@@ -8,7 +8,7 @@ use bifrost_ir::{Arm, ArmMatch, Block, Operand, SignalId, Stmt as IrStmt, TypeId
 use smallvec::SmallVec;
 
 use super::Checker;
-use super::body::{Body, Raised, Value};
+use super::body::{Body, Raised, Role, Value};
 use super::flow::Flow;
 use crate::ast::{self, Expr, Handler, Ident, Stmt};
 use crate::diagnostic::{Code, Diagnostic};
@@ -354,6 +354,11 @@ impl<'a> Body<'_, 'a> {
 
     pub fn signal_statement(&mut self, stmt: &'a Stmt, name: &'a Ident, values: &'a [Expr]) {
         let found: Vec<(Value, Span)> = values.iter().map(|expr| (self.value(expr), expr.span)).collect();
+        if self.role == Role::Script {
+            // It is an answer, too, and ends the method.
+            self.answered_once(stmt.core);
+            self.await_before_jump();
+        }
         if !name.name.is_empty() {
             let signal = self.cx.signal(&name.name);
             let given: Vec<TypeId> = found.iter().filter_map(|(value, _)| value.ty).collect();

@@ -10,7 +10,7 @@
 
 use std::collections::HashMap;
 
-use bifrost_ir::{TypeId, TypeKind, builtin};
+use bifrost_ir::{Actor, TypeId, TypeKind, builtin};
 use cranelift_entity::EntityRef;
 
 use super::items::TypeInfo;
@@ -183,9 +183,6 @@ impl<'a> Checker<'a> {
         span: Span,
     ) -> Option<usize> {
         let placed = &self.names.types[def];
-        if placed.ast.actor {
-            return None;
-        }
         let base = self.names.outside_name(Def::Type(def), &placed.ast.name.name);
         let name = self.instance_name(base, &args, span)?;
         if !self.may_instantiate(&args, span) || !self.may_add_type(span) {
@@ -200,6 +197,7 @@ impl<'a> Checker<'a> {
             public,
             &ast.doc,
         ));
+        self.program.types.def_mut(ty).actor = ast.actor;
         let env = Env::new(placed.inner).with(&ast.parms, &args);
         self.note_depth(ty, &args);
         let at = self.types.len();
@@ -231,12 +229,23 @@ impl<'a> Checker<'a> {
         if ast.native.is_some() && !ast.parms.is_empty() {
             return None;
         }
-        let name = self.instance_name(&ast.name.name, &args, span)?;
+        let base = match ast.actor {
+            Some(_) => self.names.outside_name(Def::Class(def), &ast.name.name),
+            None => &ast.name.name,
+        };
+        let name = self.instance_name(base, &args, span)?;
         if !self.may_instantiate(&args, span) || !self.may_add_type(span) {
             return None;
         }
         let env = Env::new(placed.inner).with(&ast.parms, &args);
         let (id, ty) = self.new_class(name, &ast.doc);
+        if let Some(actor) = &ast.actor {
+            let public = placed.public && args.iter().all(|arg| self.program.types.def(*arg).public);
+            let own = self.program.types.def_mut(ty);
+            (own.actor, own.public) = (true, public);
+            let functional = actor.functional;
+            self.program.classes[id].actor = Some(Actor { functional, ..Actor::default() });
+        }
         if let Some(rust) = &ast.native {
             self.declare_native_class(id, rust);
         }

@@ -76,10 +76,6 @@ impl<'a> Checker<'a> {
     pub(crate) fn declare(&mut self) {
         for def in 0..self.names.types.len() {
             let ast = self.names.types[def].ast;
-            if ast.actor {
-                self.unsupported(ast.name.span, "an actor type");
-                continue;
-            }
             if let Some((args, purpose)) = self.standing(&ast.name, &ast.parms)
                 && self.add_type(def, args, purpose, ast.name.span).is_none()
             {
@@ -98,9 +94,6 @@ impl<'a> Checker<'a> {
             if !self.declare_class(def) {
                 break;
             }
-        }
-        for at in 0..self.names.actors.len() {
-            self.unsupported(self.names.actors[at].ast.name.span, "actor");
         }
     }
 
@@ -136,6 +129,13 @@ impl<'a> Checker<'a> {
             if !self.is_specification(up) {
                 let message = format!("`{}` cannot have subtypes", self.type_name(up));
                 let help = "built-in types have only `any` above them and nothing below";
+                self.report(Diagnostic::error(Code::E0208, written.span, message).help(help));
+                continue;
+            }
+            if self.program.types.def(up).actor != ast.actor {
+                let (is, no) = if ast.actor { ("an actor type", "none") } else { ("no actor type", "one") };
+                let message = format!("`{}` is {is}, and `{}` is {no}", ast.name, self.type_name(up));
+                let help = "only actor types stand above actor types";
                 self.report(Diagnostic::error(Code::E0208, written.span, message).help(help));
                 continue;
             }
@@ -531,6 +531,7 @@ pub(crate) fn empty_type(name: &str, kind: TypeKind, immutable: bool, public: bo
         supertypes: vec![],
         methods: PrimaryMap::new(),
         immutable,
+        actor: false,
         public,
         doc: doc.to_owned(),
     }

@@ -14,6 +14,7 @@
 //! A wrong part has type `None` and is not reported again. A program with an error is thrown away,
 //! so what is emitted for wrong parts only has to be well formed.
 
+mod actors;
 mod body;
 mod calls;
 mod classes;
@@ -337,7 +338,8 @@ impl<'a> Checker<'a> {
     /// hold. What a parameter stands for is looked at in each instantiation.
     pub(crate) fn is_sendable(&self, ty: TypeId) -> bool {
         let def = self.program.types.def(ty);
-        self.known(ty).is_none()
+        def.actor
+            || self.known(ty).is_none()
             || self.opaque.contains(&ty)
             || def.immutable && def.kind.args().all(|arg| self.is_sendable(arg))
     }

@@ -252,13 +252,14 @@ impl<'a> Body<'_, 'a> {
             self.report(diagnostic);
             return None;
         };
-        let Def::Class(def) = entry.def else {
-            if !matches!(entry.def, Def::Actor(_)) {
-                return self.not_a_class(class);
-            }
-            return None;
-        };
+        let Def::Class(def) = entry.def else { return self.not_a_class(class) };
         let placed = &self.cx.names.classes[def];
+        if placed.ast.actor.is_some() {
+            let message = format!("`{name}` is an actor, which is made by `new`");
+            let help = format!("write `{name}.new(…)`");
+            self.report(Diagnostic::error(Code::E0208, name.span, message).help(help));
+            return None;
+        }
         if placed.ast.native.is_some() {
             let message = format!("objects of the native class `{name}` are made in Rust");
             let help = "call a native routine that makes one";

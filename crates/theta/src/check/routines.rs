@@ -79,7 +79,14 @@ impl<'a> Checker<'a> {
         let id = self.program.classes.next_key();
         let ty =
             self.program.types.add(super::items::empty_type(&name, TypeKind::Class(id), false, false, doc));
-        self.program.classes.push(Class { name, ty, superclass: None, fields: vec![], bodies: vec![] });
+        self.program.classes.push(Class {
+            name,
+            ty,
+            superclass: None,
+            fields: vec![],
+            bodies: vec![],
+            actor: None,
+        });
         (id, ty)
     }
 

@@ -144,10 +144,12 @@ impl<'a> Body<'_, 'a> {
             StmtKind::Typecase { subject, arms, others, head } => {
                 self.typecase(subject, arms, others.as_deref(), *head);
             }
-            StmtKind::Send(_) => drop(self.unsupported(first_word(stmt.core, 4), "send")),
-            StmtKind::Delegate(_) => drop(self.unsupported(first_word(stmt.core, 8), "delegate")),
-            StmtKind::Reply(_) => drop(self.unsupported(first_word(stmt.core, 5), "reply")),
-            StmtKind::Wait { .. } => drop(self.unsupported(first_word(stmt.core, 4), "wait")),
+            StmtKind::Send(message) => self.send_statement(stmt, message),
+            StmtKind::Delegate(message) => self.delegate_statement(stmt, message),
+            StmtKind::Reply(value) => self.reply_statement(stmt, value.as_ref()),
+            StmtKind::Wait { arms, after } => {
+                self.wait_statement(stmt, arms, after.as_ref(), first_word(stmt.core, 4));
+            }
             StmtKind::Error => {}
         }
     }
@@ -225,6 +227,7 @@ impl<'a> Body<'_, 'a> {
         let before = self.flow.clone();
         self.loops.push(Loop::default());
         let body = self.block(body);
+        self.check_repeated_answer(&before);
         let breaks = self.loops.pop().map_or(Flow::nowhere(), |l| l.breaks);
         let endless = test == Operand::Const(Const::Bool(true));
         self.flow = if endless { breaks } else { before };
@@ -284,6 +287,7 @@ impl<'a> Body<'_, 'a> {
         let changeable = changeable.map(|_| iterator.span);
         self.loops.push(Loop { breaks: Flow::nowhere(), changeable });
         self.statements(body);
+        self.check_repeated_answer(&before);
         self.loops.pop();
         self.exit();
         let block = self.b.close();
@@ -353,8 +357,8 @@ impl<'a> Body<'_, 'a> {
             let line = self.cx.sources.line(outer.span.file, outer.span.start);
             let message = format!("a transaction in the transaction of line {line}");
             (message, "leave it out: what is done here belongs to that one".to_owned())
-        } else if self.role != Role::Routine || &*self.name != "main" {
-            let message = "a transaction stands only in `main`".to_owned();
+        } else if self.role != Role::Script && (self.role != Role::Routine || &*self.name != "main") {
+            let message = "a transaction stands only in `main` and in methods of actors".to_owned();
             (message, "call this from a transaction in `main`; what clients call has one already".to_owned())
         } else if let Some(iterator) = self.loops.iter().rev().find_map(|l| l.changeable) {
             let text = self.cx.sources.slice(iterator);
@@ -368,6 +372,7 @@ impl<'a> Body<'_, 'a> {
 
     fn jump(&mut self, stmt: &'a Stmt) {
         let is_break = matches!(stmt.kind, StmtKind::Break);
+        self.await_before_jump();
         let before = self.flow.leave();
         match self.loops.last_mut() {
             Some(inner) if is_break => {
@@ -392,8 +397,25 @@ impl<'a> Body<'_, 'a> {
             let help = "signal an exception, or put the rest into an `if`";
             self.report(Diagnostic::error(Code::E0214, stmt.core, message).help(help));
         }
+        if self.role == Role::Script {
+            if !values.is_empty() {
+                for value in values {
+                    self.value(value);
+                }
+                let help = "write `reply (v)`, then `return` if it should end here";
+                let message = "an actor method answers with `reply`";
+                self.report(Diagnostic::error(Code::E0402, stmt.core, message).help(help));
+            } else if self.taken.is_empty() {
+                self.check_answered(stmt.core);
+            }
+            self.await_before_jump();
+            self.b.emit(IrStmt::Return(SmallVec::new()));
+            self.flow.leave();
+            return;
+        }
         let wanted = self.signature.results.clone();
         let operands = self.results(stmt, values, &wanted, "returns");
+        self.await_before_jump();
         self.b.emit(IrStmt::Return(operands));
         self.flow.leave();
     }

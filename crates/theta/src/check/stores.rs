@@ -3,9 +3,9 @@
 //! Objects and indexes of the left sides are evaluated first, then the right sides, then everything is stored, each
 //! from left to right (section 16 of the definition).
 
-use bifrost_ir::{Operand, Stmt as IrStmt, TypeId, Var};
+use bifrost_ir::{Operand, Stmt as IrStmt, TypeId, TypeKind, Types, Var};
 
-use super::body::{Body, Value};
+use super::body::{Body, Role, Value};
 use super::flow::Slot;
 use crate::ast::{Expr, ExprKind, Ident, Stmt, TypeExpr};
 use crate::diagnostic::{Code, Diagnostic};
@@ -183,6 +183,12 @@ impl<'a> Body<'_, 'a> {
         else {
             return Place::Wrong;
         };
+        if self.role == Role::Script && self.is_functional() {
+            let actor = &self.cx.class_ast(at).name;
+            let message = format!("`{actor}` is functional; `{name}` may be set only by `new`");
+            let help = "drop `functional`, or pass the value as an argument";
+            self.report(Diagnostic::error(Code::E0405, target.span, message).help(help));
+        }
         if immutable {
             let message =
                 format!("`{name}` belongs to an immutable type and is set only by a constructor or maker");
@@ -209,6 +215,18 @@ impl<'a> Body<'_, 'a> {
         self.report(Diagnostic::error(Code::E0409, span, message).help(help));
     }
 
+    /// Whether a value fits an element of a local array or vector as it is.
+    fn is_reply_for_element(&self, object: Value, index: Value, value: Value) -> bool {
+        let types = &self.cx.program.types;
+        let element = object.ty.and_then(|ty| match types.kind(ty) {
+            TypeKind::Array(element) | TypeKind::Vector(element) => Some(element),
+            _ => None,
+        });
+        let local = self.locals.iter().any(|local| Operand::Var(local.var) == object.op);
+        let fits = element.zip(value.ty).is_some_and(|(element, ty)| types.is_subtype(ty, element));
+        local && fits && index.ty == Some(Types::INT)
+    }
+
     fn store(&mut self, place: Place<'a>, value: Value, span: Span) {
         match place {
             Place::Var { var, slot, ty } => {
@@ -226,6 +244,19 @@ impl<'a> Body<'_, 'a> {
                 self.store_field(object, ty, &name.name, value, name.span.start);
             }
             Place::Element { object, mut indexes, span: place } => {
+                if let (Operand::Var(array), [(index, _)]) = (object.op, indexes.as_slice())
+                    && self.is_reply_for_element(object, *index, value)
+                    && self.b.request_element(value.op, array, index.op)
+                {
+                    let store = object.ty.and_then(|ty| self.method_of(ty, "store"));
+                    if let Some(signature) = store.map(|store| self.heading_of(store)) {
+                        self.raise(&signature);
+                    }
+                    if let Some(last) = self.frames.last_mut().and_then(|frame| frame.requested.last_mut()) {
+                        *last = array;
+                    }
+                    return;
+                }
                 indexes.push((value, span));
                 self.operator(object, "store", indexes, place, place);
             }

@@ -68,7 +68,7 @@ impl Checker<'_> {
             }
             Def::Class(def) => {
                 let placed = &self.names.classes[def];
-                if !self.names.is_within(env.scope, placed.home) {
+                if placed.ast.actor.is_none() && !self.names.is_within(env.scope, placed.home) {
                     let message = format!("class `{name}` is not known as a type outside its module");
                     let help = "use a type that it implements";
                     self.report(Diagnostic::error(Code::E0208, name.span, message).help(help));
@@ -79,7 +79,6 @@ impl Checker<'_> {
                 self.ask(Needs::Class(at), args.iter().map(|arg| arg.span).collect());
                 return self.classes[at].as_ref().map(|class| class.ty);
             }
-            Def::Actor(_) => None,
             Def::Equate(at) => match self.equate(env, at) {
                 Equate::Type(ty) => Some(ty),
                 Equate::Constant(_) => {
@@ -186,7 +185,7 @@ impl Checker<'_> {
             return true;
         }
         match self.names.lookup(env.scope, name).map(|entry| entry.def) {
-            Some(Def::Type(_) | Def::Class(_) | Def::Actor(_)) => true,
+            Some(Def::Type(_) | Def::Class(_)) => true,
             Some(Def::Equate(at)) => self.is_type_equate(env, at),
             _ => false,
         }

@@ -28,6 +28,14 @@ impl Builder {
         Builder { func, blocks: vec![vec![]] }
     }
 
+    /// The same as a method of an actor, if it is one.
+    pub fn script(mut self, is_one: bool) -> Builder {
+        if is_one {
+            self.func.kind = FuncKind::Script;
+        }
+        self
+    }
+
     /// The finished function.
     pub fn finish(mut self) -> Func {
         debug_assert_eq!(self.blocks.len(), 1, "every block that was opened is closed");
@@ -65,8 +73,28 @@ impl Builder {
     }
 
     pub fn assign(&mut self, dst: Var, src: Operand) {
-        if src != Operand::Var(dst) {
-            self.emit(Stmt::Let { dst, src });
+        if src == Operand::Var(dst) {
+            return;
+        }
+        // A reply goes where it is wanted, so that nobody waits for it here.
+        if let Some(Stmt::Request { dst: reply, element: None, .. }) =
+            self.blocks.last_mut().and_then(|b| b.last_mut())
+            && Operand::Var(*reply) == src
+        {
+            *reply = dst;
+            return;
+        }
+        self.emit(Stmt::Let { dst, src });
+    }
+
+    /// Lets the request that was emitted last, if its reply is `value`, store that in an element of a local array or vector.
+    pub fn request_element(&mut self, value: Operand, array: Var, index: Operand) -> bool {
+        match self.blocks.last_mut().and_then(|block| block.last_mut()) {
+            Some(Stmt::Request { dst, element: element @ None, .. }) if Operand::Var(*dst) == value => {
+                (*dst, *element) = (array, Some(index));
+                true
+            }
+            _ => false,
         }
     }
 
@@ -102,6 +130,10 @@ pub(crate) fn depth(block: &Block) -> usize {
         }
         Stmt::While { cond, body, .. } => depth(cond).max(depth(body)),
         Stmt::ForEach { body, .. } | Stmt::Transaction { body, .. } => depth(body),
+        Stmt::Select { arms, after, .. } => {
+            let arms = arms.iter().map(|arm| depth(&arm.cond).max(depth(&arm.body)));
+            arms.chain(after.iter().map(|(_, body)| depth(body))).max().unwrap_or(0)
+        }
         Stmt::Except { body, arms } => arms.iter().map(|arm| depth(&arm.body)).fold(depth(body), usize::max),
         _ => 0,
     });

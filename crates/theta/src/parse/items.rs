@@ -115,8 +115,9 @@ impl Parser<'_> {
         Some(match self.tok() {
             _ if immutable_type || actor_type => Item::Type(self.type_def(name, doc, start)),
             Tok::Type => Item::Type(self.type_def(name, doc, start)),
-            Tok::Class => Item::Class(self.class_def(name, doc, start)),
-            Tok::Actor | Tok::Functional => Item::Actor(self.actor_def(name, doc, start)),
+            Tok::Class | Tok::Actor | Tok::Functional => {
+                Item::Class(Box::new(self.class_def(name, doc, start)))
+            }
             _ => Item::Equate(Equate { name, value: self.expression() }),
         })
     }
@@ -294,8 +295,18 @@ impl Parser<'_> {
     }
 
     fn class_def(&mut self, name: Ident, doc: String, start: u32) -> ClassDef {
-        self.bump();
+        let actor = match self.take(Tok::Functional) {
+            true => {
+                self.expect(Tok::Actor);
+                Some(ActorPart { functional: true, ..ActorPart::default() })
+            }
+            false => self.take(Tok::Actor).then(ActorPart::default),
+        };
+        if actor.is_none() {
+            self.bump();
+        }
         let mut class = ClassDef {
+            actor,
             native: self.native(),
             parms: self.parms(),
             implements: self.implements(),
@@ -312,15 +323,16 @@ impl Parser<'_> {
             span: self.since(start),
             name,
         };
-        if self.take(Tok::Inherits) {
+        let is_actor = class.actor.is_some();
+        if !is_actor && self.take(Tok::Inherits) {
             let ty = self.type_expr();
             class.inherits = Some((ty, self.renames()));
         }
         class.wheres = self.wheres();
-        if self.take(Tok::Provides) {
+        if !is_actor && self.take(Tok::Provides) {
             class.provides = self.names();
         }
-        if self.take(Tok::Hides) {
+        if !is_actor && self.take(Tok::Hides) {
             class.hides = self.names();
         }
         self.open(&class.name);
@@ -337,13 +349,23 @@ impl Parser<'_> {
     }
 
     fn class_member(&mut self, class: &mut ClassDef) {
+        let native = class.native.is_some();
         match self.ahead(1).tok {
+            _ if self.is(Tok::New) && class.actor.is_some() => {
+                let creator = self.creator(native);
+                class.actor.get_or_insert_default().creators.push(creator);
+            }
+            _ if self.is(Tok::Disable) && class.actor.is_some() => {
+                let disable = self.disable();
+                class.actor.get_or_insert_default().disables.push(disable);
+            }
             _ if !self.is(Tok::Name) && !self.is_word_heading() => {
                 self.expected("an instance variable, a method or `end`");
             }
             Tok::Colon | Tok::Comma => self.ivars(&mut class.ivars),
             Tok::Eq => class.equates.push(self.equate()),
-            Tok::LParen | Tok::LBracket if class.native.is_some() => class.headings.push(self.heading()),
+            Tok::LParen | Tok::LBracket if native => class.headings.push(self.heading()),
+            Tok::LParen | Tok::LBracket if class.actor.is_some() => class.methods.push(self.routine()),
             Tok::LParen | Tok::LBracket => self.method_or_maker(class),
             _ => {
                 self.bump();
@@ -387,59 +409,6 @@ impl Parser<'_> {
         match makes {
             Some(made) => class.makers.push(Maker { heading, class: made, body, end }),
             None => class.methods.push(Routine { heading, body, end }),
-        }
-    }
-
-    fn actor_def(&mut self, name: Ident, doc: String, start: u32) -> ActorDef {
-        let functional = self.take(Tok::Functional);
-        self.expect(Tok::Actor);
-        let mut actor = ActorDef {
-            functional,
-            native: self.native(),
-            parms: self.parms(),
-            implements: self.implements(),
-            wheres: self.wheres(),
-            ivars: vec![],
-            equates: vec![],
-            methods: vec![],
-            creators: vec![],
-            disables: vec![],
-            headings: vec![],
-            doc,
-            span: self.since(start),
-            name,
-        };
-        self.open(&actor.name);
-        while !self.is(Tok::EndOfFile) && !self.at_end() {
-            let before = self.at;
-            self.actor_member(&mut actor);
-            if self.at == before {
-                self.skip_member();
-            }
-        }
-        self.close();
-        actor.span = self.since(start);
-        actor
-    }
-
-    fn actor_member(&mut self, actor: &mut ActorDef) {
-        match (self.tok(), self.ahead(1).tok) {
-            (Tok::New, _) => actor.creators.push(self.creator(actor.native.is_some())),
-            (Tok::Disable, _) => actor.disables.push(self.disable()),
-            (Tok::Name, Tok::Colon | Tok::Comma) => self.ivars(&mut actor.ivars),
-            (Tok::Name, Tok::Eq) => actor.equates.push(self.equate()),
-            (tok, Tok::LParen | Tok::LBracket) if tok == Tok::Name || tok.is_word() => {
-                if actor.native.is_some() {
-                    actor.headings.push(self.heading());
-                } else {
-                    actor.methods.push(self.routine());
-                }
-            }
-            (Tok::Name, _) => {
-                self.bump();
-                self.expected("`:` or `(`");
-            }
-            _ => self.expected("an instance variable, a method or `end`"),
         }
     }
 

@@ -168,25 +168,21 @@ impl View<'_> {
             Item::Class(it) => {
                 let makers =
                     it.makers.iter().filter(|m| it.provides.iter().any(|p| p.name == m.heading.name.name));
-                let members = makers.map(|m| self.method(&it.name, &m.heading)).collect();
+                // Everybody who has an actor may call all its methods; those of a class are known by the types that it implements.
+                let methods = it.methods.iter().map(|m| &m.heading).chain(&it.headings);
+                let methods = methods.filter(|_| it.actor.is_some());
+                let members =
+                    makers.map(|m| &m.heading).chain(methods).map(|m| self.method(&it.name, m)).collect();
+                let creators = it.actor.iter().flat_map(|actor| &actor.creators);
                 let first = it.ivars.iter().map(|v| v.name.span.start);
                 let first = first.chain(it.methods.iter().map(|m| m.heading.span.start));
                 let first = first.chain(it.makers.iter().map(|m| m.heading.span.start));
                 let first = first.chain(it.headings.iter().map(|m| m.span.start));
                 let first = first.chain(it.equates.iter().map(|e| e.name.span.start));
+                let first = first.chain(creators.map(|c| c.span.start));
                 let (head, doc) = self.head(it.span, first.min(), &it.doc);
-                self.entry("class", &it.name, anchor(&it.name.name), head, &doc, members)
-            }
-            Item::Actor(it) => {
-                let methods = it.methods.iter().map(|m| &m.heading).chain(&it.headings);
-                let members = methods.map(|m| self.method(&it.name, m)).collect();
-                let first = it.ivars.iter().map(|v| v.name.span.start);
-                let first = first.chain(it.methods.iter().map(|m| m.heading.span.start));
-                let first = first.chain(it.creators.iter().map(|c| c.span.start));
-                let first = first.chain(it.headings.iter().map(|m| m.span.start));
-                let first = first.chain(it.equates.iter().map(|e| e.name.span.start));
-                let (head, doc) = self.head(it.span, first.min(), &it.doc);
-                self.entry("actor", &it.name, anchor(&it.name.name), head, &doc, members)
+                let kind = if it.actor.is_some() { "actor" } else { "class" };
+                self.entry(kind, &it.name, anchor(&it.name.name), head, &doc, members)
             }
             Item::Routine(Routine { heading, .. }) | Item::NativeRoutine(NativeRoutine { heading, .. }) => {
                 let kind = if heading.result.yields { "iterator" } else { "routine" };

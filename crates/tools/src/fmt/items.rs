@@ -99,7 +99,6 @@ impl<'a> Writer<'a> {
             Item::Equate(it) => self.equate(it),
             Item::Type(it) => self.type_def(it),
             Item::Class(it) => self.class_def(it),
-            Item::Actor(it) => self.actor_def(it),
             Item::Routine(it) => self.routine(&it.heading, None, &it.body, it.end.end),
             Item::NativeRoutine(it) => {
                 Doc::Row(vec![self.take(), SPACE, self.take(), SPACE, self.heading(&it.heading, None)])
@@ -172,7 +171,11 @@ impl<'a> Writer<'a> {
     }
 
     fn class_def(&mut self, def: &ClassDef) -> Doc<'a> {
-        let mut parts = vec![self.take(), SPACE, self.take(), SPACE, self.take()];
+        let mut parts = vec![self.take(), SPACE, self.take()];
+        while !matches!(self.tok(), Tok::Class | Tok::Actor) {
+            parts.extend([SPACE, self.take()]);
+        }
+        parts.extend([SPACE, self.take()]);
         parts.extend(self.native(def.native.is_some()));
         parts.extend(self.parms(&def.parms));
         parts.extend(self.implements(&def.implements));
@@ -194,25 +197,10 @@ impl<'a> Writer<'a> {
         members.extend(def.methods.iter().map(Member::Method));
         members.extend(def.makers.iter().map(Member::Maker));
         members.extend(def.headings.iter().map(Member::Heading));
-        self.definition(def.span.start, def.span.end, parts, &sorted(members))
-    }
-
-    fn actor_def(&mut self, def: &ActorDef) -> Doc<'a> {
-        let mut parts = vec![self.take(), SPACE, self.take()];
-        while self.tok() != Tok::Actor {
-            parts.extend([SPACE, self.take()]);
+        if let Some(actor) = &def.actor {
+            members.extend(actor.creators.iter().map(|it| Member::Creator(it, def.native.is_some())));
+            members.extend(actor.disables.iter().map(Member::Disable));
         }
-        parts.extend([SPACE, self.take()]);
-        parts.extend(self.native(def.native.is_some()));
-        parts.extend(self.parms(&def.parms));
-        parts.extend(self.implements(&def.implements));
-        parts.extend(self.wheres(&def.wheres));
-        let mut members: Vec<Member<'_>> = variables(&def.ivars).collect();
-        members.extend(def.equates.iter().map(Member::Equate));
-        members.extend(def.methods.iter().map(Member::Method));
-        members.extend(def.creators.iter().map(|it| Member::Creator(it, def.native.is_some())));
-        members.extend(def.disables.iter().map(Member::Disable));
-        members.extend(def.headings.iter().map(Member::Heading));
         self.definition(def.span.start, def.span.end, parts, &sorted(members))
     }
 

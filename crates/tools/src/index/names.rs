@@ -60,8 +60,11 @@ impl Index {
                 let first = it.ivars.iter().map(|v| v.name.span.start);
                 let first = first.chain(it.methods.iter().map(|m| m.heading.span.start));
                 let first = first.chain(it.makers.iter().map(|m| m.heading.span.start));
+                let creators = it.actor.iter().flat_map(|actor| &actor.creators);
+                let first = first.chain(creators.map(|c| c.span.start));
                 let heading = head(sources, it.span, first.min());
-                let id = self.define(&it.name, it.span, Kind::Class, heading, it.doc.clone());
+                let kind = if it.actor.is_some() { Kind::Actor } else { Kind::Class };
+                let id = self.define(&it.name, it.span, kind, heading, it.doc.clone());
                 self.end_name(sources, it.span, &it.name, id);
                 self.variables(sources, id, &it.ivars);
                 for method in &it.methods {
@@ -71,24 +74,6 @@ impl Index {
                     let whole = maker.heading.span.to(maker.end);
                     let made = self.method(sources, id, &maker.heading, whole, Kind::Maker);
                     self.end_name(sources, whole, &maker.heading.name, made);
-                }
-                for heading in &it.headings {
-                    self.method(sources, id, heading, heading.span, Kind::Method);
-                }
-                self.equates(sources, id, &it.equates);
-                self.parameters(id, &it.parms, &it.wheres);
-                id
-            }
-            Item::Actor(it) => {
-                let first = it.ivars.iter().map(|v| v.name.span.start);
-                let first = first.chain(it.methods.iter().map(|m| m.heading.span.start));
-                let first = first.chain(it.creators.iter().map(|c| c.span.start));
-                let heading = head(sources, it.span, first.min());
-                let id = self.define(&it.name, it.span, Kind::Actor, heading, it.doc.clone());
-                self.end_name(sources, it.span, &it.name, id);
-                self.variables(sources, id, &it.ivars);
-                for method in &it.methods {
-                    self.routine(sources, Some(id), method, Kind::Method);
                 }
                 for heading in &it.headings {
                     self.method(sources, id, heading, heading.span, Kind::Method);

@@ -107,7 +107,6 @@ impl Walk<'_> {
                     }
                 }),
                 Item::Class(it) => self.within(id, |w| w.class(id, it)),
-                Item::Actor(it) => self.within(id, |w| w.actor(id, it)),
                 Item::Routine(it) => {
                     self.heading(id, &it.heading, it.heading.span.to(it.end), |w| {
                         w.body(&it.body, it.end.end)
@@ -142,31 +141,15 @@ impl Walk<'_> {
                 w.body(&maker.body, maker.end.end);
             });
         }
-        for heading in &it.headings {
-            self.method(heading, None, |_| {});
-        }
-    }
-
-    fn actor(&mut self, id: DefId, it: &ActorDef) {
-        if !self.bodies {
-            self.wheres(id, &it.wheres);
-            let above = it.implements.iter().map(|ty| self.above(ty, &[])).collect();
-            self.shape(id, &it.parms, above);
-            self.variables(&it.ivars);
-            self.equates(&it.equates);
-        }
-        for method in &it.methods {
-            self.method(&method.heading, Some(method.end), |w| w.body(&method.body, method.end.end));
-        }
-        if self.bodies {
-            self.creators_and_disables(id, it);
+        if let Some(actor) = it.actor.as_ref().filter(|_| self.bodies) {
+            self.creators_and_disables(id, actor);
         }
         for heading in &it.headings {
             self.method(heading, None, |_| {});
         }
     }
 
-    fn creators_and_disables(&mut self, id: DefId, it: &ActorDef) {
+    fn creators_and_disables(&mut self, id: DefId, it: &ActorPart) {
         for creator in &it.creators {
             let end = creator.body.last().map_or(creator.span.end, |stmt| stmt.span.end);
             let count = self.locals.len();

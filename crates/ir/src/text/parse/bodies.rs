@@ -9,8 +9,8 @@ use super::super::names::{numbered, routines_named};
 use super::{Reader, Result};
 use crate::builtin;
 use crate::program::ClassId;
-use crate::stmt::{Arm, ArmMatch, Block, Callee, Const, Operand, Site, Stmt, Var};
-use crate::types::{TypeId, TypeKind};
+use crate::stmt::{Arm, ArmMatch, Block, Callee, Choice, Const, Destination, Operand, Site, Stmt, Var};
+use crate::types::{MethodRef, TypeId, TypeKind};
 
 /// How deep a text may nest blocks: deeper than the verifier accepts, so that its rule can be tested.
 const DEPTH_MAX: usize = 400;
@@ -34,7 +34,7 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
         }
         self.depth += 1;
         let mut block = Block::default();
-        while !["end", "else", "test", "when", "others"].iter().any(|w| self.reader.is_word(w)) {
+        while !["end", "else", "test", "when", "others", "after"].iter().any(|w| self.reader.is_word(w)) {
             if self.reader.peek() == &Token::End {
                 self.reader.at += 1;
                 return Err(self.reader.error("`end` is missing".to_owned()));
@@ -42,8 +42,15 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
             let mut stmt = self.stmt()?;
             if self.reader.take("@") {
                 let number = self.number()?;
-                if let Stmt::Call { site, .. } | Stmt::New { site, .. } | Stmt::NewSequence { site, .. } =
-                    &mut stmt
+                if let Stmt::Call { site, .. }
+                | Stmt::New { site, .. }
+                | Stmt::NewSequence { site, .. }
+                | Stmt::Create { site, .. }
+                | Stmt::Send { site, .. }
+                | Stmt::Request { site, .. }
+                | Stmt::Await { site, .. }
+                | Stmt::Reply { site, .. }
+                | Stmt::Delegate { site, .. } = &mut stmt
                 {
                     *site = Site(number);
                 }
@@ -200,7 +207,8 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
         };
         let known = match word.as_str() {
             "set" | "if" | "typecase" | "while" | "for" | "break" | "continue" | "return" | "yield"
-            | "signal" | "exit" | "except" | "transaction" => {
+            | "signal" | "exit" | "except" | "transaction" | "send" | "await" | "reply" | "delegate"
+            | "select" => {
                 self.reader.at += 1;
                 word.as_str()
             }
@@ -257,6 +265,23 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
                 self.reader.expect_word("end")?;
                 Stmt::Transaction { body, site }
             }
+            "send" => {
+                let (method, args) = self.message()?;
+                Stmt::Send { method, args, site: Site(0) }
+            }
+            "delegate" => {
+                let (method, args) = self.message()?;
+                Stmt::Delegate { method, args, site: Site(0) }
+            }
+            "await" => {
+                let mut vars = SmallVec::from_elem(self.var()?, 1);
+                while self.reader.take(",") {
+                    vars.push(self.var()?);
+                }
+                Stmt::Await { vars, site: Site(0) }
+            }
+            "reply" => Stmt::Reply { values: self.values()?, site: Site(0) },
+            "select" => self.select()?,
             "break" => Stmt::Break,
             "continue" => Stmt::Continue,
             "return" => Stmt::Return(self.values()?),
@@ -273,6 +298,40 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
             }
             _ => self.except()?,
         })
+    }
+
+    /// A call of a method.
+    fn message(&mut self) -> Result<(MethodRef, SmallVec<[Operand; 3]>)> {
+        match self.call()? {
+            (Callee::Method(method), args) => Ok((method, args)),
+            _ => Err(self.reader.error("messages are for methods".to_owned())),
+        }
+    }
+
+    fn select(&mut self) -> Result<Stmt> {
+        let site = if self.reader.take("@") { Site(self.number()?) } else { Site(0) };
+        let (mut arms, mut after) = (Vec::new(), None);
+        while !self.reader.take_word("end") {
+            if self.reader.take_word("after") {
+                let limit = self.operand()?;
+                self.reader.expect_word("do")?;
+                after = Some((limit, self.block()?));
+                continue;
+            }
+            self.reader.expect_word("when")?;
+            let Callee::Method(method) = self.callee()? else {
+                return Err(self.reader.error("messages are for methods".to_owned()));
+            };
+            self.reader.expect("(")?;
+            let vars = self.vars_until(")")?.into_iter().collect();
+            self.reader.expect_word("given")?;
+            let cond = self.block()?;
+            self.reader.expect_word("test")?;
+            let test = self.operand()?;
+            self.reader.expect_word("do")?;
+            arms.push(Choice { method, vars, cond, test, body: self.block()? });
+        }
+        Ok(Stmt::Select { arms, after, site })
     }
 
     fn except(&mut self) -> Result<Stmt> {
@@ -302,6 +361,20 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
 
     fn assignment_or_call(&mut self) -> Result<Stmt> {
         let assigned = matches!(self.reader.peek_at(1), Token::Mark("," | ":="));
+        // `a[i] := request …`: an index is one operand.
+        let element = matches!(self.reader.peek_at(1), Token::Mark("["))
+            && matches!(self.reader.peek_at(3), Token::Mark("]"))
+            && matches!(self.reader.peek_at(4), Token::Mark(":="));
+        if element {
+            let dst = self.var()?;
+            self.reader.expect("[")?;
+            let element = Some(self.operand()?);
+            self.reader.expect("]")?;
+            self.reader.expect(":=")?;
+            self.reader.expect_word("request")?;
+            let (method, args) = self.message()?;
+            return Ok(Stmt::Request { method, args, dst, element, site: Site(0) });
+        }
         if !assigned {
             let (callee, args) = self.call()?;
             return Ok(Stmt::Call { callee, args, dsts: SmallVec::new(), site: Site(0) });
@@ -314,6 +387,23 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
             let class = self.class()?;
             self.reader.expect("(")?;
             return Ok(Stmt::New { dst: first, class, fields: self.operands(")")?, site: Site(0) });
+        }
+        if self.reader.take_word("request") {
+            let (method, args) = self.message()?;
+            return Ok(Stmt::Request { method, args, dst: first, element: None, site: Site(0) });
+        }
+        if self.reader.take_word("create") {
+            let class = self.class()?;
+            self.reader.expect(".")?;
+            let creator = self.number()?;
+            self.reader.expect("(")?;
+            let args = self.operands(")")?.into();
+            let place = match () {
+                () if self.reader.take_word("on") => Destination::On(self.operand()?),
+                () if self.reader.take_word("anywhere") => Destination::Anywhere,
+                () => Destination::Here,
+            };
+            return Ok(Stmt::Create { dst: first, class, creator, args, place, site: Site(0) });
         }
         if self.reader.take_word("get") {
             let (class, field) = self.field()?;

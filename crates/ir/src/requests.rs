@@ -1,0 +1,749 @@
+//! What of a method runs while replies are missing (theta.md 10.4; 002 section 3).
+//!
+//! A request does not wait. The variable that takes its reply is pending until something needs it, and there
+//! [`Stmt::Await`] stands: [`place_waits`] puts them where they are needed and nowhere else. So independent requests overlap
+//! across statements and around loops, and each place that waits is one join continuation.
+//!
+//! [`regions`] tells what that amounts to, in the terms of the paper: it colours the statements (002 figure 3) and finds the
+//! maximal regions in which all requests are independent of each other, with what their join continuation needs.
+
+use std::collections::BTreeSet;
+
+use smallvec::SmallVec;
+
+use crate::program::Program;
+use crate::stmt::{Block, Func, Operand, Part, Site, Stmt, Var};
+
+/// Variables whose reply may be missing.
+type Pending = BTreeSet<Var>;
+
+/// What a block does to pending variables: `out = may ∪ (in − must)`, by whatever way it ends.
+#[derive(Default)]
+struct Effect {
+    /// Requested in it, and perhaps pending at its end.
+    may: Pending,
+    /// Surely not pending at its end, unless in `may`.
+    must: Pending,
+    /// Requested anywhere in it.
+    any: Pending,
+}
+
+/// Puts an [`Stmt::Await`] before each statement that reads or fills a variable whose reply may be missing, and takes out those that
+/// wait for nothing. Tells the sites of waits in the body of a loop over an iterator that is not built in, which must not wait
+/// because the iterator is on the stack.
+///
+/// Cost: the size of the function times the depth of its loops.
+pub fn place_waits(program: &Program, func: &mut Func) -> Vec<Site> {
+    keep_local(program, func);
+    let mut body = std::mem::take(&mut func.body);
+    let mut placing =
+        Placing { program, func, site: Site::default(), iterators: 0, held: vec![], added: None };
+    placing.block(&mut body, &mut Pending::new());
+    let held = placing.held;
+    func.body = body;
+    held
+}
+
+/// What makes an array or a vector that nobody else knows.
+const MAKERS: [&str; 3] = ["array_fill", "array_create", "vector_new"];
+
+/// Lets a request wait in place whose reply is for an element of an array or vector that others may know: they would look at it while
+/// replies are missing. Others know one that was not made here, or that was used for anything but to store replies.
+fn keep_local(program: &Program, func: &mut Func) {
+    let mut body = std::mem::take(&mut func.body);
+    Keeping { program, func }.block(&mut body, &mut Pending::new());
+    func.body = body;
+}
+
+struct Keeping<'a> {
+    program: &'a Program,
+    func: &'a mut Func,
+}
+
+impl Keeping<'_> {
+    /// `own` are the variables whose array or vector nobody else knows.
+    fn block(&mut self, block: &mut Block, own: &mut Pending) {
+        let mut kept = Vec::with_capacity(block.0.len());
+        for mut stmt in std::mem::take(&mut block.0) {
+            if let Stmt::Request { dst, element: Some(_), .. } = &stmt
+                && !own.contains(dst)
+            {
+                self.in_place(stmt, &mut kept);
+                continue;
+            }
+            self.stmt(&mut stmt, kept.last(), own);
+            kept.push(stmt);
+        }
+        block.0 = kept;
+    }
+
+    fn stmt(&mut self, stmt: &mut Stmt, before: Option<&Stmt>, own: &mut Pending) {
+        let element = matches!(stmt, Stmt::Request { element: Some(_), .. });
+        let awaits = matches!(stmt, Stmt::Await { .. });
+        stmt.parts(&mut |part| match part {
+            Part::Reads(op) if !awaits => {
+                if let Some(var) = var_of(op) {
+                    own.remove(&var);
+                }
+            }
+            Part::Writes(var) if !element => {
+                own.remove(&var);
+            }
+            Part::Reads(_) | Part::Writes(_) | Part::Block(_) => {}
+        });
+        let made = |stmt: &Stmt, var: Var| match stmt {
+            Stmt::Call { callee: crate::stmt::Callee::Routine(id), dsts, .. } => {
+                let native = self.program.native_name(self.program.routines[*id].body);
+                dsts.as_slice() == [var] && native.is_some_and(|name| MAKERS.contains(&name))
+            }
+            _ => false,
+        };
+        match &*stmt {
+            Stmt::Let { dst, src: Operand::Var(src) } if before.is_some_and(|before| made(before, *src)) => {
+                own.insert(*dst);
+            }
+            Stmt::Call { dsts, .. } if dsts.len() == 1 && made(stmt, dsts[0]) => {
+                own.insert(dsts[0]);
+            }
+            _ => {}
+        }
+        if matches!(stmt, Stmt::While { .. } | Stmt::ForEach { .. }) {
+            // A step comes after all that other steps do.
+            forget(stmt, own);
+        }
+        let entered = own.clone();
+        for block in stmt.blocks_mut() {
+            let mut inner = entered.clone();
+            self.block(block, &mut inner);
+            own.retain(|var| inner.contains(var));
+        }
+        // Handlers begin, and loops and branches end, after any part of what was there before.
+        forget(stmt, own);
+    }
+
+    fn in_place(&mut self, stmt: Stmt, kept: &mut Vec<Stmt>) {
+        let Stmt::Request { method, args, dst: array, element: Some(index), site } = stmt else { return };
+        let ty = self.func.vars[array].ty;
+        let types = &self.program.types;
+        let element = match types.kind(ty) {
+            crate::types::TypeKind::Array(element) | crate::types::TypeKind::Vector(element) => element,
+            _ => return,
+        };
+        let Some(store) = types.find_method(ty, "store") else { return };
+        let dst = self.func.vars.push(crate::stmt::VarDecl { name: String::new(), ty: element });
+        kept.push(Stmt::Request { method, args, dst, element: None, site });
+        kept.push(Stmt::Call {
+            callee: crate::stmt::Callee::Method(store),
+            args: SmallVec::from_slice(&[array.into(), index, dst.into()]),
+            dsts: SmallVec::new(),
+            site,
+        });
+    }
+}
+
+/// Takes out what the blocks of a statement read, or fill otherwise than by replies for elements.
+fn forget(stmt: &Stmt, own: &mut Pending) {
+    stmt.parts(&mut |part| {
+        let Part::Block(block) = part else { return };
+        for stmt in &block.0 {
+            let element = matches!(stmt, Stmt::Request { element: Some(_), .. });
+            let awaits = matches!(stmt, Stmt::Await { .. });
+            stmt.parts(&mut |part| match part {
+                Part::Reads(op) if !awaits => {
+                    if let Some(var) = var_of(op) {
+                        own.remove(&var);
+                    }
+                }
+                Part::Writes(var) if !element => {
+                    own.remove(&var);
+                }
+                Part::Reads(_) | Part::Writes(_) | Part::Block(_) => {}
+            });
+            forget(stmt, own);
+        }
+    });
+}
+
+/// Where a function touches what may be pending, if it does.
+///
+/// Cost: as [`place_waits`], and a copy of the function.
+pub(crate) fn lacking(program: &Program, func: &Func) -> Option<Site> {
+    let mut body = func.body.clone();
+    let mut placing =
+        Placing { program, func, site: Site::default(), iterators: 0, held: vec![], added: None };
+    placing.block(&mut body, &mut Pending::new());
+    placing.added
+}
+
+struct Placing<'a> {
+    program: &'a Program,
+    func: &'a Func,
+    site: Site,
+    /// Loops around over iterators that are not built in.
+    iterators: usize,
+    held: Vec<Site>,
+    /// Where the first wait was put that was not there.
+    added: Option<Site>,
+}
+
+impl Placing<'_> {
+    fn block(&mut self, block: &mut Block, pending: &mut Pending) {
+        let mut placed = Vec::with_capacity(block.0.len());
+        for mut stmt in std::mem::take(&mut block.0) {
+            if let Stmt::Await { vars, .. } = &mut stmt {
+                vars.retain(|var| pending.remove(var));
+                if vars.is_empty() {
+                    continue;
+                }
+                self.waits();
+            } else {
+                self.site = site_of(&stmt).unwrap_or(self.site);
+                let vars = touched(&stmt, pending);
+                if !vars.is_empty() {
+                    vars.iter().for_each(|var| {
+                        pending.remove(var);
+                    });
+                    self.waits();
+                    self.added.get_or_insert(self.site);
+                    placed.push(Stmt::Await { vars, site: self.site });
+                }
+            }
+            self.inside(&mut stmt, pending);
+            placed.push(stmt);
+        }
+        block.0 = placed;
+    }
+
+    fn waits(&mut self) {
+        if self.iterators > 0 {
+            self.held.push(self.site);
+        }
+    }
+
+    /// What comes after the operands of a statement are there.
+    fn inside(&mut self, stmt: &mut Stmt, pending: &mut Pending) {
+        match stmt {
+            Stmt::Request { dst, .. } => {
+                pending.insert(*dst);
+            }
+            Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
+                let mut other = pending.clone();
+                self.block(then, pending);
+                self.block(otherwise, &mut other);
+                pending.append(&mut other);
+            }
+            Stmt::While { cond, test, body } => {
+                let again = effect(cond).then(effect(body));
+                pending.extend(again.may.iter().copied());
+                self.block(cond, pending);
+                // The condition stands between its calls and the body.
+                if let Operand::Var(var) = test
+                    && pending.remove(var)
+                {
+                    self.waits();
+                    self.added.get_or_insert(self.site);
+                    cond.0.push(Stmt::Await { vars: SmallVec::from_slice(&[*var]), site: self.site });
+                }
+                let mut inner = pending.clone();
+                self.block(body, &mut inner);
+                if leaves(body) {
+                    pending.extend(again.any);
+                }
+            }
+            Stmt::ForEach { callee, body, vars, .. } => {
+                let once = effect(body);
+                pending.extend(once.may.iter().copied());
+                // Steps fill them, and a step may come while a request of the last one is under way.
+                vars.iter().for_each(|var| {
+                    pending.remove(var);
+                });
+                let builtin = match *callee {
+                    crate::stmt::Callee::Method(m) => self.program.types.method(m).builtin.is_some(),
+                    _ => false,
+                };
+                self.iterators += usize::from(!builtin);
+                let mut inner = pending.clone();
+                self.block(body, &mut inner);
+                self.iterators -= usize::from(!builtin);
+                if leaves(body) {
+                    pending.extend(once.any);
+                }
+            }
+            Stmt::Except { body, arms } => {
+                let mut raised = pending.clone();
+                raised.append(&mut effect(body).any);
+                self.block(body, pending);
+                for arm in arms {
+                    let mut here = raised.clone();
+                    self.block(&mut arm.body, &mut here);
+                    pending.append(&mut here);
+                }
+            }
+            Stmt::Transaction { body, .. } => self.block(body, pending),
+            Stmt::Select { arms, after, .. } => {
+                let before = pending.clone();
+                let bodies = arms.iter_mut().flat_map(|arm| [&mut arm.cond, &mut arm.body]);
+                for block in bodies.chain(after.iter_mut().map(|(_, body)| body)) {
+                    let mut here = before.clone();
+                    self.block(block, &mut here);
+                    pending.append(&mut here);
+                }
+            }
+            _ => {}
+        }
+        debug_assert!(pending.iter().all(|var| self.func.vars.get(*var).is_some()));
+    }
+}
+
+/// The pending variables that a statement reads or fills itself, not in its blocks.
+fn touched(stmt: &Stmt, pending: &Pending) -> SmallVec<[Var; 2]> {
+    let mut vars = SmallVec::new();
+    let mut add = |var: Var| {
+        if pending.contains(&var) && !vars.contains(&var) {
+            vars.push(var);
+        }
+    };
+    match stmt {
+        // The test of a loop is read after its calls.
+        Stmt::While { .. } => {}
+        // Replies for elements of one array or vector may come in any order.
+        Stmt::Request { args, element: Some(element), .. } => {
+            args.iter().chain([element]).for_each(|op| var_of(*op).into_iter().for_each(&mut add));
+        }
+        _ => stmt.parts(&mut |part| match part {
+            Part::Reads(op) => var_of(op).into_iter().for_each(&mut add),
+            Part::Writes(var) => add(var),
+            Part::Block(_) => {}
+        }),
+    }
+    vars
+}
+
+fn var_of(operand: Operand) -> Option<Var> {
+    match operand {
+        Operand::Var(var) => Some(var),
+        Operand::Const(_) => None,
+    }
+}
+
+impl Effect {
+    fn then(mut self, mut next: Effect) -> Effect {
+        self.may.retain(|var| !next.must.contains(var));
+        self.may.append(&mut next.may);
+        self.must.append(&mut next.must);
+        self.any.append(&mut next.any);
+        self
+    }
+
+    /// One of both.
+    fn or(mut self, mut other: Effect) -> Effect {
+        self.may.append(&mut other.may);
+        self.must.retain(|var| other.must.contains(var));
+        self.any.append(&mut other.any);
+        self
+    }
+}
+
+fn effect(block: &Block) -> Effect {
+    block.0.iter().fold(Effect::default(), |before, stmt| before.then(effect_of(stmt)))
+}
+
+fn effect_of(stmt: &Stmt) -> Effect {
+    let mut own = Effect::default();
+    let mut settle = |op: Operand| own.must.extend(var_of(op));
+    match stmt {
+        Stmt::While { .. } => {}
+        Stmt::Request { args, element: Some(element), .. } => {
+            args.iter().chain([element]).for_each(|op| settle(*op))
+        }
+        _ => stmt.parts(&mut |part| match part {
+            Part::Reads(op) => settle(op),
+            Part::Writes(var) => settle(var.into()),
+            Part::Block(_) => {}
+        }),
+    }
+    match stmt {
+        Stmt::Request { dst, .. } => {
+            own.may.insert(*dst);
+            own.any.insert(*dst);
+            own
+        }
+        Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
+            own.then(effect(then).or(effect(otherwise)))
+        }
+        Stmt::While { cond, test, body } => {
+            let mut test_settles = Effect::default();
+            test_settles.must.extend(var_of(*test));
+            let once = effect(cond).then(test_settles);
+            let body = effect(body);
+            let again = Effect { any: body.any.clone(), may: body.may, must: BTreeSet::new() };
+            own.then(once).then(again)
+        }
+        Stmt::ForEach { body, .. } => {
+            let body = effect(body);
+            own.then(Effect { must: BTreeSet::new(), ..body })
+        }
+        Stmt::Except { body, arms } => {
+            let body = effect(body);
+            let raised = Effect { may: body.any.clone(), must: BTreeSet::new(), any: body.any.clone() };
+            let arms = arms.iter().map(|arm| effect(&arm.body));
+            let arms = arms.fold(None, |all: Option<Effect>, arm| {
+                Some(match all {
+                    Some(all) => all.or(arm),
+                    None => arm,
+                })
+            });
+            match arms {
+                Some(arms) => own.then(body.or(raised.then(arms))),
+                None => own.then(body),
+            }
+        }
+        Stmt::Transaction { body, .. } => own.then(effect(body)),
+        Stmt::Select { arms, after, .. } => {
+            let arms = arms.iter().map(|arm| effect(&arm.cond).then(effect(&arm.body)));
+            let all = arms.chain(after.iter().map(|(_, body)| effect(body)));
+            let one = all.reduce(Effect::or).unwrap_or_default();
+            own.then(one)
+        }
+        _ => own,
+    }
+}
+
+/// Whether a loop's body may end it, or one of its steps, before its own end.
+fn leaves(block: &Block) -> bool {
+    block.0.iter().any(|stmt| match stmt {
+        Stmt::Break | Stmt::Continue => true,
+        Stmt::While { .. } | Stmt::ForEach { .. } => false,
+        _ => {
+            let mut found = false;
+            stmt.parts(&mut |part| {
+                if let Part::Block(block) = part {
+                    found = found || leaves(block);
+                }
+            });
+            found
+        }
+    })
+}
+
+fn site_of(stmt: &Stmt) -> Option<Site> {
+    match stmt {
+        Stmt::Call { site, .. }
+        | Stmt::New { site, .. }
+        | Stmt::NewSequence { site, .. }
+        | Stmt::ForEach { site, .. }
+        | Stmt::Transaction { site, .. }
+        | Stmt::Create { site, .. }
+        | Stmt::Send { site, .. }
+        | Stmt::Request { site, .. }
+        | Stmt::Await { site, .. }
+        | Stmt::Reply { site, .. }
+        | Stmt::Delegate { site, .. }
+        | Stmt::Select { site, .. } => Some(*site),
+        _ => None,
+    }
+}
+
+/// What a statement is to its requests (002 figure 3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub enum Colour {
+    /// It has none.
+    White,
+    /// It has some, all independent of each other: they may share one join continuation.
+    Gray,
+    /// Something in it needs the reply to a request in it.
+    Black,
+}
+
+/// The colour of a statement. Waits must have been placed.
+///
+/// Cost: the size of the statement times the depth of its loops.
+pub fn colour(stmt: &Stmt) -> Colour {
+    let mut asked = BTreeSet::new();
+    let dependent = depends(stmt, &mut asked);
+    match (asked.is_empty(), dependent) {
+        (_, true) => Colour::Black,
+        (false, false) => Colour::Gray,
+        (true, false) => Colour::White,
+    }
+}
+
+/// Whether something waits for a request that came before it in the statement, or that is in `asked`, to which those of the
+/// statement are added.
+fn depends(stmt: &Stmt, asked: &mut Pending) -> bool {
+    let mut found = match stmt {
+        Stmt::Await { vars, .. } => vars.iter().any(|var| asked.contains(var)),
+        Stmt::Request { dst, .. } => {
+            asked.insert(*dst);
+            false
+        }
+        _ => false,
+    };
+    // A second time around, everything that a loop's body asks for came before.
+    let rounds = if matches!(stmt, Stmt::While { .. } | Stmt::ForEach { .. }) { 2 } else { 1 };
+    for _ in 0..rounds {
+        stmt.parts(&mut |part| {
+            if let Part::Block(block) = part {
+                found = block.0.iter().fold(found, |found, stmt| depends(stmt, asked) || found);
+            }
+        });
+    }
+    found
+}
+
+/// A maximal region in which all requests are independent of each other, so that they run at once (002 section 3.3).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Where its requests come from, in the order of the text.
+    pub requests: Vec<Site>,
+    /// How many replies it awaits, if that is known before it runs: none of them stands in a branch or a loop.
+    pub replies: Option<usize>,
+    /// Where its replies are awaited: its join continuations, in the order of the text. Empty if nothing needs them.
+    pub joins: Vec<Join>,
+}
+
+/// A place that waits: a join continuation, and what its closure has to hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Join {
+    /// The statement that needs the replies.
+    pub site: Site,
+    /// The variables that take them.
+    pub awaited: Vec<Var>,
+    /// The other variables that what comes after reads.
+    pub live: Vec<Var>,
+}
+
+/// The regions of a function in which waits have been placed, in the order of its text.
+///
+/// Cost: the size of the function times the depth of its loops.
+pub fn regions(func: &Func) -> Vec<Region> {
+    let mut found = Found { func, regions: vec![], vars: vec![], joins: vec![] };
+    found.block(&func.body);
+    found.joins_of(&func.body, &Pending::new(), &Ends::default());
+    let Found { mut regions, vars, mut joins, .. } = found;
+    joins.sort_by_key(|join| join.site);
+    for (region, vars) in regions.iter_mut().zip(&vars) {
+        let first = region.requests.first().copied().unwrap_or_default();
+        let own = |join: &&Join| join.awaited.iter().any(|var| vars.contains(var));
+        let (after, before): (Vec<_>, Vec<_>) = joins.iter().filter(own).partition(|join| join.site >= first);
+        // One further up waits for what a loop has asked for the last time around.
+        region.joins = after.into_iter().chain(before).cloned().collect();
+    }
+    regions
+}
+
+struct Found<'a> {
+    func: &'a Func,
+    regions: Vec<Region>,
+    /// The variables of each region's requests.
+    vars: Vec<Pending>,
+    joins: Vec<Join>,
+}
+
+/// What is live where a block is left otherwise than by its end.
+#[derive(Clone, Default)]
+struct Ends {
+    at_break: Pending,
+    at_continue: Pending,
+    /// At the handlers around.
+    raised: Pending,
+}
+
+impl Found<'_> {
+    /// Collects the maximal gray statements; neighbours of which none waits for another are one region.
+    fn block(&mut self, block: &Block) {
+        let mut open: Option<(Region, Pending)> = None;
+        for stmt in &block.0 {
+            let mut asked = open.as_ref().map_or(Pending::new(), |(_, vars)| vars.clone());
+            let colour = colour(stmt);
+            if depends(stmt, &mut asked)
+                && let Some((region, vars)) = open.take()
+            {
+                self.regions.push(region);
+                self.vars.push(vars);
+            }
+            match colour {
+                Colour::White => {}
+                Colour::Gray => {
+                    let (region, vars) = open.get_or_insert_with(|| {
+                        (Region { requests: vec![], replies: Some(0), joins: vec![] }, Pending::new())
+                    });
+                    region.add(stmt, vars);
+                }
+                Colour::Black => {
+                    if let Some((region, vars)) = open.take() {
+                        self.regions.push(region);
+                        self.vars.push(vars);
+                    }
+                    stmt.parts(&mut |part| {
+                        if let Part::Block(block) = part {
+                            self.block(block);
+                        }
+                    });
+                }
+            }
+        }
+        if let Some((region, vars)) = open {
+            self.regions.push(region);
+            self.vars.push(vars);
+        }
+    }
+
+    /// Walks a block backwards; gives what is live before it.
+    fn joins_of(&mut self, block: &Block, after: &Pending, ends: &Ends) -> Pending {
+        let mut live = after.clone();
+        for stmt in block.0.iter().rev() {
+            live = self.before(stmt, live, ends);
+        }
+        live
+    }
+
+    fn before(&mut self, stmt: &Stmt, after: Pending, ends: &Ends) -> Pending {
+        let mut live = after;
+        match stmt {
+            Stmt::Await { vars, site } => {
+                live.extend(&ends.raised);
+                let kept = live.iter().copied().filter(|var| !vars.contains(var)).collect();
+                self.joins.push(Join { site: *site, awaited: vars.to_vec(), live: kept });
+                // What an element is stored in is needed until all are there.
+                live.extend(vars.iter().copied());
+                return live;
+            }
+            Stmt::Break => return ends.at_break.clone(),
+            Stmt::Continue => return ends.at_continue.clone(),
+            Stmt::Return(_) | Stmt::Signal { .. } => live.clear(),
+            Stmt::Exit { .. } => live = ends.raised.clone(),
+            Stmt::While { cond, test, body } => {
+                let mut head = live.clone();
+                head.extend(exposed(cond));
+                head.extend(var_of(*test));
+                head.extend(exposed(body));
+                let inner =
+                    Ends { at_break: live.clone(), at_continue: head.clone(), raised: ends.raised.clone() };
+                let body = self.joins_of(body, &head, &inner);
+                live.extend(body);
+                live.extend(var_of(*test));
+                return self.joins_of(cond, &live, ends);
+            }
+            Stmt::ForEach { body, vars, .. } => {
+                let mut head = live.clone();
+                head.extend(exposed(body));
+                vars.iter().for_each(|var| {
+                    head.remove(var);
+                });
+                let inner =
+                    Ends { at_break: live.clone(), at_continue: head.clone(), raised: ends.raised.clone() };
+                self.joins_of(body, &head, &inner);
+                live = head;
+            }
+            Stmt::Except { body, arms } => {
+                let mut inner = ends.clone();
+                for arm in arms {
+                    let mut arm_live = self.joins_of(&arm.body, &live, ends);
+                    arm.vars.iter().for_each(|var| {
+                        arm_live.remove(var);
+                    });
+                    inner.raised.append(&mut arm_live);
+                }
+                return self.joins_of(body, &live, &inner);
+            }
+            Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
+                let mut other = self.joins_of(otherwise, &live, ends);
+                live = self.joins_of(then, &live, ends);
+                live.append(&mut other);
+            }
+            Stmt::Transaction { body, .. } => live = self.joins_of(body, &live, ends),
+            Stmt::Select { arms, after, .. } => {
+                let mut all = Pending::new();
+                for arm in arms {
+                    let mut taken = self.joins_of(&arm.body, &live, ends);
+                    taken.extend(var_of(arm.test));
+                    let mut cond = self.joins_of(&arm.cond, &taken, ends);
+                    arm.vars.iter().for_each(|var| {
+                        cond.remove(var);
+                    });
+                    all.append(&mut cond);
+                }
+                if let Some((_, body)) = after {
+                    all.extend(self.joins_of(body, &live, ends));
+                }
+                live = all;
+            }
+            _ => {}
+        }
+        let element = matches!(stmt, Stmt::Request { element: Some(_), .. });
+        let mut reads = Pending::new();
+        stmt.parts(&mut |part| match part {
+            Part::Reads(op) => reads.extend(var_of(op)),
+            Part::Writes(var) if element => reads.extend([var]),
+            Part::Writes(var) if !matches!(stmt, Stmt::Select { .. } | Stmt::TypeIf { .. }) => {
+                live.remove(&var);
+            }
+            Part::Writes(_) | Part::Block(_) => {}
+        });
+        if let Stmt::TypeIf { var, .. } = stmt {
+            live.remove(var);
+        }
+        live.append(&mut reads);
+        live.extend(&ends.raised);
+        debug_assert!(live.iter().all(|var| self.func.vars.get(*var).is_some()));
+        live
+    }
+}
+
+impl Region {
+    /// Adds the requests of a gray statement.
+    fn add(&mut self, stmt: &Stmt, vars: &mut Pending) {
+        if let Stmt::Request { dst, site, .. } = stmt {
+            self.requests.push(*site);
+            self.replies = self.replies.map(|count| count + 1);
+            vars.insert(*dst);
+            return;
+        }
+        stmt.parts(&mut |part| {
+            if let Part::Block(block) = part {
+                block.0.iter().for_each(|stmt| {
+                    if colour(stmt) != Colour::White {
+                        self.add(stmt, vars);
+                        self.replies = None;
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// What a block reads that it may not have filled itself before.
+fn exposed(block: &Block) -> Pending {
+    let mut reads = Pending::new();
+    let mut filled = Pending::new();
+    expose(block, &mut filled, &mut reads);
+    reads
+}
+
+fn expose(block: &Block, filled: &mut Pending, reads: &mut Pending) {
+    for stmt in &block.0 {
+        let plain = !matches!(stmt, Stmt::Request { element: Some(_), .. });
+        let mut writes = SmallVec::<[Var; 2]>::new();
+        let mut read =
+            |op: Operand, filled: &Pending| reads.extend(var_of(op).filter(|var| !filled.contains(var)));
+        let mut blocks = SmallVec::<[&Block; 2]>::new();
+        stmt.parts(&mut |part| match part {
+            Part::Reads(op) => read(op, filled),
+            Part::Writes(var) if plain => writes.push(var),
+            Part::Writes(var) => read(var.into(), filled),
+            Part::Block(block) => blocks.push(block),
+        });
+        match blocks.as_slice() {
+            [] => filled.extend(writes),
+            // What only one of several blocks fills may not be filled after them; the variables of a statement are filled in its blocks.
+            blocks => {
+                let mut inner = filled.clone();
+                inner.extend(writes);
+                for block in blocks {
+                    expose(block, &mut inner.clone(), reads);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,631 @@
+//! Actors (section 10 of the definition): creation, messages, answers, selection.
+//!
+//! An actor's class is a class whose methods are scripts. A call of a method of an actor type is a request: it fills its variable
+//! later, and where the reply is needed is found when the body is complete (`bifrost_ir::requests`).
+
+use bifrost_ir::{
+    Choice, Const, Destination, Func, FuncId, MethodRef, Operand, Param, Signature, Site, Stmt as IrStmt,
+    TypeId, TypeKind, Types, Var, requests,
+};
+
+use super::body::{Body, Role, Value};
+use super::calls::{Given, Target};
+use super::flow::Flow;
+use super::handlers::Cover;
+use super::{Checker, Env};
+use crate::ast::{self, Args, Expr, ExprKind, Place, Stmt, StmtKind, Unary, WaitArm};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::source::Span;
+
+/// A message whose arm is being checked (`wait`): what its answer must be, and what was known of that of the method itself.
+pub(crate) struct Taken {
+    signature: Signature,
+}
+
+impl<'a> Checker<'a> {
+    /// The creators and constraints of an actor's class, still without code.
+    pub(crate) fn complete_actor(&mut self, at: usize) {
+        let Some(info) = &self.classes[at] else { return };
+        let (id, ty, env) = (info.id, info.ty, info.env.clone());
+        let ast = self.class_ast(at);
+        let Some(actor) = &ast.actor else { return };
+        for routine in &ast.methods {
+            let heading = &routine.heading;
+            let message = match () {
+                () if heading.result.yields => "is an iterator",
+                () if heading.result.types.len() > 1 => "returns several values",
+                () => continue,
+            };
+            let message = format!("`{}` {message}, which no method of an actor does", heading.name);
+            let help = "let it return one value, for example a `sequence` or a `struct`";
+            self.report(Diagnostic::error(Code::E0411, heading.name.span, message).help(help));
+        }
+        let mut creators = vec![];
+        for creator in &actor.creators {
+            self.check_distinct(creator.args.iter().map(|arg| &arg.name));
+            let params = creator.args.iter().map(|arg| Param {
+                name: arg.name.name.to_string(),
+                ty: self.resolve_type_or_wrong(&env, &arg.ty),
+            });
+            let params: Vec<Param> = params.collect();
+            creators.push(self.heading_only(
+                &ast.name.name,
+                ty,
+                Signature { params, ..Signature::default() },
+            ));
+        }
+        match actor.creators.as_slice() {
+            [] if ast.ivars.is_empty() => {
+                let func = self.heading_only(&ast.name.name, ty, Signature::default());
+                self.program.funcs[func].body = bifrost_ir::Block(vec![IrStmt::Return(Default::default())]);
+                creators.push(func);
+            }
+            [] => {
+                let message = format!("actor `{}` has instance variables and no `new`", ast.name);
+                let help = "add `new (…) … make {x := e, …} end new`";
+                self.report(Diagnostic::error(Code::E0214, ast.name.span, message).help(help));
+            }
+            [_] => {}
+            [_, second, ..] => {
+                let message = format!("actor `{}` has a second `new`", ast.name);
+                self.report(
+                    Diagnostic::error(Code::E0209, second.span, message).help("leave one of them out"),
+                );
+            }
+        }
+        let mut guards = vec![];
+        for disable in &actor.disables {
+            let Some(method) = self.program.types.find_method(ty, &disable.method.name) else {
+                let message = format!("`{}` has no method `{}`", ast.name, disable.method);
+                let mut diagnostic = Diagnostic::error(Code::E0201, disable.method.span, message);
+                diagnostic.help = self.similar_method(ty, &disable.method.name);
+                self.report(diagnostic);
+                continue;
+            };
+            if actor.functional {
+                let message = format!("`{}` is functional and refuses no message", ast.name);
+                self.report(
+                    Diagnostic::error(Code::E0405, disable.method.span, message).help("drop `functional`"),
+                );
+            }
+            let mut params = self.program.types.method(method).signature.params.clone();
+            if disable.args.len() > params.len() {
+                let message = format!("`{}` takes {} arguments", disable.method, params.len());
+                self.report(Diagnostic::error(Code::E0203, disable.method.span, message));
+            }
+            for (at, param) in params.iter_mut().enumerate() {
+                param.name = disable.args.get(at).map_or(String::new(), |name| name.name.to_string());
+            }
+            let signature = Signature { params, results: vec![Types::BOOL], ..Signature::default() };
+            guards.push((method.method, self.heading_only(&ast.name.name, ty, signature)));
+        }
+        if let Some(actor) = &mut self.program.classes[id].actor {
+            (actor.creators, actor.guards) = (creators, guards);
+        }
+    }
+
+    /// A function of an actor with a heading, whose code comes later.
+    fn heading_only(&mut self, name: &str, receiver: TypeId, signature: Signature) -> FuncId {
+        let func = crate::lower::Builder::new(name.to_owned(), Some(receiver), signature).finish();
+        self.program.funcs.push(func)
+    }
+
+    /// The code of the creators and constraints of an actor's class.
+    pub(crate) fn check_actor(&mut self, at: usize, env: &Env) {
+        let Some(id) = self.classes[at].as_ref().map(|info| info.id) else { return };
+        let Some(actor) = self.class_ast(at).actor.as_ref() else { return };
+        let Some(parts) = self.program.classes[id].actor.clone() else { return };
+        let name = self.program.classes[id].name.clone();
+        for (creator, func) in actor.creators.iter().zip(parts.creators) {
+            let signature = self.program.funcs[func].signature.clone();
+            self.program.funcs[func] =
+                self.check_creator(env.clone(), at, format!("{name}.new"), signature, creator);
+        }
+        let known = actor.disables.iter().filter(|it| {
+            let ty = self.program.classes[id].ty;
+            self.program.types.find_method(ty, &it.method.name).is_some()
+        });
+        let known: Vec<_> = known.collect();
+        for (disable, (_, func)) in known.into_iter().zip(parts.guards) {
+            let signature = self.program.funcs[func].signature.clone();
+            let full = format!("{name}.disable {}", disable.method);
+            let mut body = Body::new(
+                self,
+                env.clone(),
+                Role::Condition,
+                Some(at),
+                full,
+                &disable.method.name,
+                signature,
+            );
+            body.parameters(disable.args.iter());
+            let value = body.expect(&disable.condition, Some(Types::BOOL));
+            body.b.emit(IrStmt::Return([value].into_iter().collect()));
+            body.flow.leave();
+            self.program.funcs[func] = body.finish();
+        }
+    }
+
+    fn check_creator(
+        &mut self,
+        env: Env,
+        at: usize,
+        full: String,
+        signature: Signature,
+        creator: &'a ast::Creator,
+    ) -> Func {
+        let name = std::sync::Arc::from("new");
+        let mut body = Body::new(self, env, Role::Creator, Some(at), full, &name, signature);
+        body.parameters(creator.args.iter().map(|arg| &arg.name));
+        let make = creator.body.last().filter(|stmt| matches!(stmt.kind, StmtKind::Make { .. }));
+        let Some(stmt) = make else {
+            body.statements(&creator.body);
+            let has_variables = !body.cx.class_ast(at).ivars.is_empty();
+            if has_variables {
+                let help = "write `make {x := e, …}` as its last statement";
+                let message = "`new` does not end with `make`";
+                body.report(Diagnostic::error(Code::E0214, creator.span, message).help(help));
+            }
+            return body.finish();
+        };
+        body.statements(&creator.body[..creator.body.len() - 1]);
+        let StmtKind::Make { inits, maker, then } = &stmt.kind else {
+            unreachable!("it was looked at above")
+        };
+        if maker.is_some() || then.is_some() {
+            let message = "an actor is made by its instance variables alone";
+            let help = "leave out what follows them";
+            body.report(Diagnostic::error(Code::E0214, stmt.core, message).help(help));
+        }
+        let mut cover = Cover::Values { then: false, raised: vec![] };
+        body.inside(&stmt.handlers, &mut cover, &mut |body| {
+            let made = body.initialise(at, inits, None, stmt.core);
+            let Some(class) = body.cx.classes[at].as_ref().map(|info| info.id) else { return };
+            let object = Operand::Var(Var::from_u32(0));
+            for (field, value) in made.fields.into_iter().enumerate() {
+                body.b.emit(IrStmt::Set { object, class, field: field as u32, value });
+            }
+        });
+        body.finish()
+    }
+}
+
+impl<'a> Body<'_, 'a> {
+    /// Whether values of a type are actors.
+    pub fn is_actor(&self, ty: TypeId) -> bool {
+        self.cx.program.types.def(ty).actor
+    }
+
+    /// Whether code here may wait for an actor.
+    fn may_wait(&self) -> bool {
+        self.role == Role::Script || self.role == Role::Routine && &*self.name == "main"
+    }
+
+    /// The method of an actor that a call is a request for.
+    pub fn requested(&self, target: &Target) -> Option<MethodRef> {
+        let bifrost_ir::Callee::Method(method) = target.callee else { return None };
+        if !self.is_actor(method.ty) {
+            return None;
+        }
+        let own = target.receiver == Some(Operand::Var(Var::from_u32(0))) && self.role == Role::Script;
+        (!own || self.is_functional()).then_some(method)
+    }
+
+    /// Whether this is code of a functional actor.
+    pub fn is_functional(&self) -> bool {
+        self.class
+            .is_some_and(|at| self.cx.class_ast(at).actor.as_ref().is_some_and(|actor| actor.functional))
+    }
+
+    /// `a.m(e)` of an actor.
+    pub fn request(
+        &mut self,
+        expr: &'a Expr,
+        method: MethodRef,
+        target: &Target,
+        operands: Vec<Operand>,
+        args: &'a Args,
+    ) -> Vec<Value> {
+        self.check_sent(args, &target.signature, &target.name);
+        if let Some(transaction) = &self.transaction {
+            let line = self.cx.sources.line(transaction.span.file, transaction.span.start);
+            let message = format!("the transaction of line {line} cannot wait for an actor");
+            let help = "use `send`, which leaves when the transaction is committed, or ask before it";
+            self.report(Diagnostic::error(Code::E0404, expr.span, message).help(help));
+        } else if self.role == Role::Condition {
+            self.report_effect(expr.span, "a request");
+        } else if !self.may_wait() {
+            let message = format!("`{}` is passive code and cannot wait for an actor", self.name);
+            let help = "use `send`, or make this an actor method";
+            self.report(Diagnostic::error(Code::E0404, expr.span, message).help(help));
+        }
+        (self.asked_in, self.asked_at) = (Some(expr.span.file), Site(expr.span.start));
+        self.raise(&target.signature);
+        let result = target.signature.results.first().copied();
+        let dst = self.b.temp(Some(result.unwrap_or(Types::NULL)));
+        self.b.emit(IrStmt::Request {
+            method,
+            args: operands.into_iter().collect(),
+            dst,
+            element: None,
+            site: Site(expr.span.start),
+        });
+        if let Some(frame) = self.frames.last_mut() {
+            frame.requested.push(dst);
+        }
+        if result.is_none() {
+            // Nothing else would show that it has happened.
+            self.b.emit(IrStmt::Await { vars: [dst].into_iter().collect(), site: Site(expr.span.start) });
+        }
+        result.map(|ty| Value { op: dst.into(), ty: self.cx.known(ty) }).into_iter().collect()
+    }
+
+    /// E0401: what is sent is a copy or cannot change.
+    fn check_sent(&mut self, args: &'a Args, signature: &Signature, name: &str) {
+        let rest = args.rest.iter().flatten();
+        for (arg, param) in args.plain.iter().zip(&signature.params) {
+            self.check_sendable(arg, param.ty, Some(name));
+        }
+        let last = signature.params.last().map(|param| param.ty);
+        if let Some(TypeKind::Sequence(element)) = last.map(|ty| self.cx.program.types.kind(ty)) {
+            rest.for_each(|arg| self.check_sendable(arg, element, Some(name)));
+        }
+    }
+
+    fn check_sendable(&mut self, value: &'a Expr, ty: TypeId, of: Option<&str>) {
+        if self.cx.is_sendable(ty) {
+            return;
+        }
+        let kind = self.cx.program.types.kind(ty);
+        let text = self.cx.sources.slice(value.span);
+        let type_name = self.cx.type_name(ty);
+        if kind == TypeKind::Any || kind.is_routine() {
+            let message = format!("`{type_name}` is never sent");
+            let help = "give the heading a type whose values cannot change";
+            self.report(Diagnostic::error(Code::E0401, value.span, message).help(help));
+            return;
+        }
+        if matches!(value.kind, ExprKind::Unary { op: Unary::Clone, .. }) {
+            return;
+        }
+        let message = format!("`{type_name}` is mutable and private to this actor");
+        let instead = match (kind, of) {
+            (TypeKind::Array(element) | TypeKind::Vector(element), Some(name)) => {
+                format!(", or let `{name}` take `sequence[{}]`", self.cx.type_name(element))
+            }
+            _ => String::new(),
+        };
+        let help = format!("write `clone {text}`{instead}");
+        self.report(Diagnostic::error(Code::E0401, value.span, message).help(help));
+    }
+
+    /// Target and operands of the message that a statement sends.
+    fn message(&mut self, expr: &'a Expr, word: &str) -> Option<(MethodRef, Target, Vec<Operand>, &'a Args)> {
+        let mut inner = expr;
+        while let ExprKind::Paren(within) = &inner.kind {
+            inner = within;
+        }
+        let ExprKind::Call { callee, args } = &inner.kind else {
+            let value = self.value(expr);
+            if value.ty.is_some() {
+                let message = format!("`{word}` takes a message");
+                self.report(
+                    Diagnostic::error(Code::E0202, expr.span, message).help(format!("write `{word} a.m(…)`")),
+                );
+            }
+            return None;
+        };
+        let (target, operands) = self.prepare(callee, args)?;
+        let method = match target.callee {
+            bifrost_ir::Callee::Method(method) if self.is_actor(method.ty) => method,
+            _ => {
+                let message = format!("`{}` is no method of an actor", target.name);
+                let help = "only actors get messages; call it without the word";
+                self.report(Diagnostic::error(Code::E0202, expr.span, message).help(help));
+                return None;
+            }
+        };
+        self.check_sent(args, &target.signature, &target.name);
+        Some((method, target, operands, args))
+    }
+
+    /// `send a.m(e)`
+    pub fn send_statement(&mut self, stmt: &'a Stmt, expr: &'a Expr) {
+        let Some((method, _, operands, _)) = self.message(expr, "send") else { return };
+        if self.role == Role::Condition {
+            return self.report_effect(stmt.core, "`send`");
+        }
+        let args = operands.into_iter().collect();
+        self.b.emit(IrStmt::Send { method, args, site: Site(expr.span.start) });
+    }
+
+    /// `delegate a.m(e)`
+    pub fn delegate_statement(&mut self, stmt: &'a Stmt, expr: &'a Expr) {
+        let Some((method, target, operands, _)) = self.message(expr, "delegate") else { return };
+        if !self.answers(stmt.core, "delegate") {
+            return;
+        }
+        let own = self.answered_heading();
+        let fits = target.signature.results.len() == own.results.len()
+            && target
+                .signature
+                .results
+                .iter()
+                .zip(&own.results)
+                .all(|(ty, wanted)| self.cx.below(*ty, *wanted));
+        if !fits {
+            let message = format!("`{}` does not answer what `{}` has to", target.name, self.name);
+            let help = self.cx.heading_help(&self.name, &own);
+            self.report(Diagnostic { help, ..Diagnostic::error(Code::E0202, expr.span, message) });
+        }
+        let more = target.signature.signals.iter().find(|signal| own.signal(signal.name).is_none());
+        if let Some(signal) = more {
+            let signal = self.cx.signal_name(signal.name);
+            let message =
+                format!("`{}` may signal `{signal}`, which `{}` does not list", target.name, self.name);
+            let help = format!("add `signals ({signal})` to the heading");
+            self.report(Diagnostic::error(Code::E0303, expr.span, message).help(help));
+        }
+        let args = operands.into_iter().collect();
+        self.b.emit(IrStmt::Delegate { method, args, site: Site(expr.span.start) });
+    }
+
+    /// `reply (e)`
+    pub fn reply_statement(&mut self, stmt: &'a Stmt, value: Option<&'a Expr>) {
+        let found = value.map(|expr| (self.value(expr), expr));
+        if !self.answers(stmt.core, "reply") {
+            return;
+        }
+        let own = self.answered_heading();
+        let mut values = vec![];
+        match (found, own.results.as_slice()) {
+            (Some((value, expr)), [wanted]) => {
+                self.check_sendable(expr, *wanted, None);
+                values.push(self.convert(value, self.cx.known(*wanted), expr.span));
+            }
+            (None, []) => {}
+            (found, wanted) => {
+                let plural = if wanted.len() == 1 { "" } else { "s" };
+                let given = usize::from(found.is_some());
+                let message =
+                    format!("`{}` returns {} value{plural}, {given} given", self.name, wanted.len());
+                let help = self.cx.heading_help(&self.name, &own);
+                self.report(Diagnostic { help, ..Diagnostic::error(Code::E0210, stmt.core, message) });
+            }
+        }
+        self.b.emit(IrStmt::Reply { values: values.into_iter().collect(), site: Site(stmt.core.start) });
+    }
+
+    /// The heading of the message that is answered here.
+    fn answered_heading(&self) -> Signature {
+        self.taken.last().map_or(&self.signature, |taken| &taken.signature).clone()
+    }
+
+    /// Notes an answer; reports where none can be given, or a second one (E0407).
+    fn answers(&mut self, span: Span, word: &str) -> bool {
+        if self.role == Role::Condition {
+            self.report_effect(span, &format!("`{word}`"));
+            return false;
+        }
+        if self.role != Role::Script {
+            let message = format!("`{word}` stands only in methods of actors");
+            let help = match word {
+                "reply" => "to end a routine with a value, write `return (…)`",
+                _ => "call it, and return what it returns",
+            };
+            self.report(Diagnostic::error(Code::E0404, span, message).help(help));
+            return false;
+        }
+        self.answered_once(span);
+        self.flow.answer(span);
+        true
+    }
+
+    /// E0407 if a path to here has answered.
+    pub fn answered_once(&mut self, span: Span) {
+        if let Some(first) = self.flow.may_have_answered().filter(|_| self.flow.reachable) {
+            let line = self.cx.sources.line(first.file, first.start);
+            let message = "this message may have been answered already".to_owned();
+            let help = format!("it is answered in line {line}; each path answers once");
+            self.report(Diagnostic::error(Code::E0407, span, message).help(help));
+        }
+    }
+
+    /// E0403 if the message has an answer due that a path to here has not given.
+    pub fn check_answered(&mut self, span: Span) {
+        if self.flow.reachable && !self.flow.has_answered() && !self.answered_heading().results.is_empty() {
+            let message = format!("`{}` can end without replying", self.name);
+            let help = "add `reply`, `signal` or `delegate` on this path";
+            self.report(Diagnostic::error(Code::E0403, span, message).help(help));
+        }
+    }
+
+    /// Reports answers in a loop's body that the next step would give again.
+    pub fn check_repeated_answer(&mut self, before: &Flow) {
+        if self.role != Role::Script || !self.flow.reachable || before.may_have_answered().is_some() {
+            return;
+        }
+        if let Some(span) = self.flow.may_have_answered() {
+            let message = "this message may have been answered already".to_owned();
+            let help = "the loop may come here again; leave it after the answer, or answer behind it";
+            self.report(Diagnostic::error(Code::E0407, span, message).help(help));
+        }
+    }
+
+    /// E0408.
+    pub fn report_effect(&mut self, span: Span, what: &str) {
+        let message = format!("{what} in a condition, which may have no effects");
+        let help = "compute it before, and compare with a variable";
+        self.report(Diagnostic::error(Code::E0408, span, message).help(help));
+    }
+
+    /// `A.new(e) place`
+    pub fn new_actor(&mut self, expr: &'a Expr, actor: &'a Expr, args: &'a Args, place: &'a Place) -> Value {
+        let Some(at) = self.actor_class(actor) else {
+            self.given(args);
+            return self.wrong();
+        };
+        let Some((id, ty)) = self.cx.classes[at].as_ref().map(|info| (info.id, info.ty)) else {
+            return self.wrong();
+        };
+        let parts = self.cx.program.classes[id].actor.clone().unwrap_or_default();
+        let given: Given = self.given(args);
+        let Some(creator) = parts.creators.first() else { return self.wrong() };
+        let signature = self.cx.program.funcs[*creator].signature.clone();
+        self.check_sent(args, &signature, "new");
+        let Some(operands) = self.fit("new", &signature, given, args.span) else { return self.wrong() };
+        let place = match place {
+            Place::Here => Destination::Here,
+            Place::Anywhere => Destination::Anywhere,
+            Place::On(node) => Destination::On(self.expect(node, Some(Types::INT))),
+            Place::Times(count) => {
+                self.expect(count, Some(Types::INT));
+                return self.unsupported(expr.span, "times");
+            }
+        };
+        if self.role == Role::Condition {
+            self.report_effect(expr.span, "`new`");
+        }
+        let dst = self.b.temp(Some(ty));
+        let site = Site(expr.span.start);
+        let args = operands.into_iter().collect();
+        self.b.emit(IrStmt::Create { dst, class: id, creator: 0, args, place, site });
+        Value { op: dst.into(), ty: Some(ty) }
+    }
+
+    /// The class of the actor that `A.new` names.
+    fn actor_class(&mut self, actor: &'a Expr) -> Option<usize> {
+        let env = self.env.clone();
+        let written = super::types::as_type(actor);
+        let Some(written) = written.filter(|_| self.cx.names_type(&env, actor)) else {
+            if self.value(actor).ty.is_some() {
+                let text = self.cx.sources.slice(actor.span);
+                let message = format!("`{text}` is not an actor");
+                let help = "`new` follows the name of an actor";
+                self.report(Diagnostic::error(Code::E0208, actor.span, message).help(help));
+            }
+            return None;
+        };
+        let ty = self.cx.resolve_type(&env, &written)?;
+        let at = self.cx.class_at.get(&ty).copied().filter(|at| self.cx.class_ast(*at).actor.is_some());
+        if at.is_none() {
+            let text = self.cx.type_name(ty);
+            let message = format!("`{text}` is not an actor");
+            let help = match self.is_actor(ty) {
+                true => "an actor type is a specification; name an actor that implements it",
+                false => "`new` makes actors; objects are made by `C{…}`",
+            };
+            self.report(Diagnostic::error(Code::E0208, actor.span, message).help(help));
+        }
+        at
+    }
+
+    /// `wait when m (x: T) if e: … after ms: … end`
+    pub fn wait_statement(
+        &mut self,
+        stmt: &'a Stmt,
+        arms: &'a [WaitArm],
+        after: Option<&'a (Expr, ast::Body)>,
+        word: Span,
+    ) {
+        let receiver = self.class.and_then(|at| self.cx.classes[at].as_ref()).map(|info| info.ty);
+        let Some(ty) = receiver.filter(|_| self.role == Role::Script) else {
+            let message = format!("`{}` is passive code and cannot wait for a message", self.name);
+            let help = "make this an actor method";
+            self.report(Diagnostic::error(Code::E0404, word, message).help(help));
+            return;
+        };
+        if self.is_functional() {
+            let message = "a functional actor takes its messages as they come".to_owned();
+            self.report(Diagnostic::error(Code::E0405, word, message).help("drop `functional`"));
+        }
+        if self.transaction.is_some() {
+            let message = "a transaction cannot wait for a message";
+            self.report(Diagnostic::error(Code::E0404, word, message).help("wait before it"));
+        }
+        let limit = after.map(|(limit, _)| self.expect(limit, Some(Types::INT)));
+        let before = self.flow.clone();
+        let mut met = Flow::nowhere();
+        let mut choices = vec![];
+        for arm in arms {
+            self.flow = before.clone();
+            choices.extend(self.wait_arm(ty, arm));
+            met.join(std::mem::replace(&mut self.flow, Flow::nowhere()));
+        }
+        let mut otherwise = None;
+        if let (Some((_, body)), Some(limit)) = (after, limit) {
+            self.flow = before;
+            otherwise = Some((limit, self.block(body)));
+            met.join(std::mem::replace(&mut self.flow, Flow::nowhere()));
+        }
+        self.flow = met;
+        self.b.emit(IrStmt::Select { arms: choices, after: otherwise, site: Site(stmt.core.start) });
+    }
+
+    fn wait_arm(&mut self, ty: TypeId, arm: &'a WaitArm) -> Option<Choice> {
+        let env = self.env.clone();
+        let found = self.cx.program.types.find_method(ty, &arm.method.name);
+        let heading = found.map(|method| self.cx.program.types.method(method).signature.clone());
+        self.enter();
+        let mut vars = smallvec::SmallVec::new();
+        for (at, formal) in arm.args.iter().enumerate() {
+            let written = self.cx.resolve_type(&env, &formal.ty);
+            let given = heading.as_ref().and_then(|heading| heading.params.get(at)).map(|param| param.ty);
+            if let (Some(written), Some(given)) = (written, given)
+                && written != given
+            {
+                let diagnostic = self.mismatch(given, written, formal.ty.span);
+                self.report(diagnostic);
+            }
+            vars.push(self.declare_assigned(&formal.name, written));
+        }
+        self.b.open();
+        let role = std::mem::replace(&mut self.role, Role::Condition);
+        let condition = arm.condition.as_ref();
+        let test = condition.map(|condition| self.expect(condition, Some(Types::BOOL)));
+        self.role = role;
+        let cond = self.b.close();
+        let signature = heading.clone().unwrap_or_default();
+        let outer = self.flow.begin_message();
+        self.taken.push(Taken { signature });
+        let body = self.block(&arm.body);
+        self.check_answered(arm.method.span);
+        self.taken.pop();
+        self.flow.end_message(outer);
+        self.exit();
+        let Some((method, heading)) = found.zip(heading) else {
+            let diagnostic = self.no_method(ty, &arm.method.name, arm.method.span);
+            self.report(diagnostic);
+            return None;
+        };
+        if heading.params.len() != arm.args.len() {
+            let help = self.cx.heading_help(&arm.method.name, &heading);
+            let plural = if heading.params.len() == 1 { "" } else { "s" };
+            let message = format!(
+                "`{}` takes {} argument{plural}, {} given",
+                arm.method,
+                heading.params.len(),
+                arm.args.len()
+            );
+            self.report(Diagnostic { help, ..Diagnostic::error(Code::E0203, arm.method.span, message) });
+            return None;
+        }
+        let test = test.unwrap_or(Operand::Const(Const::Bool(true)));
+        Some(Choice { method, vars, cond, test, body })
+    }
+
+    /// Ends a script or `main`: puts the waits where replies are needed.
+    pub fn place_waits(&mut self, func: &mut Func) {
+        if !func.body.has_request() {
+            return;
+        }
+        let held = requests::place_waits(&self.cx.program, func);
+        let Some(file) = self.asked_in else { return };
+        for site in held {
+            let span = Span { file, start: site.0, end: site.0 + 1 };
+            let message = "a loop over this iterator cannot wait for an actor in its body";
+            let help = "collect what the iterator yields first, or loop over the elements of an array";
+            self.report(Diagnostic::error(Code::E0406, span, message).help(help));
+        }
+    }
+}
