@@ -7,7 +7,9 @@ use bifrost_repository::{
     BatchId, Changes, Commit, CommitError, Error, Holder, Oref, ReadSet, Registration, Stored, Tid,
 };
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::{Cx, Keeper, Kept, Mode, NotFetched, NotKept, Ret, Table, changed_by_others};
+use bifrost_runtime::{
+    Cx, Keeper, Kept, Mode, NotFetched, NotKept, Overtaken, Ret, Table, changed_by_others,
+};
 use bytes::Bytes;
 use parking_lot::{Mutex, ReentrantMutex};
 use rustc_hash::FxHashSet;
@@ -26,12 +28,9 @@ pub const MIGRATIONS_MAX: u32 = 8;
 /// Why a transaction was not committed. It is aborted: everything is as it was when it began.
 #[derive(Debug, thiserror::Error)]
 pub enum NotCommitted {
-    /// Others have changed what it has read: the first such object's class, if the object is still here.
-    #[error("{}", changed_by_others(.class.as_deref()))]
-    Conflict {
-        /// Its name.
-        class: Option<String>,
-    },
+    /// Others have changed what it has read: those of these objects that are still here, at most [`OVERTAKEN_MAX`].
+    #[error("{}", changed_by_others(.0))]
+    Conflict(Vec<Overtaken>),
     /// It would store an object that cannot be.
     #[error(transparent)]
     Volatile(#[from] Volatile),
@@ -59,6 +58,9 @@ pub enum NotCommitted {
     #[error(transparent)]
     Store(Error),
 }
+
+/// Most objects that are told of one conflict.
+pub const OVERTAKEN_MAX: usize = 64;
 
 /// What a session's cache may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,10 +239,13 @@ fn is_busy(cx: &Cx) -> bool {
     cx.read_count() > 0 || cx.changed().next().is_some()
 }
 
-/// Others have changed what the transaction has read.
-struct Overtaken {
-    /// The class of such an object, if it is still here.
-    class: Option<String>,
+/// What is told of an object that others have changed.
+///
+/// # Safety
+/// It is one of the context.
+unsafe fn overtaken(object: Word) -> Overtaken {
+    // SAFETY: promised by the caller.
+    Overtaken { class: unsafe { Table::of(object) }.info().name.clone(), object }
 }
 
 impl Shared {
@@ -249,7 +254,7 @@ impl Shared {
         let counters = self.schema.counters();
         let counter = match &done {
             Ok(_) => &counters.commits,
-            Err(NotCommitted::Conflict { .. }) => &counters.conflicts,
+            Err(NotCommitted::Conflict(_)) => &counters.conflicts,
             Err(NotCommitted::Repeated(_) | NotCommitted::OutOfOrder { .. }) => &counters.repeated,
             Err(NotCommitted::Store(_)) => &counters.failed,
             Err(NotCommitted::Volatile(_) | NotCommitted::TooMany | NotCommitted::TooManyObjects { .. }) => {
@@ -315,12 +320,12 @@ impl Shared {
             schema.counters().committing.add(cx.now_ns().saturating_sub(start));
             done.map_err(|error| match error {
                 CommitError::Conflict { orefs, .. } => {
-                    let object = orefs.first().and_then(|oref| residents.find(*oref));
+                    let objects = orefs.iter().filter_map(|oref| residents.find(*oref));
                     // SAFETY: entries are objects of the context that commits.
-                    let class = object.map(|object| unsafe { Table::of(object) }.info().name.clone());
-                    NotCommitted::Conflict { class }
+                    let objects = objects.take(OVERTAKEN_MAX).map(|object| unsafe { overtaken(object) });
+                    NotCommitted::Conflict(objects.collect())
                 }
-                CommitError::TooOld { .. } => NotCommitted::Conflict { class: None },
+                CommitError::TooOld { .. } => NotCommitted::Conflict(vec![]),
                 CommitError::Repeated(reply) => NotCommitted::Repeated(reply),
                 CommitError::OutOfOrder { last } => NotCommitted::OutOfOrder { last },
                 CommitError::Store(error) => NotCommitted::Store(error),
@@ -386,7 +391,7 @@ impl Shared {
         cx.set_kept_bytes(residents.bytes());
     }
 
-    fn advance(&self, cx: &mut Cx) -> Result<(), Overtaken> {
+    fn advance(&self, cx: &mut Cx) -> Result<(), Vec<Overtaken>> {
         self.advance_with(cx, &mut self.residents.lock(), None)
     }
 
@@ -398,7 +403,7 @@ impl Shared {
         cx: &mut Cx,
         residents: &mut Residents,
         own: Option<(Tid, &FxHashSet<Oref>)>,
-    ) -> Result<(), Overtaken> {
+    ) -> Result<(), Vec<Overtaken>> {
         let (mut valid_to, mut ahead) = (self.valid_to.lock(), self.ahead.lock());
         let changes = self.schema.repository().changes(*valid_to);
         // Asked after the changes, so that none of those is missing that came behind the commit.
@@ -420,13 +425,13 @@ impl Shared {
                     Mode::Unread => residents.make_absent(cx, object),
                     Mode::Absent => {}
                     Mode::Clean | Mode::Ordinary => {
-                        return Err(Overtaken { class: Some(table.info().name.clone()) });
+                        return Err(vec![overtaken(object)]);
                     }
                 }
             }
             Ok(())
         };
-        let gone = || Err(Overtaken { class: None });
+        let gone = || Err(vec![]);
         let upto = match changes {
             Changes::Written { orefs, upto } => {
                 for oref in orefs.iter().filter(|oref| !is_here(oref)) {
@@ -461,7 +466,7 @@ impl Shared {
 
     fn fetch(&self, cx: &mut Cx, object: Word) -> Result<(), NotFetched> {
         let fetched = self.fetch_whole(cx, object);
-        if let Err(NotFetched::Stale { .. }) = fetched {
+        if let Err(NotFetched::Stale(_)) = fetched {
             self.schema.counters().stale.add(1);
         }
         fetched
@@ -474,7 +479,7 @@ impl Shared {
                 return Ok(());
             }
         }
-        Err(NotFetched::Stale { class: None })
+        Err(NotFetched::Stale(vec![]))
     }
 
     /// Fetches an object; false if what was fetched may be old by now.
@@ -591,8 +596,7 @@ impl Shared {
             let fetched = fetched.map_err(|error| failed(error.to_string()))?;
             // States of a later moment are used only after what has happened until then is known here.
             if fetched.as_of > *self.valid_to.lock() {
-                let overtaken = |Overtaken { class }| NotFetched::Stale { class };
-                self.advance(cx).map_err(overtaken)?;
+                self.advance(cx).map_err(NotFetched::Stale)?;
                 if fetched.as_of != *self.valid_to.lock() {
                     continue;
                 }
@@ -623,7 +627,7 @@ impl Keeper for KeptBy {
 
     fn commit(&self, cx: &mut Cx) -> Result<(), NotKept> {
         self.0.commit(cx, None).map(|_| ()).map_err(|why| match why {
-            NotCommitted::Conflict { .. }
+            NotCommitted::Conflict(_)
             | NotCommitted::Volatile(_)
             | NotCommitted::TooMany
             | NotCommitted::TooManyObjects { .. } => NotKept::Refused(why.to_string()),

@@ -3,6 +3,7 @@
 mod making;
 
 use std::io::BufWriter;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use bifrost_repository::{Place, Progress, Repository, dump};
@@ -154,7 +155,11 @@ fn dump(store: &str) -> Outcome {
 
 fn gc(asked: &Asked) -> Outcome {
     let store = open(&asked.place.store)?;
-    let collected = store.collect(&mut bar("collecting"))?;
+    let mut bar = bar("collecting");
+    let collected = store.collect(&mut |progress| {
+        bar(progress);
+        ControlFlow::Continue(())
+    })?;
     if asked.json {
         let all =
             json!({"live": collected.live, "freed": collected.freed, "freed_bytes": collected.freed_bytes});

@@ -10,6 +10,9 @@ use crate::{Oref, Tid, record};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// Whoever began it wants no more of it.
+    #[error("it was stopped")]
+    Stopped,
     /// Reading or writing failed.
     #[error("{what} failed: {source}; look at the disk")]
     Io {

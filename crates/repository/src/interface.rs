@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::hash::BuildHasher;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -137,6 +137,11 @@ pub struct Progress {
     pub of: u64,
 }
 
+/// The progress of somebody who neither looks nor stops anything.
+pub fn go_on(_: Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
 /// The answer to [`Repository::collect`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Collected {
@@ -260,7 +265,10 @@ pub trait Repository: Send + Sync {
     /// Frees the objects that neither the root directory nor a holder leads to. Commits go on meanwhile; one that
     /// becomes unreachable meanwhile may stay until the next time. Holders and `progress` may call the repository,
     /// but for another collection or check, which wait for this one.
-    fn collect(&self, progress: &mut dyn FnMut(Progress)) -> Result<Collected, Error>;
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] when `progress` breaks off; nothing is freed.
+    fn collect(&self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Collected, Error>;
 
     /// Reads everything and reports what is wrong. Commits go on meanwhile.
     fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error>;

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use bifrost_repository::embedded::{Embedded, Options, open};
 use bifrost_repository::record::ClassDescriptor;
-use bifrost_repository::{BatchId, Changes, Error, Oref, Repository, store};
+use bifrost_repository::{BatchId, Changes, Error, Oref, Repository, go_on, store};
 use bytes::Bytes;
 use support::{commit_reading, directory, fetch, fresh, links, links_class, oref, put, sound};
 
@@ -59,7 +59,7 @@ fn everything_is_there_again() {
     assert_eq!((info.objects, info.buffered_bytes, info.classes, info.sessions), (101, 0, 2, 1));
     sound(&store);
     // `a` refers to itself.
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 99);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 99);
     let store = reopened(store, folder.path());
     assert_eq!(store.info().unwrap().objects, 2);
     assert!(fetch(&store, orefs[1]).is_none());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use bifrost_repository::memory::Map;
 use bifrost_repository::store::{Base, Installation, Journal, JournalError, Loaded, Options, Store, Totals};
-use bifrost_repository::{BatchId, ClassNumber, CommitError, Error, Holder, Oref, Repository, Stored};
+use bifrost_repository::{BatchId, ClassNumber, CommitError, Error, Holder, Oref, Repository, Stored, go_on};
 
 /// A log that says when it is to write, and waits until it may, once.
 struct Gate(Option<(Sender<()>, Receiver<()>)>);
@@ -67,7 +67,7 @@ fn commits_on_their_way_when_a_collection_starts() {
             answered.recv().unwrap();
         }))));
         let _registration = store.register(Arc::new(holder));
-        let collection = scope.spawn(|| store.collect(&mut |_| {}).unwrap());
+        let collection = scope.spawn(|| store.collect(&mut go_on).unwrap());
         asked.recv().unwrap();
         may.send(()).unwrap();
         commit.join().unwrap();
@@ -75,7 +75,7 @@ fn commits_on_their_way_when_a_collection_starts() {
         assert_eq!(collection.join().unwrap().freed, 0);
     });
     assert!(support::fetch(&store, new).is_some());
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 1);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 1);
 }
 
 fn root_like() -> bytes::Bytes {
@@ -214,7 +214,7 @@ fn commit_names_garbage_during_the_sweep() {
             support::put(&*again, vec![(Oref::ROOT, support::directory(class, &[("a", a)]))], vec![]);
         });
     });
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 1);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 1);
     assert!(support::fetch(&*store, a).is_some() && support::fetch(&*store, b).is_none());
     support::sound(&*store);
 }

@@ -11,7 +11,7 @@ use bifrost_repository::postgres::{Address, Options, Postgres, exists, open};
 use bifrost_repository::record::ClassDescriptor;
 use bifrost_repository::{
     BatchId, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, CommitError, Error, Holder, Mistake, Oref,
-    REPLIES_KEPT_BYTES_MAX, REPLY_BYTES_MAX, Repository, SESSIONS_KEPT_MAX, Tid,
+    REPLIES_KEPT_BYTES_MAX, REPLY_BYTES_MAX, Repository, SESSIONS_KEPT_MAX, Tid, go_on,
 };
 use bytes::Bytes;
 use support::cluster::{Cluster, cluster, url};
@@ -164,16 +164,16 @@ fn what_other_processes_hold_is_not_collected() {
     let holder = Arc::new(Holding(Mutex::new(vec![a])));
     let registration = other.register(holder.clone());
     let mine = one.register(Arc::new(Holding(Mutex::new(vec![c]))));
-    assert_eq!(one.collect(&mut |_| {}).unwrap().freed, 1);
+    assert_eq!(one.collect(&mut go_on).unwrap().freed, 1);
     assert!(fetch(&other, a).is_some() && fetch(&other, b).is_some() && fetch(&other, d).is_none());
     *holder.0.lock().unwrap() = vec![b];
-    assert_eq!(other.collect(&mut |_| {}).unwrap().freed, 1);
+    assert_eq!(other.collect(&mut go_on).unwrap().freed, 1);
     assert!(fetch(&one, a).is_none() && fetch(&one, b).is_some() && fetch(&one, c).is_some());
     drop((registration, mine));
-    assert_eq!(one.collect(&mut |_| {}).unwrap().freed, 2);
+    assert_eq!(one.collect(&mut go_on).unwrap().freed, 2);
     // One that ends is not waited for.
     drop(other);
-    assert_eq!(one.collect(&mut |_| {}).unwrap().freed, 0);
+    assert_eq!(one.collect(&mut go_on).unwrap().freed, 0);
 }
 
 /// What sessions of one process do while another collects: they take references out of the store, hold them, and put them
@@ -211,11 +211,11 @@ fn collection_beside_commits_of_other_processes() {
             }
         });
         while !work.is_finished() {
-            freed += one.collect(&mut |_| {}).unwrap().freed;
+            freed += one.collect(&mut go_on).unwrap().freed;
         }
         work.join().unwrap();
     });
-    freed += one.collect(&mut |_| {}).unwrap().freed;
+    freed += one.collect(&mut go_on).unwrap().freed;
     assert!(freed > 0);
     sound(&one);
 }
@@ -232,17 +232,17 @@ fn a_process_that_was_silent_for_too_long_refuses_to_go_on() {
     let class = one.define_class(&links_class()).unwrap();
     put(&one, vec![], vec![(a, links(class, 0, 0, &[]))]);
     let _registration = other.register(Arc::new(Holding(Mutex::new(vec![a]))));
-    assert_eq!(one.collect(&mut |_| {}).unwrap().freed, 0);
+    assert_eq!(one.collect(&mut go_on).unwrap().freed, 0);
     proxy.close();
     assert!(matches!(other.fetch(&[a]), Err(Error::Away { .. })));
     let put_root = || commit_reading(&other, other.head(), &[], vec![(Oref::ROOT, "".into())], vec![], None);
     assert!(matches!(put_root(), Err(CommitError::Store(Error::Away { .. }))));
     // Nobody knows whether it is still there, until it has been silent for as long as it may.
-    assert_eq!(one.collect(&mut |_| {}).unwrap().freed, 1);
+    assert_eq!(one.collect(&mut go_on).unwrap().freed, 1);
     proxy.open();
     soon(|| matches!(other.fetch(&[a]), Err(Error::Lost)));
     assert!(matches!(put_root(), Err(CommitError::Store(Error::Lost))));
-    assert!(matches!(other.collect(&mut |_| {}), Err(Error::Lost)));
+    assert!(matches!(other.collect(&mut go_on), Err(Error::Lost)));
     assert_eq!(fetch(&one, Oref::ROOT).unwrap().tid, Tid(1));
 }
 
@@ -261,7 +261,7 @@ fn an_abandoned_collection_ends() {
     let a = fresh(&one, 1)[0];
     put(&one, vec![], vec![(a, links(one.define_class(&links_class()).unwrap(), 0, 0, &[]))]);
     assert_eq!(cluster.sql(&format!("SELECT count(marks) FROM {table}changes")), "1");
-    assert_eq!(one.collect(&mut |_| {}).unwrap().freed, 1);
+    assert_eq!(one.collect(&mut go_on).unwrap().freed, 1);
     assert_eq!(cluster.sql(&format!("SELECT collection, collections FROM {table}store")), "0|2");
 }
 
@@ -343,7 +343,7 @@ fn terminated_connections() {
             assert_eq!(store.outcome(last).unwrap(), Some("done".into()));
         }
     }
-    assert_eq!(stores[0].collect(&mut |_| {}).unwrap().freed, 2);
+    assert_eq!(stores[0].collect(&mut go_on).unwrap().freed, 2);
 }
 
 /// An authority, a certificate of it for `localhost`, and the key of that; as text.
@@ -430,7 +430,7 @@ fn garbage_is_freed_in_portions() {
     let entries = vec![(Oref::ROOT, directory(class, &[("root", root)]))];
     put(&one, entries, vec![(root, links(class, 0, 0, &[kept])), (kept, links(class, 0, 0, &[]))]);
     chain(&one);
-    let collected = one.collect(&mut |_| {}).unwrap();
+    let collected = one.collect(&mut go_on).unwrap();
     assert_eq!((collected.freed, collected.live), (u64::from(GARBAGE), 3));
     let count = || cluster.sql(&format!("SELECT count(*) FROM {schema}.bifrost_objects"));
     assert_eq!(count(), "3");
@@ -439,7 +439,7 @@ fn garbage_is_freed_in_portions() {
     cluster
         .sql(&format!("DELETE FROM {schema}.bifrost_objects WHERE oref = ANY(CAST('{{{gone}}}' AS INT8[]))"));
     sound(&one);
-    assert_eq!(one.collect(&mut |_| {}).unwrap().freed, u64::from(GARBAGE) - 10_000);
+    assert_eq!(one.collect(&mut go_on).unwrap().freed, u64::from(GARBAGE) - 10_000);
     assert_eq!(count(), "3");
     // Of what lives, the same is one.
     cluster.sql(&format!("DELETE FROM {schema}.bifrost_objects WHERE oref = {}", kept.get()));
@@ -571,7 +571,7 @@ fn damaged_rows() {
             failed += u32::from(store.allocate(10_000).is_err());
             failed += u32::from(store.scan(Oref::ROOT, 10).is_err());
             failed += u32::from(store.check(&mut |_| {}).map_or(true, |report| !report.mistakes.is_empty()));
-            failed += u32::from(store.collect(&mut |_| {}).is_err());
+            failed += u32::from(store.collect(&mut go_on).is_err());
             failed += u32::from(store.outcome(BatchId { session: 1, number: 1 }).is_err());
             failed += u32::from(
                 commit_reading(store, store.head(), &[], vec![(a, "".into())], vec![], None).is_err(),

@@ -24,6 +24,6 @@ pub use abi::{Code, Outcome, Ret};
 pub use collect::HeapStats;
 pub use cx::{Collect, Cx, Kill, Limits};
 pub use image::{ClassInfo, ElementMethod, Engine, Image, Interpreter, LinkError, RoutineDesc, Table};
-pub use mode::{Keeper, Mode, NotFetched, NotKept, changed_by_others};
+pub use mode::{Keeper, Mode, NotFetched, NotKept, Overtaken, changed_by_others};
 pub use roots::{Kept, Root, RootSet};
 pub use structure::StructureCode;

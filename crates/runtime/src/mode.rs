@@ -113,11 +113,8 @@ impl Modes {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotFetched {
     /// What the transaction has read is no longer so: it cannot commit, and what it would read next would not fit.
-    #[error("{}", changed_by_others(.class.as_deref()))]
-    Stale {
-        /// The class of such an object, if one is known.
-        class: Option<String>,
-    },
+    #[error("{}", changed_by_others(.0))]
+    Stale(Vec<Overtaken>),
     /// There is no room for it.
     #[error(transparent)]
     Full(#[from] HeapFull),
@@ -129,9 +126,19 @@ pub enum NotFetched {
     Failed(String),
 }
 
-/// What is said of a transaction that others were faster than, with the class of an object that it has read and they have changed.
-pub fn changed_by_others(class: Option<&str>) -> String {
-    let class = class.map_or(String::new(), |class| format!(" (`{class}`)"));
+/// An object that a transaction has read and others have changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overtaken {
+    /// Its class.
+    pub class: String,
+    /// Its address: a number that tells it from others, until the next collection.
+    pub object: Word,
+}
+
+/// What is said of a transaction that others were faster than, with the class of the first object that it has read and they have changed, if
+/// one is known.
+pub fn changed_by_others(overtaken: &[Overtaken]) -> String {
+    let class = overtaken.first().map_or(String::new(), |one| format!(" (`{}`)", one.class));
     format!("others have changed what the transaction has read{class}")
 }
 
@@ -211,8 +218,8 @@ pub(crate) struct Transaction {
     pub undo: Vec<(Word, Word)>,
     /// How many objects the keeper was asked for, ever.
     pub fetched: u64,
-    /// The class of what had changed when the context was killed for [`Kill::Conflict`] last, if it is known.
-    pub stale: Option<String>,
+    /// What had changed when the context was killed for [`Kill::Conflict`] last, as far as it is known.
+    pub stale: Vec<Overtaken>,
     /// The value of the last `aborted` that a transaction ended with, and its text.
     pub aborted: Option<(Word, String)>,
 }
@@ -285,8 +292,8 @@ impl Cx {
             self.transaction.fetched += 1;
             match keeper.fetch(self, object) {
                 Ok(()) => {}
-                Err(NotFetched::Stale { class }) => {
-                    self.transaction.stale = class;
+                Err(NotFetched::Stale(overtaken)) => {
+                    self.transaction.stale = overtaken;
                     return self.kill(Kill::Conflict);
                 }
                 Err(NotFetched::Ended(ended)) => return ended,
@@ -398,10 +405,15 @@ impl Cx {
         keeper.abort(self);
         self.transaction.scope = Scope::Outside;
         if ended == Ret::KILLED && self.forgive(Kill::Conflict) {
-            let class = self.transaction.stale.take();
-            return self.aborted(&changed_by_others(class.as_deref()));
+            let overtaken = std::mem::take(&mut self.transaction.stale);
+            return self.aborted(&changed_by_others(&overtaken));
         }
         ended
+    }
+
+    /// What others had changed when the context was killed for [`Kill::Conflict`] last, as far as it is known.
+    pub fn overtaken(&self) -> &[Overtaken] {
+        &self.transaction.stale
     }
 
     /// Why a transaction was aborted, if that is what the exception under way says.

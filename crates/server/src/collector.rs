@@ -1,13 +1,16 @@
-//! Frees what nothing leads to any more in a store that is in memory, while sessions go on.
+//! Frees what nothing leads to any more in a store that only this process has, while sessions go on.
 //!
-//! A store that others may open is collected when its owner says so (`bifrost store gc`); nobody could say so of one that only
-//! this process has. The collector looks at it now and then, and collects when about as much has been added as lived after the last
-//! collection, sooner when there is little room left: so what it costs follows what is committed.
+//! A database that servers share is collected when its owner says so (`bifrost store gc`). The collector looks at others now and then,
+//! and collects when about as much has been added as lived after the last collection, sooner when there is little room left: so
+//! what it costs follows what is committed. What lives in a folder when it is opened it does not know, and takes all for that.
 
-use std::sync::{Arc, Weak};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use bifrost_repository::{Collected, Error, Repository};
+use bifrost_repository::{Collected, Error, OBJECT_BYTES, Place, Repository};
 
 /// How often the collector looks.
 const LOOK: Duration = Duration::from_millis(50);
@@ -15,66 +18,111 @@ const LOOK: Duration = Duration::from_millis(50);
 const REST_MAX: Duration = Duration::from_secs(10);
 /// For how many times as long as a collection took there is none at least.
 const REST_TIMES: u32 = 9;
-/// Bytes that are added at least before a collection, if there is room.
+/// Bytes that are added at least before a collection, if there is room: in memory, and in a folder, where all of it must be read.
 const ADDED_MIN: u64 = 8 << 20;
+const ADDED_MIN_FOLDER: u64 = 64 << 20;
 /// When less than this part of the whole is free, it is time.
 const FREE_PART: u64 = 32;
 
-/// Starts the collector of a store with so many bytes at most. It ends when nobody else has the store any more.
+/// When a store is collected.
+#[derive(Clone, Copy)]
+struct Due {
+    /// What was there after the last collection, in bytes.
+    live: u64,
+    added_min: u64,
+    bytes_max: u64,
+}
+
+/// The collector of a store. It ends when this is dropped, which waits for it.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic of it was reported by its thread.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts the collector of a store, if it is one that only this process has.
 ///
 /// # Errors
 /// When no thread can be started.
-pub(crate) fn start(repository: &Arc<dyn Repository>, bytes_max: u64) -> std::io::Result<()> {
-    let repository = Arc::downgrade(repository);
-    let work = move || run(&repository, bytes_max);
-    std::thread::Builder::new().name("bifrost-gc".to_owned()).spawn(work)?;
-    Ok(())
+pub(crate) fn start(repository: &Arc<dyn Repository>, place: &Place) -> std::io::Result<Option<Collector>> {
+    let due = match place {
+        Place::Memory { bytes_max } => Due { live: 0, added_min: ADDED_MIN, bytes_max: *bytes_max },
+        Place::Folder(_) => {
+            let live = repository.gauges().used_bytes().unwrap_or(0);
+            Due { live, added_min: ADDED_MIN_FOLDER, bytes_max: u64::MAX }
+        }
+        Place::Database(_) => return Ok(None),
+    };
+    let repository = repository.clone();
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = stop.clone();
+    let work = move || run(&*repository, due, &seen);
+    let thread = Some(std::thread::Builder::new().name("bifrost-gc".to_owned()).spawn(work)?);
+    Ok(Some(Collector { stop, thread }))
 }
 
-fn run(repository: &Weak<dyn Repository>, bytes_max: u64) {
-    let (mut live, mut rest) = (0, LOOK);
-    while let Some(repository) = repository.upgrade() {
+fn run(repository: &dyn Repository, mut due: Due, stop: &AtomicBool) {
+    let mut rest = LOOK;
+    while !stop.load(Ordering::Relaxed) {
         let start = Instant::now();
-        match look(&*repository, bytes_max, &mut live) {
+        match look(repository, &mut due, stop) {
             Ok(None) => rest = LOOK,
             Ok(Some(collected)) => {
                 // Sessions may let go of something later, so it is tried again, if seldom.
                 rest = if collected.freed == 0 { (rest * 2).min(REST_MAX) } else { LOOK };
                 rest = rest.max(start.elapsed() * REST_TIMES);
             }
+            Err(Error::Stopped) => return,
             Err(error) => {
                 tracing::warn!(%error, "store.not_collected");
                 rest = REST_MAX;
             }
         }
-        drop(repository);
-        std::thread::sleep(rest);
+        std::thread::park_timeout(rest);
     }
 }
 
-/// Collects if it is time. `live` is what there was after the last collection, in bytes.
-fn look(repository: &dyn Repository, bytes_max: u64, live: &mut u64) -> Result<Option<Collected>, Error> {
-    if repository.gauges().used_bytes().unwrap_or(0) < due(*live, bytes_max) {
+/// Collects if it is time.
+fn look(repository: &dyn Repository, due: &mut Due, stop: &AtomicBool) -> Result<Option<Collected>, Error> {
+    let used = repository.gauges().used_bytes().unwrap_or(0);
+    if used < due.bytes() {
         return Ok(None);
     }
-    let collected = repository.collect(&mut |_| {})?;
-    *live = repository.gauges().used_bytes().unwrap_or(0);
+    let collected = repository.collect(&mut |_| match stop.load(Ordering::Relaxed) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    })?;
+    // A folder's base hears of it a little later.
+    due.live = used.saturating_sub(collected.freed_bytes + OBJECT_BYTES * collected.freed);
     tracing::debug!(
         live = collected.live,
         freed = collected.freed,
         freed_bytes = collected.freed_bytes,
-        used_bytes = *live,
-        limit_bytes = bytes_max,
+        used_bytes = due.live,
+        limit_bytes = due.bytes_max,
         "store.collected"
     );
     Ok(Some(collected))
 }
 
-/// With how many bytes there is a collection.
-fn due(live: u64, bytes_max: u64) -> u64 {
-    let room = bytes_max.saturating_sub(live);
-    let added = live.max(ADDED_MIN).min(room / 2);
-    (live + added).min(bytes_max - bytes_max / FREE_PART)
+impl Due {
+    /// With how many bytes there is a collection.
+    fn bytes(&self) -> u64 {
+        let room = self.bytes_max.saturating_sub(self.live);
+        let added = self.live.max(self.added_min).min(room / 2);
+        (self.live + added).min(self.bytes_max - self.bytes_max / FREE_PART)
+    }
 }
 
 #[cfg(test)]
@@ -84,11 +132,14 @@ mod tests {
     #[test]
     fn collections_come_with_what_is_added_and_sooner_without_room() {
         const GIB: u64 = 1 << 30;
+        let due = |live, bytes_max| Due { live, added_min: ADDED_MIN, bytes_max }.bytes();
         assert_eq!(due(0, GIB), 8 << 20);
         assert_eq!(due(100 << 20, GIB), 200 << 20);
         assert_eq!(due(GIB / 2, GIB), GIB / 4 * 3);
         assert_eq!(due(GIB, GIB), GIB / 32 * 31);
         assert_eq!(due(0, 1 << 20), 1 << 19);
         assert_eq!(due(5, 0), 0);
+        let folder = |live| Due { live, added_min: ADDED_MIN_FOLDER, bytes_max: u64::MAX }.bytes();
+        assert_eq!((folder(0), folder(GIB)), (64 << 20, 2 * GIB));
     }
 }

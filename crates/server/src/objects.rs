@@ -8,7 +8,7 @@ use bifrost_engine::{Engine, Raised};
 use bifrost_repository::{Gauges, Place};
 use bifrost_runtime::Limits;
 
-use crate::collector;
+use crate::collector::{self, Collector};
 use crate::server::StartError;
 use crate::space::{Space, Watch};
 
@@ -37,6 +37,8 @@ pub struct Objects {
     caching: Options,
     watch: Option<Watch>,
     schema: Arc<Schema>,
+    /// Ends before a store can be opened again.
+    _collector: Option<Collector>,
 }
 
 impl Objects {
@@ -57,11 +59,9 @@ impl Objects {
     ) -> Result<Objects, StartError> {
         assert!(engine.image().modes().is_some(), "objects of a store have modes");
         let repository = place.open().map_err(StoreError::Repository)?;
-        if let Place::Memory { bytes_max } = place {
-            collector::start(&repository, *bytes_max)?;
-        }
+        let collector = collector::start(&repository, place)?;
         let schema = Schema::new(engine.image().clone(), repository).map_err(StoreError::Schema)?;
-        let objects = Objects { engine, limits, caching, watch, schema };
+        let objects = Objects { engine, limits, caching, watch, schema, _collector: collector };
         // `setup` takes as long as it takes.
         let (space, cache) = objects.unwatched_space()?;
         loop {
@@ -75,7 +75,7 @@ impl Objects {
             match made {
                 Ok(_) => return Ok(objects),
                 // Another server has made them at the same moment.
-                Err(NotCommitted::Conflict { .. }) => {}
+                Err(NotCommitted::Conflict(_)) => {}
                 Err(other) => return Err(StoreError::Setup(other).into()),
             }
         }

@@ -1,4 +1,4 @@
-//! Stores in memory: they are bounded, and free by themselves what nothing leads to any more.
+//! Stores that only one process has free by themselves what nothing leads to any more; those in memory are bounded.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -49,8 +49,11 @@ fn load(text: &str, registry: &Registry) -> Arc<Engine> {
 }
 
 fn open(engine: Arc<Engine>) -> Result<Objects, String> {
-    let place = Place::Memory { bytes_max: BYTES_MAX };
-    Objects::open(engine, &place, Limits::default(), bifrost_cache::Options::default(), None)
+    open_at(engine, &Place::Memory { bytes_max: BYTES_MAX })
+}
+
+fn open_at(engine: Arc<Engine>, place: &Place) -> Result<Objects, String> {
+    Objects::open(engine, place, Limits::default(), bifrost_cache::Options::default(), None)
         .map_err(|error| error.to_string())
 }
 
@@ -99,6 +102,25 @@ fn what_nothing_leads_to_is_freed_beside_sessions() {
     // Nobody commits any more, and it goes all the same, as soon as there was enough of it.
     let until = Instant::now() + AT_MOST;
     while objects.gauges().used_bytes().unwrap() > BYTES_MAX / 2 + CHUNK_BYTES {
+        assert!(Instant::now() < until, "{:?}", objects.gauges());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn folders_are_collected_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = CHUNKS.replace("1, 1000, 46", "1, 200000, 46");
+    let objects =
+        open_at(load(&large, &Registry::standard()), &Place::Folder(folder.path().join("db"))).unwrap();
+    let session = Session::of(&objects);
+    // About 1.6 MB each: far more than what is tolerated before the first collection.
+    let until = Instant::now() + AT_MOST;
+    while objects.gauges().collections == 0 {
+        session.run("replace").unwrap();
+        assert!(Instant::now() < until, "{:?}", objects.gauges());
+    }
+    while objects.gauges().used_bytes().unwrap() > 32 << 20 {
         assert!(Instant::now() < until, "{:?}", objects.gauges());
         std::thread::sleep(Duration::from_millis(1));
     }

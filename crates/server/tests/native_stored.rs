@@ -241,7 +241,7 @@ fn of_two_that_change_a_value_one_conflicts() {
         assert_eq!(one.run("add_two"), "");
         assert_eq!(other.run("add_two"), "");
         one.commit().unwrap();
-        assert!(matches!(other.commit(), Err(NotCommitted::Conflict { .. })));
+        assert!(matches!(other.commit(), Err(NotCommitted::Conflict(_))));
         assert_eq!(other.run("look"), "2\none\ntwo\n0");
     });
 }

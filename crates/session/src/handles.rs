@@ -37,10 +37,16 @@ impl Handles {
         (slot.object != 0 && slot.generation == handle.generation()).then_some(slot.object)
     }
 
+    /// The object's handle, if it has one.
+    pub fn find(&self, object: Word) -> Option<Ref> {
+        let slot = *self.by_object.get(&object)?;
+        Some(Ref::handle(slot, self.slots[slot as usize].generation))
+    }
+
     /// The object's handle, made now if it has none; nothing if there are `most` handles already.
     pub fn of(&mut self, object: Word, most: usize, roots: &mut Vec<Word>) -> Option<Ref> {
-        if let Some(slot) = self.by_object.get(&object) {
-            return Some(Ref::handle(*slot, self.slots[*slot as usize].generation));
+        if let Some(known) = self.find(object) {
+            return Some(known);
         }
         if self.by_object.len() >= most {
             return None;

@@ -25,7 +25,7 @@ use crate::limits::Limits;
 use crate::shipped::{Procedures, Shipped};
 use crate::structure::Scan;
 use crate::tables::Tables;
-use crate::transactions::Transactions;
+use crate::transactions::{Transactions, conflict_text};
 
 /// Errors of a client after which the session is closed (threats.md).
 const ERRORS_MAX: u32 = 1_000;
@@ -428,6 +428,7 @@ impl Session {
         };
         let text = match limit {
             Some(l) => format!("{}: {} is the limit ({})", number.text(), self.limits.get(l), l.name()),
+            None if number == ErrorNumber::Conflict => conflict_text(cx.overtaken(), &self.handles),
             None => number.text().to_owned(),
         };
         self.batch.dead = true;

@@ -181,7 +181,7 @@ impl Session {
         let mut lost = self.batch.failures.iter().any(conflict);
         if !self.batch.dead {
             let batch = shipped.batch.map(|batch| (batch, Bytes::from(self.stored_reply(wanted))));
-            match self.transactions.commit(cx, batch) {
+            match self.transactions.commit(cx, &self.handles, batch) {
                 Ok(()) => {}
                 Err(Refusal::Repeated(reply)) => return self.repeat(cx, &reply, shipped.frees),
                 Err(Refusal::Not(number, text)) => {

@@ -2,13 +2,14 @@
 
 use bifrost_cache::{Cache, NotCommitted};
 use bifrost_repository::{BatchId, Error, REPLY_BYTES_MAX};
-use bifrost_runtime::Cx;
+use bifrost_runtime::{Cx, Overtaken};
 use bifrost_wire::{ErrorNumber, Limit};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::failures::{Failure, FailureKind};
 use crate::futures::Future;
+use crate::handles::Handles;
 use crate::session::Session;
 
 /// Why a transaction is not committed.
@@ -17,6 +18,19 @@ pub(crate) enum Refusal {
     Not(ErrorNumber, String),
     /// The batch was committed before: its reply.
     Repeated(Bytes),
+}
+
+/// What a client is told of a conflict: an object that others have changed, one that it knows if there is one.
+pub(crate) fn conflict_text(overtaken: &[Overtaken], handles: &Handles) -> String {
+    let known = overtaken.iter().find_map(|one| Some((one, handles.find(one.object)?)));
+    let object = match (known, overtaken.first()) {
+        (Some((one, handle)), _) => {
+            format!("`{}` (handle {}.{})", one.class, handle.slot(), handle.generation())
+        }
+        (None, Some(one)) => format!("a `{}`", one.class),
+        (None, None) => return ErrorNumber::Conflict.text().to_owned(),
+    };
+    format!("others have changed {object}, which the transaction has read; it is aborted")
 }
 
 /// The transaction of a session.
@@ -81,7 +95,12 @@ impl Transactions {
     }
 
     /// Ends the transaction: nothing, or why it is aborted.
-    pub fn commit(&mut self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<(), Refusal> {
+    pub fn commit(
+        &mut self,
+        cx: &mut Cx,
+        handles: &Handles,
+        batch: Option<(BatchId, Bytes)>,
+    ) -> Result<(), Refusal> {
         let unseen = std::mem::take(&mut self.unseen);
         if unseen {
             self.cache.abort(cx);
@@ -96,13 +115,13 @@ impl Transactions {
             let number = match why {
                 NotCommitted::Repeated(reply) => return Refusal::Repeated(reply),
                 NotCommitted::OutOfOrder { .. } => ErrorNumber::Repeated,
-                NotCommitted::Conflict { .. } => ErrorNumber::Conflict,
+                NotCommitted::Conflict(_) => ErrorNumber::Conflict,
                 NotCommitted::Volatile(_) | NotCommitted::TooMany => ErrorNumber::NotStorable,
                 NotCommitted::TooManyObjects { .. } => ErrorNumber::TooManyObjects,
                 NotCommitted::Store(_) => ErrorNumber::StoreFailed,
             };
             let text = match &why {
-                NotCommitted::Conflict { .. } => number.text().to_owned(),
+                NotCommitted::Conflict(overtaken) => conflict_text(overtaken, handles),
                 NotCommitted::TooManyObjects { limit, .. } => {
                     let name = Limit::TransactionObjects.name();
                     format!("{}: {limit} is the limit ({name}); it is aborted", number.text())
@@ -117,7 +136,7 @@ impl Transactions {
 impl Session {
     /// `commit`: the future is nil, or says why the transaction is aborted; then the rest of the batch is not run.
     pub(crate) fn commit(&mut self, cx: &mut Cx) {
-        let future = match self.transactions.commit(cx, None) {
+        let future = match self.transactions.commit(cx, &self.handles, None) {
             Ok(()) | Err(Refusal::Repeated(_)) => Future::Nothing,
             Err(Refusal::Not(number, text)) => {
                 let kind = FailureKind::refused(number, text);

@@ -103,7 +103,7 @@ fn of_two_that_read_what_the_other_writes_one_commits() {
         first.run("change");
         second.run("change");
         first.commit().unwrap();
-        assert!(matches!(second.commit(), Err(NotCommitted::Conflict { .. })));
+        assert!(matches!(second.commit(), Err(NotCommitted::Conflict(_))));
         assert_eq!(second.run("show"), CHANGED, "what was stale is gone");
         second.commit().unwrap();
     });

@@ -233,7 +233,7 @@ fn live(session: &mut Session, random: &mut Random, moved: &AtomicU64) -> Result
         } else {
             match session.commit() {
                 Ok(()) => _ = moved.fetch_add(own, Ordering::Relaxed),
-                Err(NotCommitted::Conflict { .. }) => session.abort(),
+                Err(NotCommitted::Conflict(_)) => session.abort(),
                 Err(other) => return Err(other.to_string()),
             }
         }

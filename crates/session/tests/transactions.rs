@@ -65,7 +65,8 @@ impl Site {
     }
 }
 
-const LOST: &str = "-2: Conflict: others have changed what the transaction has read; it is aborted";
+const LOST: &str =
+    "-2: Conflict: others have changed `C` (handle 1.0), which the transaction has read; it is aborted";
 
 #[test]
 fn what_is_committed_is_seen_by_others_and_nothing_else() {

@@ -19,7 +19,7 @@ pub mod log;
 
 pub use copy::copy;
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -219,8 +219,13 @@ impl Repository for Embedded {
         self.store.scan(from, limit)
     }
 
-    fn collect(&self, progress: &mut dyn FnMut(Progress)) -> Result<Collected, Error> {
-        self.store.collect(progress)
+    fn collect(&self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Collected, Error> {
+        let collected = self.store.collect(progress)?;
+        if collected.freed > 0 {
+            // The base has what is freed until it is told.
+            self.store.begin_install()?;
+        }
+        Ok(collected)
     }
 
     fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {

@@ -16,6 +16,7 @@
 //!   gone: nothing that lives does, and the next collection frees it.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use crate::postgres::Shared;
@@ -44,7 +45,10 @@ struct Collection {
 }
 
 impl Shared {
-    pub fn collect_garbage(&self, progress: &mut dyn FnMut(Progress)) -> Result<Collected, Error> {
+    pub fn collect_garbage(
+        &self,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Collected, Error> {
         let _alone = self.maintenance.lock();
         let mut collection = loop {
             match self.start_collection()? {
@@ -128,7 +132,11 @@ impl Shared {
     }
 
     /// Reaches everything that can be named; gives the commit at the end.
-    fn mark(&self, collection: &mut Collection, progress: &mut dyn FnMut(Progress)) -> Result<Tid, Error> {
+    fn mark(
+        &self,
+        collection: &mut Collection,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Tid, Error> {
         loop {
             while let Some(chunk) = collection.marks.next_grey(CHUNK) {
                 let (found, looked_at) = self.look_through(&chunk)?;
@@ -136,7 +144,9 @@ impl Shared {
                 looked_at.into_iter().for_each(|oref| _ = marks.scanned.insert(oref));
                 found.into_iter().for_each(|oref| marks.reach(oref));
                 let (done, of) = (marks.scanned.len(), marks.reached.len());
-                progress(Progress { done, of: of.max(done) });
+                if progress(Progress { done, of: of.max(done) }).is_break() {
+                    return Err(Error::Stopped);
+                }
             }
             if !self.hear_processes(collection)? {
                 std::thread::sleep(self.options.poll_interval);

@@ -24,7 +24,7 @@ mod tables;
 mod watch;
 
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -521,7 +521,7 @@ impl Repository for Postgres {
         })
     }
 
-    fn collect(&self, progress: &mut dyn FnMut(Progress)) -> Result<Collected, Error> {
+    fn collect(&self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Collected, Error> {
         self.shared.collect_garbage(progress)
     }
 

@@ -18,6 +18,7 @@
 //! A commit thus keeps alive what only the state it replaces led to: that goes with the next collection.
 
 use parking_lot::MutexGuard;
+use std::ops::ControlFlow;
 
 use crate::record::walk_refs;
 use crate::store::base::{Base, Journal};
@@ -104,7 +105,10 @@ impl<B: Base, J: Journal> Store<B, J> {
             .map_err(|source| Error::Record { oref, source })
     }
 
-    pub(super) fn collect_garbage(&self, progress: &mut dyn FnMut(Progress)) -> Result<Collected, Error> {
+    pub(super) fn collect_garbage(
+        &self,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Collected, Error> {
         let _alone = self.maintenance.lock();
         self.start_marking();
         let result = self.mark(progress).and_then(|()| self.sweep());
@@ -127,7 +131,7 @@ impl<B: Base, J: Journal> Store<B, J> {
         }
     }
 
-    fn mark(&self, progress: &mut dyn FnMut(Progress)) -> Result<(), Error> {
+    fn mark(&self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<(), Error> {
         self.reach(&[Oref::ROOT])?;
         for holder in self.holders.all() {
             let mut held = Vec::new();
@@ -150,7 +154,9 @@ impl<B: Base, J: Journal> Store<B, J> {
                 found.into_iter().for_each(|oref| marks.reach(oref));
                 let (done, of) = (marks.scanned.len(), marks.reached.len());
                 drop(guard);
-                progress(Progress { done, of: of.max(done) });
+                if progress(Progress { done, of: of.max(done) }).is_break() {
+                    return Err(Error::Stopped);
+                }
             }
             // Commits make grey under this lock, so with it held nothing is grey any more, or marking goes on.
             let _sequence = self.sequence.lock();

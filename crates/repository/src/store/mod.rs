@@ -31,7 +31,7 @@ mod replies;
 mod sequence;
 mod visible;
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -189,6 +189,12 @@ impl<B: Base, J: Journal> Store<B, J> {
 
     /// Puts everything into the base, so that the journal is not needed. For an orderly end.
     pub fn install_all(&self) -> Result<(), Error> {
+        self.begin_install()?;
+        self.install()
+    }
+
+    /// Closes the current layer, so that it goes into the base. Waits for the one before.
+    pub fn begin_install(&self) -> Result<(), Error> {
         let mut sequence = self.sequence.lock();
         while sequence.writing.is_some() {
             self.settled.wait(&mut sequence);
@@ -196,8 +202,7 @@ impl<B: Base, J: Journal> Store<B, J> {
         if let Some(reason) = &sequence.failed {
             return Err(Error::ReadOnly { reason: reason.clone() });
         }
-        self.turn(&mut self.journal.lock())?;
-        self.install()
+        self.turn(&mut self.journal.lock())
     }
 
     /// Goes on in the other half of the journal.
@@ -488,7 +493,7 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
         self.scan_merged(from, limit.max(1))
     }
 
-    fn collect(&self, progress: &mut dyn FnMut(Progress)) -> Result<Collected, Error> {
+    fn collect(&self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Collected, Error> {
         self.collect_garbage(progress)
     }
 

@@ -1,8 +1,9 @@
 //! Commits at chosen moments of a collection: when it asks a holder, which is after its start, and between its steps.
 
+use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use bifrost_repository::{ClassNumber, Error, Holder, Oref, Repository};
+use bifrost_repository::{ClassNumber, Error, Holder, Oref, Repository, go_on};
 
 use super::{directory, fetch, fresh, links, links_class, oref, put, sound};
 
@@ -34,7 +35,7 @@ fn collect_with(store: &dyn Repository, work: impl FnOnce() + Send) -> u64 {
             answer.send(()).unwrap();
         });
         let _registration = store.register(Arc::new(Asked(Mutex::new(Some(Box::new(wait))))));
-        store.collect(&mut |_| {}).unwrap().freed
+        store.collect(&mut go_on).unwrap().freed
     })
 }
 
@@ -47,7 +48,7 @@ pub fn created(store: &dyn Repository) {
     });
     assert_eq!(freed, 0);
     assert!(fetch(store, a).is_some() && fetch(store, b).is_some());
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 2);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 2);
 }
 
 /// The root leads to `slot`, `slot` to `x`.
@@ -67,7 +68,7 @@ pub fn cut_off(store: &dyn Repository) {
     });
     assert_eq!(freed, 0);
     assert!(fetch(store, x).is_some());
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 1);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 1);
     sound(store);
 }
 
@@ -88,12 +89,13 @@ pub fn moved(store: &dyn Repository) {
             let writes = vec![(near, links(class, 1, 0, &[x])), (way[9], links(class, 1, 0, &[]))];
             put(store, writes, vec![]);
         }
+        ControlFlow::Continue(())
     });
     assert!(steps > 4);
     assert_eq!(collected.unwrap().freed, 0);
     assert!(fetch(store, x).is_some());
     sound(store);
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 0);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 0);
 }
 
 pub fn made_below(store: &dyn Repository) {
@@ -112,6 +114,7 @@ pub fn made_below(store: &dyn Repository) {
             top = new;
             made += 1;
         }
+        ControlFlow::Continue(())
     });
     assert!(made > 2);
     assert_eq!(collected.unwrap().freed, 5);
@@ -128,6 +131,7 @@ pub fn mistake(store: &dyn Repository) {
         if steps == 1 {
             result = Some(put(store, vec![(slot, links(class, 1, 0, &[]))], vec![(bad, "?".into())]));
         }
+        ControlFlow::Continue(())
     });
     // The commit is none the worse for it.
     assert!(result.is_some());
@@ -137,5 +141,5 @@ pub fn mistake(store: &dyn Repository) {
     }
     assert!(fetch(store, x).is_some() && fetch(store, oref(bad.get())).is_some());
     // The next one finds nothing wrong, because nothing leads there.
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 2);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 2);
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use bifrost_repository::embedded::{Options, open_on};
 use bifrost_repository::record::{ClassDescriptor, Kind, walk_refs};
 use bifrost_repository::store::{Base, Installing, Journal, Store};
-use bifrost_repository::{BatchId, ClassNumber, CommitError, Error, Oref, Repository, Tid, store};
+use bifrost_repository::{BatchId, ClassNumber, CommitError, Error, Oref, Repository, Tid, go_on, store};
 use bytes::Bytes;
 
 use super::disk::{Fault, Sim, Tear};
@@ -304,7 +304,7 @@ impl Life {
 
     fn collect(&mut self) -> Result<bool, String> {
         let next = self.model.collected();
-        match self.attempt(&next, |store| store.collect(&mut |_| {})) {
+        match self.attempt(&next, |store| store.collect(&mut go_on)) {
             Ok(collected) => {
                 let gone = self.model.objects.len() - next.objects.len();
                 self.model = next;

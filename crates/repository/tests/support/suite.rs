@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use bifrost_repository::record::{ClassDescriptor, Kind};
 use bifrost_repository::{
-    BatchId, Changes, ClassNumber, Commit, CommitError, Error, Holder, Mistake, Oref, Repository, Tid,
+    BatchId, Changes, ClassNumber, Commit, CommitError, Error, Holder, Mistake, Oref, Repository, Tid, go_on,
 };
 use bytes::Bytes;
 
@@ -469,10 +469,10 @@ fn garbage_goes(store: &dyn Repository) {
         (d, links(class, 0, 10, &[b])),
     ];
     put(store, vec![(Oref::ROOT, directory(class, &[("a", a), ("c", c)]))], creates);
-    let collected = store.collect(&mut |_| {}).unwrap();
+    let collected = store.collect(&mut go_on).unwrap();
     assert_eq!((collected.live, collected.freed), (5, 0));
     let before = put(store, vec![(Oref::ROOT, directory(class, &[("a", a)]))], vec![]);
-    let collected = store.collect(&mut |_| {}).unwrap();
+    let collected = store.collect(&mut go_on).unwrap();
     assert_eq!((collected.live, collected.freed), (3, 2));
     assert!(collected.freed_bytes > 20);
     assert!(fetch(store, c).is_none() && fetch(store, d).is_none());
@@ -483,7 +483,7 @@ fn garbage_goes(store: &dyn Repository) {
     assert_eq!(changed(store, before), (vec![], before));
     assert!(fresh(store, 1)[0] > d);
     sound(store);
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 0);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 0);
 }
 
 struct Holding(Mutex<Vec<Oref>>);
@@ -500,13 +500,13 @@ fn held_stays(store: &dyn Repository) {
     put(store, vec![], vec![(a, links(class, 0, 0, &[b])), (b, links(class, 0, 0, &[]))]);
     let holder = Arc::new(Holding(Mutex::new(vec![a, a])));
     let registration = store.register(holder.clone());
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 0);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 0);
     *holder.0.lock().unwrap() = vec![b];
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 1);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 1);
     assert!(fetch(store, a).is_none() && fetch(store, b).is_some());
     drop(registration);
     assert_eq!(Arc::strong_count(&holder), 1);
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 1);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 1);
 }
 
 fn cycles_go(store: &dyn Repository) {
@@ -514,10 +514,15 @@ fn cycles_go(store: &dyn Repository) {
     let ring = fresh(store, 1000);
     let creates = (0..1000).map(|i| (ring[i], links(class, 0, 0, &[ring[(i + 1) % 1000]]))).collect();
     put(store, vec![(Oref::ROOT, directory(class, &[("ring", ring[500])]))], creates);
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 0);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 0);
     put(store, vec![(Oref::ROOT, directory(class, &[]))], vec![]);
     let mut last = None;
-    assert_eq!(store.collect(&mut |progress| last = Some(progress)).unwrap().freed, 1000);
+    let stopped = store.collect(&mut |progress| {
+        last = Some(progress);
+        std::ops::ControlFlow::Break(())
+    });
+    assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 1000);
     assert!(last.unwrap().done >= 1);
 }
 
@@ -526,13 +531,13 @@ fn unreadable_stops_collection(store: &dyn Repository) {
     let [a, b] = fresh(store, 2)[..] else { panic!() };
     let root = directory(class, &[("a", a)]);
     put(store, vec![(Oref::ROOT, root)], vec![(a, "?".into()), (b, links(class, 0, 0, &[]))]);
-    match store.collect(&mut |_| {}) {
+    match store.collect(&mut go_on) {
         Err(Error::Record { oref, .. }) => assert_eq!(oref, a),
         other => panic!("{other:?}"),
     }
     assert!(fetch(store, b).is_some());
     put(store, vec![(a, links(class, 0, 0, &[]))], vec![]);
-    assert_eq!(store.collect(&mut |_| {}).unwrap().freed, 1);
+    assert_eq!(store.collect(&mut go_on).unwrap().freed, 1);
 }
 
 /// A session of [`collection_beside_commits`]: it knows what it holds, takes references out of the store and puts
@@ -587,15 +592,15 @@ fn collection_beside_commits(store: &dyn Repository) {
             .collect();
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
-                store.collect(&mut |_| {}).unwrap();
+                store.collect(&mut go_on).unwrap();
             }
         });
         let results: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
         done.store(true, Ordering::Relaxed);
         results.into_iter().for_each(|result| result.unwrap());
     });
-    store.collect(&mut |_| {}).unwrap();
-    let last = store.collect(&mut |_| {}).unwrap();
+    store.collect(&mut go_on).unwrap();
+    let last = store.collect(&mut go_on).unwrap();
     assert_eq!(last.freed, 0, "all garbage was gone after one collection with nobody beside it");
     sound(store);
     // What is there is what the root and the walkers lead to.

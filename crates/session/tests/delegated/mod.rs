@@ -46,7 +46,7 @@ macro_rules! delegated {
 
         fn collect(
             &self,
-            progress: &mut dyn FnMut(bifrost_repository::Progress),
+            progress: &mut dyn FnMut(bifrost_repository::Progress) -> std::ops::ControlFlow<()>,
         ) -> Result<bifrost_repository::Collected, bifrost_repository::Error> {
             self.$inner.collect(progress)
         }
