@@ -113,7 +113,7 @@ fn in_a_database() {
     );
     let cuts: u64 = proxies.iter().map(Proxy::cuts).sum();
     println!("{cuts} connections cut, {doubtful:?} transactions of which nobody knew, {:?}", start.elapsed());
-    assert!(cuts > 100);
+    assert!(10 * cuts > count.into_inner(), "{cuts}");
 }
 
 /// Clients that break the rule of the cache, or say too little of what they read, are found out: the check can fail.
