@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds everything and runs every check, in the debug profile; stops at the first that fails.
-# BIFROST_FUZZ_SECONDS says how long each random test runs in the end (60).
+# BIFROST_FUZZ_SECONDS says how long each random test runs in the end (20).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 export CARGO_BUILD_JOBS="${CARGO_BUILD_JOBS:-2}"
@@ -35,7 +35,7 @@ step env RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --d
 # Stubs, vectors, tables of the documents, links, floors and commands of the documents are checked by tests.
 # Packages are never chosen one by one: other features of the same crates would be built again.
 step tests cargo test --locked --workspace
-step tests env BIFROST_FUZZ_SECONDS="${BIFROST_FUZZ_SECONDS:-60}" cargo test --locked --workspace --test random --test generated
+step tests env BIFROST_FUZZ_SECONDS="${BIFROST_FUZZ_SECONDS:-20}" cargo test --locked --workspace --test random --test generated
 
 awk '/^test result:/ { passed += $4; failed += $6; ignored += $8; n++ }
   END { printf "\ntests: %d passed, %d failed, %d ignored, in %d runs\n", passed, failed, ignored, n
