@@ -12,7 +12,8 @@ use std::collections::BTreeSet;
 use smallvec::SmallVec;
 
 use crate::program::Program;
-use crate::stmt::{Block, Func, Operand, Part, Site, Stmt, Var};
+use crate::stmt::{Block, Callee, Func, Operand, Part, Site, Stmt, Var, VarDecl};
+use crate::types::TypeKind;
 
 /// Variables whose reply may be missing.
 type Pending = BTreeSet<Var>;
@@ -78,21 +79,9 @@ impl Keeping<'_> {
     }
 
     fn stmt(&mut self, stmt: &mut Stmt, before: Option<&Stmt>, own: &mut Pending) {
-        let element = matches!(stmt, Stmt::Request { element: Some(_), .. });
-        let awaits = matches!(stmt, Stmt::Await { .. });
-        stmt.parts(&mut |part| match part {
-            Part::Reads(op) if !awaits => {
-                if let Some(var) = var_of(op) {
-                    own.remove(&var);
-                }
-            }
-            Part::Writes(var) if !element => {
-                own.remove(&var);
-            }
-            Part::Reads(_) | Part::Writes(_) | Part::Block(_) => {}
-        });
+        forget_used(stmt, own);
         let made = |stmt: &Stmt, var: Var| match stmt {
-            Stmt::Call { callee: crate::stmt::Callee::Routine(id), dsts, .. } => {
+            Stmt::Call { callee: Callee::Routine(id), dsts, .. } => {
                 let native = self.program.native_name(self.program.routines[*id].body);
                 dsts.as_slice() == [var] && native.is_some_and(|name| MAKERS.contains(&name))
             }
@@ -126,14 +115,14 @@ impl Keeping<'_> {
         let ty = self.func.vars[array].ty;
         let types = &self.program.types;
         let element = match types.kind(ty) {
-            crate::types::TypeKind::Array(element) | crate::types::TypeKind::Vector(element) => element,
+            TypeKind::Array(element) | TypeKind::Vector(element) => element,
             _ => return,
         };
         let Some(store) = types.find_method(ty, "store") else { return };
-        let dst = self.func.vars.push(crate::stmt::VarDecl { name: String::new(), ty: element });
+        let dst = self.func.vars.push(VarDecl { name: String::new(), ty: element });
         kept.push(Stmt::Request { method, args, dst, element: None, site });
         kept.push(Stmt::Call {
-            callee: crate::stmt::Callee::Method(store),
+            callee: Callee::Method(store),
             args: SmallVec::from_slice(&[array.into(), index, dst.into()]),
             dsts: SmallVec::new(),
             site,
@@ -141,24 +130,29 @@ impl Keeping<'_> {
     }
 }
 
+/// Takes out what a statement itself reads, or fills otherwise than by a reply for an element.
+fn forget_used(stmt: &Stmt, own: &mut Pending) {
+    let element = matches!(stmt, Stmt::Request { element: Some(_), .. });
+    let awaits = matches!(stmt, Stmt::Await { .. });
+    stmt.parts(&mut |part| match part {
+        Part::Reads(op) if !awaits => {
+            if let Some(var) = var_of(op) {
+                own.remove(&var);
+            }
+        }
+        Part::Writes(var) if !element => {
+            own.remove(&var);
+        }
+        Part::Reads(_) | Part::Writes(_) | Part::Block(_) => {}
+    });
+}
+
 /// Takes out what the blocks of a statement read, or fill otherwise than by replies for elements.
 fn forget(stmt: &Stmt, own: &mut Pending) {
     stmt.parts(&mut |part| {
         let Part::Block(block) = part else { return };
         for stmt in &block.0 {
-            let element = matches!(stmt, Stmt::Request { element: Some(_), .. });
-            let awaits = matches!(stmt, Stmt::Await { .. });
-            stmt.parts(&mut |part| match part {
-                Part::Reads(op) if !awaits => {
-                    if let Some(var) = var_of(op) {
-                        own.remove(&var);
-                    }
-                }
-                Part::Writes(var) if !element => {
-                    own.remove(&var);
-                }
-                Part::Reads(_) | Part::Writes(_) | Part::Block(_) => {}
-            });
+            forget_used(stmt, own);
             forget(stmt, own);
         }
     });
@@ -258,7 +252,7 @@ impl Placing<'_> {
                     pending.remove(var);
                 });
                 let builtin = match *callee {
-                    crate::stmt::Callee::Method(m) => self.program.types.method(m).builtin.is_some(),
+                    Callee::Method(m) => self.program.types.method(m).builtin.is_some(),
                     _ => false,
                 };
                 self.iterators += usize::from(!builtin);
