@@ -473,15 +473,15 @@ fn depends(stmt: &Stmt, asked: &mut Pending) -> bool {
         }
         _ => false,
     };
-    // A second time around, everything that a loop's body asks for came before.
-    let rounds = if matches!(stmt, Stmt::While { .. } | Stmt::ForEach { .. }) { 2 } else { 1 };
-    for _ in 0..rounds {
-        stmt.parts(&mut |part| {
-            if let Part::Block(block) = part {
-                found = block.0.iter().fold(found, |found, stmt| depends(stmt, asked) || found);
-            }
-        });
+    if matches!(stmt, Stmt::While { .. } | Stmt::ForEach { .. }) {
+        // A second time around, everything that the loop asks for came before.
+        asked.append(&mut effect_of(stmt).any);
     }
+    stmt.parts(&mut |part| {
+        if let Part::Block(block) = part {
+            found = block.0.iter().fold(found, |found, stmt| depends(stmt, asked) || found);
+        }
+    });
     found
 }
 

@@ -106,6 +106,15 @@ fn a_loop_whose_steps_need_each_other_waits_in_each() {
 }
 
 #[test]
+fn loops_in_loops_take_no_longer_than_they_are_deep() {
+    let (begin, end) = ("while x < 9 do ".repeat(40), " end".repeat(40));
+    let body = format!("    x: int := 0\n    {begin}x := r.take(x){end}\n    reply (x)");
+    let found = told(&script(&body), "A.m");
+    // Each condition waits, and what comes after.
+    assert_eq!((found.len(), found[0].matches("8: x |").count()), (1, 41), "{found:?}");
+}
+
+#[test]
 fn a_statement_with_handlers_waits_before_it_is_left() {
     let body =
         "    x: int := r.take(1) except when empty: x := 5 end\n    y: int := s.take(2)\n    reply (y)";
