@@ -1,4 +1,5 @@
-//! Random programs give the same in the interpreter and as machine code: outcome, results, exception, output.
+//! Random programs give the same in the interpreter and as machine code, and in the interpreter with all loops over built-in
+//! iterators written without these: outcome, results, exception, output.
 //!
 //! `BIFROST_SEEDS=from..to` chooses the seeds; a failure prints its seed and the program.
 
@@ -6,6 +7,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use bifrost_interp::Interp;
+use bifrost_ir::Program;
+use bifrost_ir::resumable::all_loops_without_iterators;
 use bifrost_ir::text::parse;
 use bifrost_ir::verify::verify_program;
 use bifrost_jit::{Emit, Jit};
@@ -174,6 +177,8 @@ fn check(jit: &Arc<Jit>, seed: u64) {
     }
     let interpreted = Image::link(program.clone(), None).expect("linking");
     let _interp = Interp::new(interpreted.clone());
+    let resumable = Image::link(without_iterators(&program), None).expect("linking");
+    let _interp = Interp::new(resumable.clone());
     let compiled = Image::link(program, Some(jit.clone())).expect("linking");
     for func in compiled.program().funcs.keys() {
         if let Err(e) = jit.text(&compiled, func, Emit::Assembly) {
@@ -182,12 +187,26 @@ fn check(jit: &Arc<Jit>, seed: u64) {
     }
     for (a, b, r) in [(0, 1, 0.5), (3, -2, 1e10), (i64::MAX, 7, -1.0), (11, 64, f64::NAN)] {
         let expected = run(&interpreted, a, b, r);
-        let found = run(&compiled, a, b, r);
-        assert!(
-            found == expected,
-            "seed {seed}, arguments {a}, {b}, {r}:\ninterpreted {expected:?}\ncompiled    {found:?}\n{text}"
-        );
+        for (how, image) in [("compiled", &compiled), ("without iterators", &resumable)] {
+            let found = run(image, a, b, r);
+            assert!(
+                found == expected,
+                "seed {seed}, arguments {a}, {b}, {r}:\ninterpreted {expected:?}\n{how} {found:?}\n{text}"
+            );
+        }
     }
+}
+
+/// The program with the loops over built-in iterators written without these.
+fn without_iterators(program: &Program) -> Program {
+    let mut program = program.clone();
+    for id in program.funcs.keys() {
+        let mut func = program.funcs[id].clone();
+        all_loops_without_iterators(&mut program, &mut func);
+        program.funcs[id] = func;
+    }
+    verify_program(&program).expect("what was well formed stays so");
+    program
 }
 
 /// How the last function ends, and what it prints.

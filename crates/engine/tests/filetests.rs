@@ -8,6 +8,8 @@
 //! ; verify: message
 //! ```
 //!
+//! The interpreter runs them a second time with all loops over built-in iterators written without these ([`bifrost_ir::resumable`]).
+//!
 //! A file with `verify:` lines must be refused with exactly these messages; any other must be accepted, read back as
 //! printed, and compile without help of the interpreter. `killed` stops the run from another thread.
 //! `BIFROST_FILETEST=part` runs only files whose name contains the part, `BIFROST_EMIT=clif` or `asm` prints
@@ -18,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bifrost_interp::Interp;
+use bifrost_ir::resumable::all_loops_without_iterators;
 use bifrost_ir::text::{parse, print_program};
 use bifrost_ir::verify::{verify_func, verify_program};
 use bifrost_ir::{Program, TypeId, TypeKind, Types};
@@ -79,6 +82,8 @@ fn check_file(path: &Path) -> Vec<String> {
 
     let interpreted = Image::link(file.program.clone(), None).expect("linking");
     let _interp = Interp::new(interpreted.clone());
+    let resumable = Image::link(without_iterators(&file.program), None).expect("linking");
+    let _interp = Interp::new(resumable.clone());
     let jit = Arc::new(Jit::new().expect("a compiler for this machine"));
     let compiled = Image::link(file.program, Some(jit.clone())).expect("linking");
     let _interp = Interp::new(compiled.clone());
@@ -103,6 +108,7 @@ fn check_file(path: &Path) -> Vec<String> {
         let ways = [
             ("interpreted", &interpreted, Collect::Checked),
             ("interpreted with zeal", &interpreted, Collect::Zeal(1)),
+            ("interpreted without iterators", &resumable, Collect::Zeal(1)),
             ("compiled", &compiled, Collect::Checked),
             ("compiled with zeal", &compiled, Collect::Zeal(1)),
         ];
@@ -118,6 +124,20 @@ fn check_file(path: &Path) -> Vec<String> {
         }
     }
     mistakes
+}
+
+/// The program with the loops over built-in iterators written without these.
+fn without_iterators(program: &Program) -> Program {
+    let mut program = program.clone();
+    for id in program.funcs.keys() {
+        let mut func = program.funcs[id].clone();
+        all_loops_without_iterators(&mut program, &mut func);
+        program.funcs[id] = func;
+    }
+    if let Err(errors) = verify_program(&program) {
+        panic!("without iterators: {}\n{}", errors[0], print_program(&program));
+    }
+    program
 }
 
 fn directives<'t>(text: &'t str, prefix: &'static str) -> impl Iterator<Item = (usize, &'t str)> {

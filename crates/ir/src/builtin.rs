@@ -426,6 +426,15 @@ pub static ROUTINES: &[BuiltinRoutine] = &[
 /// What `clone e` calls. Its name is a reserved word, so no program can.
 pub static CLONE: BuiltinRoutine = generic("clone", "clone (v: T) returns (T)");
 
+/// What a loop over a map calls at each step if its body waits ([`crate::resumable`]): the entry that was first stored next after the one of
+/// age `after`, 0 before the first, and its own age. It signals `not_found` after the last. No program can name it.
+pub static MAP_ENTRY: BuiltinRoutine = BuiltinRoutine {
+    name: "map.entry",
+    parms: &["K", "V"],
+    needs: &[(0, "equal"), (0, "hash")],
+    heading: "entry (m: map[K, V], after: int) returns (int, K, V) signals (not_found)",
+};
+
 /// The family that a kind's rows are listed under.
 pub fn family(kind: TypeKind) -> Option<&'static str> {
     Some(match kind {
@@ -531,7 +540,7 @@ pub fn complete(types: &mut Types, first: usize) {
 
 /// The built-in routine of that name.
 pub fn find_routine(name: &str) -> Option<&'static BuiltinRoutine> {
-    ROUTINES.iter().chain([&CLONE]).find(|r| r.name == name)
+    ROUTINES.iter().chain([&CLONE, &MAP_ENTRY]).find(|r| r.name == name)
 }
 
 /// The instantiation of a built-in routine with these type arguments, made at its first use: as many as it has

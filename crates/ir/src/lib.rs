@@ -17,6 +17,7 @@ pub mod dispatch;
 pub mod native;
 pub mod program;
 pub mod requests;
+pub mod resumable;
 pub mod routines;
 pub mod stmt;
 pub mod tagged;

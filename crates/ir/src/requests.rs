@@ -192,6 +192,9 @@ impl Placing<'_> {
                 self.waits();
             } else {
                 self.site = site_of(&stmt).unwrap_or(self.site);
+                if let Stmt::Select { .. } = stmt {
+                    self.waits();
+                }
                 let vars = touched(&stmt, pending);
                 if !vars.is_empty() {
                     vars.iter().for_each(|var| {

@@ -104,6 +104,13 @@ impl Block {
         self.contains(&|stmt| matches!(stmt, Stmt::Request { .. }))
     }
 
+    /// Whether something among the statements, or in one of them, requests or waits.
+    ///
+    /// Cost: linear in the number of statements.
+    pub fn may_wait(&self) -> bool {
+        self.contains(&Stmt::may_wait)
+    }
+
     /// Whether there is such a statement among them, or in one of them.
     fn contains(&self, is_one: &dyn Fn(&Stmt) -> bool) -> bool {
         self.0.iter().any(|stmt| {
@@ -376,6 +383,11 @@ pub enum Part<'s> {
 }
 
 impl Stmt {
+    /// Whether the statement itself, not one in its blocks, requests or waits.
+    pub fn may_wait(&self) -> bool {
+        matches!(self, Stmt::Request { .. } | Stmt::Await { .. } | Stmt::Select { .. })
+    }
+
     /// Tells the parts of a statement in the order in which they come about when it runs, not those of the statements in its
     /// blocks. The one place that knows them all: what looks for uses of variables or through all statements walks by this.
     ///

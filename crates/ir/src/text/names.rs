@@ -154,7 +154,7 @@ impl<'a> Names<'a> {
         let routine = &self.program.routines[id];
         let generic = routine.name.split_once('[').filter(|(name, _)| builtin::find_routine(name).is_some());
         match generic {
-            Some((name, _)) => format!("{name}[{}]", self.list(&routine.type_args)),
+            Some((name, _)) => format!("{}[{}]", quoted(name), self.list(&routine.type_args)),
             None => self.routine(id),
         }
     }

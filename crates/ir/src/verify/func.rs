@@ -23,7 +23,8 @@ pub(super) fn verify(program: &Program, func: &Func) -> Result<(), Vec<VerifyErr
         handlers: Vec::new(),
         depth: 0,
         transaction: false,
-        over_changeable: Vec::new(),
+        over: Vec::new(),
+        taken: Vec::new(),
         site: Site::default(),
         signals: program.types.signals().count(),
     };
@@ -70,8 +71,10 @@ struct Checker<'a> {
     depth: usize,
     /// Whether there is a transaction around the statement.
     transaction: bool,
-    /// The loops around it whose iterators rely on objects that may change.
-    over_changeable: Vec<Callee>,
+    /// The iterators of the loops around it.
+    over: Vec<Callee>,
+    /// The headings of the messages that `select` has taken around it.
+    taken: Vec<&'a Signature>,
     site: Site,
     signals: usize,
 }
@@ -244,6 +247,7 @@ impl<'a> Checker<'a> {
             }
             Stmt::Await { vars, site } => {
                 self.site = *site;
+                self.waits();
                 for var in vars {
                     if self.func.vars.get(*var).is_none() {
                         self.error(Kind::NoSuchVar(*var));
@@ -254,14 +258,15 @@ impl<'a> Checker<'a> {
             Stmt::Reply { values, site } => {
                 self.site = *site;
                 self.in_script();
-                self.values(values, &self.func.signature.results, Counted::ReturnValues);
+                let answered = self.answered();
+                self.values(values, &answered.results, Counted::ReturnValues);
             }
             Stmt::Delegate { method, args, site } => {
                 self.site = *site;
                 self.in_script();
                 if let Some(signature) = self.message(*method, args) {
                     let results = Signature { params: vec![], ..signature.clone() };
-                    let own = Signature { params: vec![], ..self.func.signature.clone() };
+                    let own = Signature { params: vec![], ..self.answered().clone() };
                     if !self.program.types.conforms(&results, &own) {
                         let callee = self.program.callee_name(Callee::Method(*method), self.func);
                         self.error(Kind::MethodDoesNotConform { name: callee, up: self.func.name.clone() });
@@ -271,6 +276,7 @@ impl<'a> Checker<'a> {
             Stmt::Select { arms, after, site } => {
                 self.site = *site;
                 self.in_script();
+                self.waits();
                 self.select_message(arms, after.as_ref());
             }
         }
@@ -281,6 +287,32 @@ impl<'a> Checker<'a> {
         if self.func.kind != FuncKind::Script {
             self.error(Kind::OutsideScript);
         }
+    }
+
+    /// The heading of the message that is answered here.
+    fn answered(&self) -> &'a Signature {
+        self.taken.last().copied().unwrap_or(&self.func.signature)
+    }
+
+    /// Rules 17 and 18 for what waits.
+    fn waits(&mut self) {
+        if !self.may_request() {
+            self.error(Kind::RequestHere);
+        }
+        if let Some(callee) = self.over.last() {
+            let callee = self.program.callee_name(*callee, self.func);
+            self.error(Kind::WaitInLoop { callee });
+        }
+    }
+
+    /// Rule 17 for requests and what waits for them.
+    fn may_request(&self) -> bool {
+        let allowed = match self.func.kind {
+            FuncKind::Script => true,
+            FuncKind::Routine => !self.func.signature.is_iterator(),
+            FuncKind::Method | FuncKind::Batch | FuncKind::Procedure => false,
+        };
+        allowed && !self.transaction
     }
 
     fn create(&mut self, dst: Var, class: ClassId, creator: u32, args: &[Operand], place: Destination) {
@@ -324,12 +356,7 @@ impl<'a> Checker<'a> {
     }
 
     fn request(&mut self, method: MethodRef, args: &[Operand], dst: Var, element: Option<Operand>) {
-        let allowed = match self.func.kind {
-            FuncKind::Script => true,
-            FuncKind::Routine => !self.func.signature.is_iterator(),
-            FuncKind::Method | FuncKind::Batch | FuncKind::Procedure => false,
-        };
-        if !allowed || self.transaction {
+        if !self.may_request() {
             self.error(Kind::RequestHere);
         }
         let Some(signature) = self.message(method, args) else { return };
@@ -375,7 +402,9 @@ impl<'a> Checker<'a> {
             self.block(&arm.cond);
             self.loops.pop();
             self.expect(arm.test, Some(Types::BOOL), Place::Test);
+            self.taken.push(signature);
             self.block(&arm.body);
+            self.taken.pop();
             met.join(&self.assigned);
         }
         if let Some((_, body)) = after {
@@ -395,7 +424,8 @@ impl<'a> Checker<'a> {
         if !procedure && self.func.kind != FuncKind::Script {
             self.error(Kind::TransactionOutsideRoutine);
         }
-        if let Some(callee) = self.over_changeable.last() {
+        let changeable = self.over.iter().rev().find(|callee| !self.program.iterates_immutable(**callee));
+        if let Some(callee) = changeable {
             let callee = self.program.callee_name(*callee, self.func);
             self.error(Kind::TransactionInLoop { callee });
         }
@@ -577,14 +607,9 @@ impl<'a> Checker<'a> {
             self.fill(*var, *ty, Place::StepVar(i));
         }
         self.loops.push(Loop::Body(Assigned::unreachable()));
-        let changeable = !self.program.iterates_immutable(callee);
-        if changeable {
-            self.over_changeable.push(callee);
-        }
+        self.over.push(callee);
         self.block(body);
-        if changeable {
-            self.over_changeable.pop();
-        }
+        self.over.pop();
         self.loops.pop();
         // The loop may have no step at all; what the steps assign comes on top of that.
         std::mem::swap(&mut self.assigned, &mut after);

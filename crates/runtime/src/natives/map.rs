@@ -26,7 +26,7 @@ use bifrost_heap::HeapFull;
 use bifrost_ir::{TypeId, TypeKind};
 
 use super::generic::{self, Same, Step, attend, keep};
-use super::{hash, natives, step};
+use super::{hash, natives, open, step};
 use crate::abi::{Ret, Word};
 use crate::cx::Cx;
 use crate::image::Table;
@@ -42,6 +42,7 @@ natives! {
     "map.keys" => keys / 2,
     "map.values" => values / 2,
     "map.pairs" => pairs / 2,
+    "map.entry" => entry / 3,
 }
 
 /// Entries of a map that has any, at first.
@@ -553,6 +554,16 @@ extern "C" fn pairs(cx: &mut Cx, this: Word, closure: Word) -> Ret {
         step!(cx, closure, key, value);
     }
     Ret::NOTHING
+}
+
+/// The entry after the one with a stamp, for a loop that keeps nothing but that.
+extern "C" fn entry(cx: &mut Cx, _desc: Word, this: Word, after: Word) -> Ret {
+    open!(cx, this);
+    let place = first_after(this, get(this, USED) as usize, after);
+    let mut entries = Entries { place, epoch: get(this, EPOCH), stamp: after };
+    let Some((key, value)) = entries.next(this) else { return not_found(cx) };
+    (cx.results[1], cx.results[2]) = (key, value);
+    Ret::of(entries.stamp)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! An actor's class is a class whose methods are scripts. A call of a method of an actor type is a request: it fills its variable
 //! later, and where the reply is needed is found when the body is complete (`bifrost_ir::requests`).
 
+use bifrost_ir::resumable::loops_without_iterators;
 use bifrost_ir::{
     Choice, Const, Destination, Func, FuncId, MethodRef, Operand, Param, Signature, Site, Stmt as IrStmt,
     TypeId, TypeKind, Types, Var, requests,
@@ -614,11 +615,12 @@ impl<'a> Body<'_, 'a> {
         Some(Choice { method, vars, cond, test, body })
     }
 
-    /// Ends a script or `main`: puts the waits where replies are needed.
+    /// Ends a script or `main`: takes the iterators away from under what waits, and puts the waits where replies are needed.
     pub fn place_waits(&mut self, func: &mut Func) {
-        if !func.body.has_request() {
+        if !func.body.may_wait() {
             return;
         }
+        loops_without_iterators(&mut self.cx.program, func);
         let held = requests::place_waits(&self.cx.program, func);
         let Some(file) = self.asked_in else { return };
         for site in held {
