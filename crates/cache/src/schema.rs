@@ -313,6 +313,8 @@ fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
         TypeKind::Cell(element) => Kind::Cell(value(element)),
         TypeKind::Map(key, element) => Kind::Map(value(key), value(element)),
         TypeKind::Directory => return Ok(ClassDescriptor::directory()),
+        TypeKind::Group(_) => return Err(volatile("it is of actors".to_owned())),
+        TypeKind::Replier(_) => return Err(volatile("it is where a reply goes".to_owned())),
         _ => return Err(volatile("it is a routine".to_owned())),
     };
     let supertypes = def.supertypes.iter().map(|sup| program.types.name(sup.ty).to_owned()).collect();

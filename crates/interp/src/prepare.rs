@@ -173,6 +173,8 @@ impl Preparer<'_> {
             | Stmt::Request { .. }
             | Stmt::Await { .. }
             | Stmt::Reply { .. }
+            | Stmt::ReplyTo { .. }
+            | Stmt::Deliver { .. }
             | Stmt::Delegate { .. }
             | Stmt::Select { .. } => unreachable!("no engine loads a program with actors"),
             Stmt::Except { body, arms } => Node::Except(Box::new(Except {

@@ -36,6 +36,8 @@ pub static FAMILIES: &[Family] = &[
     family_of("list", true, |t| TypeKind::List(t[0])),
     family_of("cell", false, |t| TypeKind::Cell(t[0])),
     family_of("maybe", true, |t| TypeKind::Maybe(t[0])),
+    Family { parms: &["A"], ..family_of("group", true, |t| TypeKind::Group(t[0])) },
+    family_of("replier", true, |t| TypeKind::Replier(t[0])),
     Family {
         name: "map",
         parms: &["K", "V"],
@@ -365,6 +367,9 @@ pub static METHODS: &[Builtin] = &[
     needs("map", "similar (x: Self) returns (bool)", "similar"),
     needs("map", "copy () returns (Self)", "copy"),
     needs("map", "unparse () returns (string)", "unparse"),
+    native("group", "size () returns (int)"),
+    native("group", "member (i: int) returns (A) signals (bounds)"),
+    native("group", "members () yields (A)"),
     native("directory", "lookup (name: string) returns (any) signals (not_found)"),
     native("directory", "insert (name: string, v: any)"),
     native("directory", "remove (name: string) signals (not_found)"),
@@ -403,6 +408,10 @@ pub static ROUTINES: &[BuiltinRoutine] = &[
     generic("array_fill", "array_fill (low: int, count: int, v: T) returns (array[T]) signals (bounds)"),
     generic("vector_new", "vector_new (count: int, v: T) returns (vector[T]) signals (bounds)"),
     generic("sequence_of", "sequence_of (elems: sequence[T]) returns (sequence[T])"),
+    BuiltinRoutine {
+        parms: &["A"],
+        ..generic("group_of", "group_of (members: sequence[A]) returns (group[A])")
+    },
     generic("list_empty", "list_empty () returns (list[T])"),
     generic("list_of", "list_of (elems: sequence[T]) returns (list[T])"),
     BuiltinRoutine {
@@ -435,6 +444,10 @@ pub static MAP_ENTRY: BuiltinRoutine = BuiltinRoutine {
     heading: "entry (m: map[K, V], after: int) returns (int, K, V) signals (not_found)",
 };
 
+/// What `A.new(…) times k` calls with `k`: it gives it back, and signals `failure` if it is less than 0. No program can name it.
+pub static GROUP_COUNT: BuiltinRoutine =
+    BuiltinRoutine { name: "group.count", parms: &[], needs: &[], heading: "count (k: int) returns (int)" };
+
 /// The family that a kind's rows are listed under.
 pub fn family(kind: TypeKind) -> Option<&'static str> {
     Some(match kind {
@@ -453,6 +466,8 @@ pub fn family(kind: TypeKind) -> Option<&'static str> {
         TypeKind::Map(..) => "map",
         TypeKind::Directory => "directory",
         TypeKind::Maybe(_) => "maybe",
+        TypeKind::Group(_) => "group",
+        TypeKind::Replier(_) => "replier",
         TypeKind::Any
         | TypeKind::Record(_)
         | TypeKind::Struct(_)
@@ -471,8 +486,12 @@ pub fn has_table(kind: TypeKind) -> bool {
 }
 
 /// The method by which containers compare, order, copy, print or hash elements of type `ty`: `equal`, `similar`,
-/// `lt`, `copy`, `unparse` or `hash`. None if there is no such method, or one with another heading.
+/// `lt`, `copy`, `unparse` or `hash`. None if there is no such method, or one with another heading, or if values of the type are actors,
+/// whose methods are messages.
 pub fn element_method(types: &Types, ty: TypeId, name: &str) -> Option<MethodRef> {
+    if types.def(ty).actor {
+        return None;
+    }
     let found = types.find_method(ty, name)?;
     let wanted = element_signature(ty, name)?;
     types.conforms(&types.method(found).signature, &wanted).then_some(found)
@@ -540,7 +559,7 @@ pub fn complete(types: &mut Types, first: usize) {
 
 /// The built-in routine of that name.
 pub fn find_routine(name: &str) -> Option<&'static BuiltinRoutine> {
-    ROUTINES.iter().chain([&CLONE, &MAP_ENTRY]).find(|r| r.name == name)
+    ROUTINES.iter().chain([&CLONE, &MAP_ENTRY, &GROUP_COUNT]).find(|r| r.name == name)
 }
 
 /// The instantiation of a built-in routine with these type arguments, made at its first use: as many as it has

@@ -435,6 +435,8 @@ fn site_of(stmt: &Stmt) -> Option<Site> {
         | Stmt::Request { site, .. }
         | Stmt::Await { site, .. }
         | Stmt::Reply { site, .. }
+        | Stmt::ReplyTo { site, .. }
+        | Stmt::Deliver { site, .. }
         | Stmt::Delegate { site, .. }
         | Stmt::Select { site, .. } => Some(*site),
         _ => None,

@@ -98,6 +98,7 @@ impl Writing<'_> {
             Some(("int", "to_by")) => self.count_by(it, out),
             Some(("sequence" | "vector", "elements")) => self.elements(it, "fetch", out),
             Some(("sequence" | "vector", "indexes")) => self.indexes(it, out),
+            Some(("group", "members")) => self.elements(it, "member", out),
             Some(("array", "elements")) => self.array(it, true, out),
             Some(("array", "indexes")) => self.array(it, false, out),
             Some(("list", "elements")) => self.list(it, out),
@@ -313,7 +314,7 @@ mod tests {
             "type asked actor
   take (n: int) returns (int) signals (empty)
 end
-private routine f (r: asked, n: int, s: string, q: sequence[int], a: array[int], c: vector[int], l: list[int], m: map[string, int], d: directory) signals (zero)
+private routine f (r: asked, n: int, s: string, q: sequence[int], a: array[int], c: vector[int], g: group[asked], l: list[int], m: map[string, int], d: directory) signals (zero)
   var t: int, u: int, b: bool, {vars}
   for {filled} in {iterator} do @5
 {body}
@@ -389,6 +390,7 @@ end
             (int, "i", "sequence[int].indexes(q)", "sequence[int].length("),
             (int, "i", "vector[int].elements(c)", "vector[int].fetch("),
             (int, "i", "vector[int].indexes(c)", "vector[int].length("),
+            ("x: asked", "x", "group[asked].members(g)", "group[asked].member("),
             (int, "i", "array[int].elements(a)", "array[int].low("),
             (int, "i", "array[int].indexes(a)", "array[int].low("),
             (int, "i", "list[int].elements(l)", "list[int].next("),

@@ -1,7 +1,7 @@
 //! What a program can say: functions, blocks and statements over numbered variables.
 //!
 //! The form is structured (sequence, if, while, for each, break, continue, return, yield, signal,
-//! exit, except, transaction; and of actors create, send, request, await, reply, delegate, select), because clients record structures and Theta is written in structures; a graph of
+//! exit, except, transaction; and of actors create, send, request, await, reply, reply to, deliver, delegate, select), because clients record structures and Theta is written in structures; a graph of
 //! basic blocks would have to be rebuilt for both. Expressions are flat: each call names the
 //! variables it fills.
 //!
@@ -316,6 +316,22 @@ pub enum Stmt {
         /// Where it comes from.
         site: Site,
     },
+    /// Takes the place that the answer to the message under way goes to. That counts as the answer: whoever has the place gives it.
+    ReplyTo {
+        /// The variable for it, a `replier` of the method's result, or of `null` if it has none.
+        dst: Var,
+        /// Where it comes from.
+        site: Site,
+    },
+    /// Sends an answer to where [`Stmt::ReplyTo`] said. A second one is ignored.
+    Deliver {
+        /// The place.
+        replier: Operand,
+        /// The result, if it is one of anything but `null`.
+        values: SmallVec<[Operand; 1]>,
+        /// Where it comes from.
+        site: Site,
+    },
     /// Sends a message whose answer goes to whoever awaits that of the message under way.
     Delegate {
         /// The method.
@@ -457,6 +473,10 @@ impl Stmt {
             }
             Stmt::Await { vars, .. } => vars.iter().for_each(|var| tell(Part::Reads((*var).into()))),
             Stmt::Reply { values, .. } => reads.push(values),
+            Stmt::ReplyTo { dst, .. } => writes = slice::from_ref(dst),
+            Stmt::Deliver { replier, values, .. } => {
+                reads.extend([slice::from_ref(replier), values.as_slice()]);
+            }
             Stmt::Select { arms, after, .. } => {
                 for arm in arms {
                     arm.vars.iter().for_each(|var| tell(Part::Writes(*var)));
@@ -495,6 +515,8 @@ impl Stmt {
             | Stmt::Request { .. }
             | Stmt::Await { .. }
             | Stmt::Reply { .. }
+            | Stmt::ReplyTo { .. }
+            | Stmt::Deliver { .. }
             | Stmt::Delegate { .. }
             | Stmt::Call { .. }
             | Stmt::New { .. }

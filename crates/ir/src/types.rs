@@ -88,6 +88,10 @@ pub enum TypeKind {
     Map(TypeId, TypeId),
     /// `maybe[T]`
     Maybe(TypeId),
+    /// `group[A]`: actors, laid out as a sequence of them.
+    Group(TypeId),
+    /// `replier[T]`: where the answer to a message goes.
+    Replier(TypeId),
     /// `record[a: T, ...]`
     Record(StructureId),
     /// `struct[a: T, ...]`
@@ -131,7 +135,9 @@ impl TypeKind {
             | TypeKind::Vector(t)
             | TypeKind::List(t)
             | TypeKind::Cell(t)
-            | TypeKind::Maybe(t) => (Some(t), None),
+            | TypeKind::Maybe(t)
+            | TypeKind::Group(t)
+            | TypeKind::Replier(t) => (Some(t), None),
             TypeKind::Map(k, v) => (Some(k), Some(v)),
             _ => (None, None),
         };

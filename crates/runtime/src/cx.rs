@@ -209,6 +209,9 @@ pub struct Cx {
     pub(crate) transaction: Transaction,
     random: u64,
     now_ms: fn() -> i64,
+    /// The number of the node whose code this runs, and how many there are.
+    node: u32,
+    nodes: u32,
 }
 
 /// Where `print` writes.
@@ -303,6 +306,8 @@ impl Cx {
             transaction: Transaction::default(),
             random: seed | 1,
             now_ms,
+            node: 0,
+            nodes: 1,
         });
         cx.heap.set_check(limits.collect != Collect::Ordinary);
         *cx.poll.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
@@ -330,6 +335,22 @@ impl Cx {
     #[inline]
     pub fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Says which node this is, counted from 0, of how many; at first it is the only one.
+    pub fn set_node(&mut self, node: u32, nodes: u32) {
+        debug_assert!(node < nodes, "node {node} of {nodes}");
+        (self.node, self.nodes) = (node, nodes);
+    }
+
+    /// The number of the node, counted from 0.
+    pub fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// How many nodes there are, at least one.
+    pub fn nodes(&self) -> u32 {
+        self.nodes
     }
 
     /// Enters the monotonic clock, in nanoseconds, by which collections are timed, and what others do for the context.

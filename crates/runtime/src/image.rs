@@ -849,7 +849,7 @@ fn shape(program: &Program, kind: TypeKind) -> Shape {
             Shape::of(fields.filter(|(_, field)| reference(&field.ty)).map(|(i, _)| i))
         }
         TypeKind::Array(_) => Shape::of([object::array::STORAGE as u32]),
-        TypeKind::Sequence(element) if reference(&element) => {
+        TypeKind::Sequence(element) | TypeKind::Group(element) if reference(&element) => {
             Shape::tail_from(object::sequence::ELEMENTS as u32)
         }
         TypeKind::Vector(element) if reference(&element) => Shape::tail_from(object::vector::ELEMENTS as u32),

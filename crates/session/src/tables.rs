@@ -258,6 +258,8 @@ fn describe_type(engine: &Engine, def: &TypeDef, numbers: &[TypeNumber]) -> Type
             | TypeKind::Vector(_)
             | TypeKind::Map(..)
             | TypeKind::Maybe(_)
+            | TypeKind::Group(_)
+            | TypeKind::Replier(_)
             | TypeKind::Record(_)
             | TypeKind::Struct(_)
             | TypeKind::OneOf(_)

@@ -92,9 +92,6 @@ pub(crate) const BUILTIN_TYPES: &[&str] = &[
     "replier",
 ];
 
-/// The built-in routines that the IR does not know yet.
-pub(crate) const LATER_ROUTINES: &[&str] = &["group_of"];
-
 /// Whether `name` is a built-in type.
 pub(crate) fn is_builtin_type(name: &str) -> bool {
     BUILTIN_TYPES.contains(&name)
@@ -102,7 +99,7 @@ pub(crate) fn is_builtin_type(name: &str) -> bool {
 
 /// Whether `name` is a built-in routine.
 pub(crate) fn is_builtin_routine(name: &str) -> bool {
-    bifrost_ir::builtin::find_routine(name).is_some() || LATER_ROUTINES.contains(&name)
+    bifrost_ir::builtin::find_routine(name).is_some()
 }
 
 /// Enters the definitions of `files` and joins them by their imports.

@@ -147,7 +147,7 @@ fn what_others_know_waits_in_place() {
 
 #[test]
 fn programs_come_back_from_their_text() {
-    for name in ["fib_queens.theta", "quadrature.theta"] {
+    for name in ["fib_queens.theta", "quadrature.theta", "buffer.theta"] {
         let (_, program) = good(&self::program(name));
         let text = bifrost_ir::text::print_program(&program);
         let again = bifrost_ir::text::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -335,4 +335,197 @@ fn actors_and_objects_are_two_things() {
     assert_eq!(codes, ["E0208", "E0208", "E0208"], "{rendered}");
     let text = "A = actor m () end m end A\nf () returns (A)\n  return (A{})\nend f\n";
     check(text, &[("E0208", "`A` is an actor, which is made by `new`", "A", "write `A.new(…)`")]);
+}
+
+/// The text form of one function of a program, which reads back and says the same; without declarations and places.
+#[track_caller]
+fn lowered(text: &str, name: &str) -> String {
+    let (_, program) = good(text);
+    let printed = bifrost_ir::text::print_program(&program);
+    let again = bifrost_ir::text::parse(&printed).unwrap_or_else(|error| panic!("{error}\n{printed}"));
+    bifrost_ir::verify::verify_program(&again.program).expect("what was read is well formed");
+    assert_eq!(bifrost_ir::text::print_program(&again.program), printed);
+    let func = program.funcs.values().find(|func| func.name == name).expect("the function");
+    let text = bifrost_ir::text::print_func(&program, func);
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("var "));
+    let without_sites = lines.map(|line| line.split(" @").next().unwrap_or_default());
+    without_sites.collect::<Vec<_>>().join("\n")
+}
+
+/// The codes of the mistakes in a text.
+fn codes(text: &str) -> Vec<&'static str> {
+    let (_, compilation) = compile_text(text);
+    compilation.diagnostics.iter().map(|d| d.code.name()).collect()
+}
+
+#[test]
+fn groups_are_made_member_by_member() {
+    let text = "A = actor\n  n: int\n  new (m: int) make {n := m} end new\nend A
+f (n: int) returns (group[A])\n  return (A.new(n * 2) times n)\nend f\n";
+    let expected = "routine f (n: int) returns (group[A])
+  %1 := int.mul(n, 2)
+  %2 := \"group.count\"(n)
+  %3 := nodes()
+  %4 := array_new[A]()
+  %5 := 0
+  %6 := 0
+  while
+    %7 := int.lt(%5, %2)
+  test %7 do
+    except
+      %8 := int.mod(%5, %3)
+      %6 := %8
+      %9 := int.add(%5, 1)
+      %5 := %9
+    when overflow, zero:
+      break
+    end
+    %10 := create A.0(%1) on %6
+    array[A].append(%4, %10)
+  end
+  %11 := array[A].to_sequence(%4)
+  %12 := group_of[A](%11)
+  return (%12)
+end";
+    assert_eq!(lowered(text, "f"), expected);
+}
+
+#[test]
+fn members_are_sent_to_in_their_order() {
+    let text = "R = actor\n  take (n: int, a: array[int]) returns (int) reply (n) end take\nend R
+f (g: group[R], n: int, a: array[int])\n  send g.take(n + 1, clone a)\nend f\n";
+    // Each gets an array of its own.
+    let expected = "routine f (g: group[R], n: int, a: array[int])
+  %3 := int.add(n, 1)
+  %4 := clone[array[int]](a)
+  for %5 in group[R].members(g) do
+    %6 := clone[array[int]](%4)
+    send R.take(%5, %3, %6)
+  end
+  return
+end";
+    assert_eq!(lowered(text, "f"), expected);
+}
+
+#[test]
+fn groups_have_members() {
+    good(
+        &script(
+            "    g: group[R] := group_of(sequence_of(.. r, s))
+    h: group[R] := R.new() times g.size() + node() + nodes()
+    a: array[group[R]] := array_new[group[R]]()
+    a.append(h)
+    n: int := 0
+    for one: R in a[1].members() do n := n + one.take(1) end
+    reply (n + (g.member(2)).take(1))",
+        )
+        .replace("times g.size() + node() + nodes()", "times (g.size() + node() + nodes())"),
+    );
+    let text = "f (g: group[int]) end f\n";
+    check(
+        text,
+        &[("E0206", "`int` is no actor type, which `group` needs of `A`", "int", "use `sequence[int]`")],
+    );
+    // A parameter is looked at in each instantiation.
+    let text = "f [T] (g: group[T]) returns (int) return (g.size()) end f\n";
+    good(&format!("{SUPPLY}{text}h (g: group[R]) returns (int) return (f(g)) end h\n"));
+    let text =
+        "f [T] (v: T) returns (int) a: array[group[T]] := array_new[group[T]]() return (a.length()) end f
+h () returns (int) return (f(1)) end h\n";
+    assert_eq!(codes(text)[0], "E0206");
+}
+
+#[test]
+fn a_group_does_not_answer() {
+    let text = "    g: group[R] := R.new() times 3\n    reply (g.take(1))";
+    check(
+        &script(text),
+        &[(
+            "E0201",
+            "a group does not answer requests, so `group[R]` has no `take`",
+            "take",
+            "`send g.take(…)` reaches all members; ask each one: `for a: R in g.members() do … end`",
+        )],
+    );
+    let text = "    g: group[R] := R.new() times 3\n    delegate g.take(1)";
+    let text = script(text).replace("s: R) returns (int)", "s: R) returns (int) signals (empty)");
+    check(
+        &text,
+        &[(
+            "E0202",
+            "a group does not answer, so nothing can be delegated to it",
+            "g.take(1)",
+            "delegate to one of its members: `delegate g.member(i).m(…)`",
+        )],
+    );
+}
+
+#[test]
+fn who_has_the_place_of_the_answer_gives_it() {
+    let text = "A = actor
+  waiting: maybe[replier[int]]
+  new () make {waiting := none[replier[int]]()} end new
+  get () returns (int) waiting := some(replyto) end get
+  put (v: int) returns (int)
+    if waiting.is_none() then reply (0) return end
+    d: replier[int] := waiting.value() except when wrong_tag: reply (1) return end
+    d.deliver(v)
+    delegate self.get()
+  end put
+end A
+B = actor
+  hand (b: B) send b.later(replyto) end hand
+  later (d: replier[null]) d.deliver(nil) end later
+end B
+";
+    let found = lowered(text, "A.get");
+    assert!(found.contains("%1 := replyto"), "{found}");
+    assert!(lowered(text, "A.put").contains("deliver d (v)"));
+    assert!(lowered(text, "B.later").lines().any(|line| line.trim() == "deliver d"));
+    // Passive code delivers what it was given.
+    good("f (d: replier[string]) d.deliver(\"done\") end f\n");
+}
+
+#[test]
+fn answers_are_delivered_as_messages_are_sent() {
+    let text = "f (d: replier[array[int]], a: array[int]) d.deliver(a) d.deliver(clone a) end f\n";
+    check(
+        text,
+        &[(
+            "E0401",
+            "`array[int]` is mutable and private to this actor",
+            "a",
+            "write `clone a`, or let `deliver` take `sequence[int]`",
+        )],
+    );
+    let wrong = [
+        ("d.deliver(\"a\")", "E0202"),
+        ("d.deliver()", "E0203"),
+        ("p: proc (int) := d.deliver", "E0202"),
+        ("p: proc () := bind(d.deliver, 1)", "E0202"),
+        ("send d.deliver(1)", "E0202"),
+        ("n: int := d.deliver(1)", "E0210"),
+        ("d.answer(1)", "E0201"),
+    ];
+    for (body, code) in wrong {
+        assert_eq!(codes(&format!("f (d: replier[int]) {body} end f\n")), [code], "{body}");
+    }
+}
+
+#[test]
+fn the_place_of_the_answer_is_taken_once_and_in_methods() {
+    let method = |body: &str| format!("A = actor\n  get () returns (int)\n    {body}\n  end get\nend A\n");
+    assert_eq!(codes(&method("d: replier[int] := replyto\n    reply (1)")), ["E0407"]);
+    assert_eq!(codes(&method("while true do d: replier[int] := replyto end")), ["E0407"]);
+    assert_eq!(codes(&method("if 1 > 2 then d: replier[int] := replyto end")), ["E0403"]);
+    assert_eq!(codes("main () d: replier[null] := replyto end main\n"), ["E0404"]);
+    assert_eq!(codes("A = actor disable m when same_object(replyto, 1) m () end m end A\n"), ["E0408"]);
+}
+
+#[test]
+fn groups_and_places_of_answers_are_sent() {
+    let text =
+        "B = actor\n  take (g: group[B], d: replier[array[int]], m: maybe[replier[int]]) end take\nend B
+f (b: B, g: group[B], d: replier[array[int]]) send b.take(g, d, none[replier[int]]()) end f\n";
+    good(text);
 }

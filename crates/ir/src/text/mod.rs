@@ -77,6 +77,8 @@ const KEYWORDS: &[&str] = &[
     "request",
     "await",
     "reply",
+    "replyto",
+    "deliver",
     "delegate",
     "create",
     "select",

@@ -426,6 +426,11 @@ impl<'a> Printer<'a> {
             }
             Stmt::Await { vars, site } => self.with_site(format!("await {}", self.vars(vars)), *site),
             Stmt::Reply { values, site } => self.with_site(format!("reply{}", self.values(values)), *site),
+            Stmt::ReplyTo { dst, site } => self.with_site(format!("{} := replyto", self.var(*dst)), *site),
+            Stmt::Deliver { replier, values, site } => {
+                let replier = self.operand(*replier);
+                self.with_site(format!("deliver {replier}{}", self.values(values)), *site);
+            }
             Stmt::Delegate { method, args, site } => {
                 let call = self.call(Callee::Method(*method), args);
                 self.with_site(format!("delegate {call}"), *site);

@@ -261,6 +261,15 @@ impl<'a> Checker<'a> {
                 let answered = self.answered();
                 self.values(values, &answered.results, Counted::ReturnValues);
             }
+            Stmt::ReplyTo { dst, site } => {
+                self.site = *site;
+                self.in_script();
+                self.reply_to(*dst);
+            }
+            Stmt::Deliver { replier, values, site } => {
+                self.site = *site;
+                self.deliver(*replier, values);
+            }
             Stmt::Delegate { method, args, site } => {
                 self.site = *site;
                 self.in_script();
@@ -292,6 +301,31 @@ impl<'a> Checker<'a> {
     /// The heading of the message that is answered here.
     fn answered(&self) -> &'a Signature {
         self.taken.last().copied().unwrap_or(&self.func.signature)
+    }
+
+    fn reply_to(&mut self, dst: Var) {
+        let Some(decl) = self.func.vars.get(dst) else { return self.error(Kind::NoSuchVar(dst)) };
+        let result = self.answered().results.first().copied().unwrap_or(Types::NULL);
+        if self.program.types.kind(decl.ty) != TypeKind::Replier(result) {
+            let found = self.named(decl.ty);
+            self.error(Kind::NoReplier(found));
+        }
+        self.assign(dst);
+    }
+
+    fn deliver(&mut self, replier: Operand, values: &[Operand]) {
+        if matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure) {
+            self.error(Kind::RequestHere);
+        }
+        let Some(ty) = self.operand(replier, Place::Receiver) else { return };
+        match self.program.types.kind(ty) {
+            TypeKind::Replier(Types::NULL) => self.values(values, &[], Counted::ReturnValues),
+            TypeKind::Replier(result) => self.values(values, &[result], Counted::ReturnValues),
+            _ => {
+                let found = self.named(ty);
+                self.error(Kind::NoReplier(found));
+            }
+        }
     }
 
     /// Rules 17 and 18 for what waits.

@@ -41,8 +41,8 @@
 //!
 //! 17. Methods of actor types are reached by messages (`send`, `request`, `delegate`), and only they are; a script calls its own on
 //!     itself. A message carries what the heading says. `create` names a class of actors, and a creator of it. Requests stand in
-//!     scripts, and in stand-alone procedures that no function calls; what answers, delegates or selects stands in scripts. None of it in
-//!     batches, and no request in a transaction.
+//!     scripts, and in stand-alone procedures that no function calls; what answers, takes the place of the answer, delegates or selects stands in scripts.
+//!     None of it in batches, and no request in a transaction. An answer delivered to such a place is what the place is for.
 //! 18. What may be pending is not touched before `await` has named it ([`crate::requests`]). What waits (`await`, `select`) stands in
 //!     no `for each`: an iterator would be on the stack ([`crate::resumable`]).
 //! 19. The methods of an actor's class are scripts, those of others are not; its creators and constraints are methods, which give
@@ -273,6 +273,8 @@ pub enum VerifyErrorKind {
     WaitMissing,
     #[error("a wait in a loop over `{callee}`")]
     WaitInLoop { callee: String },
+    #[error("`{0}` is no `replier` of what is answered")]
+    NoReplier(NamedType),
     #[error("`{0}` is no array or vector, whose elements could take replies")]
     NoElements(NamedType),
     #[error("class `{class}`: what it has as one of actors does not fit it")]

@@ -506,7 +506,7 @@ impl Random {
 
     fn stmt(&mut self) -> Stmt {
         let class = ClassId::from_u32(self.id());
-        match self.below(19) {
+        match self.below(21) {
             0 => Stmt::Break,
             1 => Stmt::Continue,
             2 => Stmt::Return(smallvec![self.operand()]),
@@ -553,6 +553,8 @@ impl Random {
                 after: Some((self.operand(), Block(vec![self.stmt()]))),
                 site: Site(1),
             },
+            18 => Stmt::ReplyTo { dst: v(self.id()), site: Site(1) },
+            19 => Stmt::Deliver { replier: self.operand(), values: smallvec![self.operand()], site: Site(1) },
             11 => Stmt::Transaction { body: Block(vec![self.stmt()]), site: Site(1) },
             _ => call(self.callee(), &[self.operand()], &[v(self.id())]),
         }

@@ -436,6 +436,8 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             | Stmt::Request { .. }
             | Stmt::Await { .. }
             | Stmt::Reply { .. }
+            | Stmt::ReplyTo { .. }
+            | Stmt::Deliver { .. }
             | Stmt::Delegate { .. }
             | Stmt::Select { .. } => unreachable!("no engine loads a program with actors"),
         }

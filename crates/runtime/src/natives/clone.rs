@@ -139,7 +139,12 @@ fn is_shared(image: &Image, ty: TypeId, open: &mut FxHashSet<TypeId>) -> bool {
     let program = image.program();
     let def = program.types.def(ty);
     match def.kind {
-        TypeKind::String | TypeKind::Bytes | TypeKind::Directory => true,
+        TypeKind::String
+        | TypeKind::Bytes
+        | TypeKind::Directory
+        | TypeKind::Group(_)
+        | TypeKind::Replier(_) => true,
+        _ if def.actor => true,
         kind if kind.is_basic() => true,
         TypeKind::Sequence(element) | TypeKind::List(element) => is_shared(image, element, open),
         TypeKind::Object => def.immutable,

@@ -14,6 +14,8 @@ natives! {
     "array_fill" => array_fill / 4,
     "vector_new" => vector_new / 3,
     "sequence_of" => sequence_of / 2,
+    "group_of" => group_of / 2,
+    "group.count" => group_count / 2,
     "list_empty" => list_empty / 1,
     "list_of" => list_of / 2,
     "cell_new" => cell_new / 1,
@@ -86,16 +88,34 @@ extern "C" fn map_new(cx: &mut Cx, desc: Word) -> Ret {
     Ret::of(heap!(cx, cx.new_object(table, &[0; map::FIELDS])))
 }
 
-extern "C" fn node(_cx: &mut Cx, _desc: Word) -> Ret {
-    Ret::int(0)
+extern "C" fn node(cx: &mut Cx, _desc: Word) -> Ret {
+    Ret::int(cx.node().into())
 }
 
-extern "C" fn nodes(_cx: &mut Cx, _desc: Word) -> Ret {
-    Ret::int(1)
+extern "C" fn nodes(cx: &mut Cx, _desc: Word) -> Ret {
+    Ret::int(cx.nodes().into())
 }
 
 extern "C" fn sequence_of(_cx: &mut Cx, _desc: Word, elements: Word) -> Ret {
     Ret::of(elements)
+}
+
+/// A group is laid out as the sequence of its members.
+extern "C" fn group_of(cx: &mut Cx, desc: Word, members: Word) -> Ret {
+    let table = table(desc);
+    open!(cx, members);
+    // SAFETY: the argument is a sequence by the heading.
+    let members = unsafe { sequence::elements(members) };
+    Ret::of(heap!(cx, cx.new_sequence(table, &[members])))
+}
+
+extern "C" fn group_count(cx: &mut Cx, _desc: Word, count: Word) -> Ret {
+    match count as i64 {
+        count @ ..0 => {
+            cx.failure(&format!("a group has no {count} actors: write a number from 0 on after `times`"))
+        }
+        count => Ret::int(count),
+    }
 }
 
 extern "C" fn list_empty(cx: &mut Cx, desc: Word) -> Ret {

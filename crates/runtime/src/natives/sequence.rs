@@ -1,4 +1,4 @@
-//! Methods of `sequence[T]`, which counts from 1 and never changes.
+//! Methods of `sequence[T]`, which counts from 1 and never changes, and of `group[A]`, which is laid out like it.
 
 use super::{heap, natives, open, step};
 use crate::abi::{Ret, Word};
@@ -8,6 +8,9 @@ use crate::object::{self, sequence::*};
 use bifrost_ir::TypeKind;
 
 natives! {
+    "group.size" => length / 1,
+    "group.member" => fetch / 2,
+    "group.members" => each_element / 2,
     "sequence.length" => length / 1,
     "sequence.empty" => empty / 1,
     "sequence.fetch" => fetch / 2,

@@ -5,9 +5,10 @@
 
 use bifrost_ir::resumable::loops_without_iterators;
 use bifrost_ir::{
-    Choice, Const, Destination, Func, FuncId, MethodRef, Operand, Param, Signature, Site, Stmt as IrStmt,
-    TypeId, TypeKind, Types, Var, requests,
+    Arm, ArmMatch, Block, Callee, Choice, ClassId, Const, Destination, Func, FuncId, MethodRef, Operand,
+    Param, Signature, Site, Stmt as IrStmt, TypeId, TypeKind, Types, Var, builtin, requests,
 };
+use smallvec::smallvec;
 
 use super::body::{Body, Role, Value};
 use super::calls::{Given, Target};
@@ -204,7 +205,7 @@ impl<'a> Body<'_, 'a> {
 
     /// The method of an actor that a call is a request for.
     pub fn requested(&self, target: &Target) -> Option<MethodRef> {
-        let bifrost_ir::Callee::Method(method) = target.callee else { return None };
+        let Callee::Method(method) = target.callee else { return None };
         if !self.is_actor(method.ty) {
             return None;
         }
@@ -316,9 +317,21 @@ impl<'a> Body<'_, 'a> {
             }
             return None;
         };
-        let (target, operands) = self.prepare(callee, args)?;
+        let found = match &callee.kind {
+            ExprKind::Select { object, name } => {
+                let value = self.value(object);
+                match value.ty.map(|ty| self.cx.program.types.kind(ty)) {
+                    Some(TypeKind::Group(member)) => {
+                        self.method_callee(Value { ty: Some(member), ..value }, name)
+                    }
+                    _ => self.method_callee(value, name),
+                }
+            }
+            _ => self.callee(callee),
+        };
+        let (target, operands) = self.prepare_found(found, args)?;
         let method = match target.callee {
-            bifrost_ir::Callee::Method(method) if self.is_actor(method.ty) => method,
+            Callee::Method(method) if self.is_actor(method.ty) => method,
             _ => {
                 let message = format!("`{}` is no method of an actor", target.name);
                 let help = "only actors get messages; call it without the word";
@@ -332,18 +345,100 @@ impl<'a> Body<'_, 'a> {
 
     /// `send a.m(e)`
     pub fn send_statement(&mut self, stmt: &'a Stmt, expr: &'a Expr) {
-        let Some((method, _, operands, _)) = self.message(expr, "send") else { return };
+        let Some((method, target, operands, _)) = self.message(expr, "send") else { return };
         if self.role == Role::Condition {
             return self.report_effect(stmt.core, "`send`");
         }
-        let args = operands.into_iter().collect();
-        self.b.emit(IrStmt::Send { method, args, site: Site(expr.span.start) });
+        let site = Site(expr.span.start);
+        let Some(group) = self.group_of(&target) else {
+            let args = operands.into_iter().collect();
+            return self.b.emit(IrStmt::Send { method, args, site });
+        };
+        let Some(members) = self.cx.program.types.find_method(group, "members") else { return };
+        let member = self.b.temp(Some(method.ty));
+        self.b.open();
+        let args = self.owned(&target.signature, &operands[1..], expr.span);
+        let args = std::iter::once(member.into()).chain(args).collect();
+        self.b.emit(IrStmt::Send { method, args, site });
+        let body = self.b.close();
+        let args = smallvec![operands[0]];
+        self.b.emit(IrStmt::ForEach {
+            callee: Callee::Method(members),
+            args,
+            vars: smallvec![member],
+            body,
+            site,
+        });
+    }
+
+    /// The type of a message's receiver if it is a group.
+    fn group_of(&self, target: &Target) -> Option<TypeId> {
+        let Some(Operand::Var(var)) = target.receiver else { return None };
+        let ty = self.b.func.vars[var].ty;
+        matches!(self.cx.program.types.kind(ty), TypeKind::Group(_)).then_some(ty)
+    }
+
+    /// What one of several messages or creations takes: a copy of its own of what can change.
+    fn owned(&mut self, signature: &Signature, operands: &[Operand], span: Span) -> Vec<Operand> {
+        let mut owned = vec![];
+        for (operand, param) in operands.iter().zip(&signature.params) {
+            owned.push(match self.cx.is_sendable(param.ty) {
+                true => *operand,
+                false => self.clone_of(Value { op: *operand, ty: Some(param.ty) }, span).op,
+            });
+        }
+        owned
+    }
+
+    /// `d.deliver(e)`
+    pub fn deliver(&mut self, expr: &'a Expr, replier: Operand, result: TypeId, name: Span, args: &'a Args) {
+        let params = vec![Param { name: "v".to_owned(), ty: result }];
+        let signature = Signature { params, ..Signature::default() };
+        let given = self.given(args);
+        let Some(mut values) = self.fit("deliver", &signature, given, args.span) else { return };
+        self.check_sent(args, &signature, "deliver");
+        if self.role == Role::Condition {
+            return self.report_effect(name, "`deliver`");
+        }
+        if result == Types::NULL {
+            values.clear();
+        }
+        self.b.emit(IrStmt::Deliver {
+            replier,
+            values: values.into_iter().collect(),
+            site: Site(expr.span.start),
+        });
+    }
+
+    /// `deliver` where it is not called.
+    pub fn misplaced_deliver(&mut self, name: Span) {
+        let message = "`deliver` is a message, and no value";
+        let help = "write `d.deliver(v)` as a statement";
+        self.report(Diagnostic::error(Code::E0202, name, message).help(help));
+    }
+
+    /// `replyto`
+    pub fn reply_destination(&mut self, span: Span) -> Value {
+        if !self.answers(span, "replyto") {
+            return self.wrong();
+        }
+        let result = self.answered_heading().results.first().copied().unwrap_or(Types::NULL);
+        let ty = self.cx.program.types.instance(TypeKind::Replier(result));
+        let dst = self.b.temp(Some(ty));
+        self.b.emit(IrStmt::ReplyTo { dst, site: Site(span.start) });
+        Value { op: dst.into(), ty: Some(ty) }
     }
 
     /// `delegate a.m(e)`
     pub fn delegate_statement(&mut self, stmt: &'a Stmt, expr: &'a Expr) {
         let Some((method, target, operands, _)) = self.message(expr, "delegate") else { return };
         if !self.answers(stmt.core, "delegate") {
+            return;
+        }
+        if self.group_of(&target).is_some() {
+            let message = "a group does not answer, so nothing can be delegated to it";
+            let help = "delegate to one of its members: `delegate g.member(i).m(…)`";
+            self.report(Diagnostic::error(Code::E0202, expr.span, message).help(help));
             return;
         }
         let own = self.answered_heading();
@@ -412,6 +507,7 @@ impl<'a> Body<'_, 'a> {
             let message = format!("`{word}` stands only in methods of actors");
             let help = match word {
                 "reply" => "to end a routine with a value, write `return (…)`",
+                "replyto" => "only messages have a place where the answer goes; take it as an argument",
                 _ => "call it, and return what it returns",
             };
             self.report(Diagnostic::error(Code::E0404, span, message).help(help));
@@ -475,23 +571,98 @@ impl<'a> Body<'_, 'a> {
         let signature = self.cx.program.funcs[*creator].signature.clone();
         self.check_sent(args, &signature, "new");
         let Some(operands) = self.fit("new", &signature, given, args.span) else { return self.wrong() };
+        if self.role == Role::Condition {
+            self.report_effect(expr.span, "`new`");
+        }
         let place = match place {
             Place::Here => Destination::Here,
             Place::Anywhere => Destination::Anywhere,
             Place::On(node) => Destination::On(self.expect(node, Some(Types::INT))),
             Place::Times(count) => {
-                self.expect(count, Some(Types::INT));
-                return self.unsupported(expr.span, "times");
+                let count = self.expect(count, Some(Types::INT));
+                return self.new_group(expr, (id, ty), &signature, &operands, count);
             }
         };
-        if self.role == Role::Condition {
-            self.report_effect(expr.span, "`new`");
-        }
         let dst = self.b.temp(Some(ty));
         let site = Site(expr.span.start);
         let args = operands.into_iter().collect();
         self.b.emit(IrStmt::Create { dst, class: id, creator: 0, args, place, site });
         Value { op: dst.into(), ty: Some(ty) }
+    }
+
+    /// `A.new(e) times k`: a loop that makes the members, the first on node 0 and each on the node after, and a group of what it made.
+    fn new_group(
+        &mut self,
+        expr: &'a Expr,
+        (class, ty): (ClassId, TypeId),
+        signature: &Signature,
+        operands: &[Operand],
+        count: Operand,
+    ) -> Value {
+        let at = expr.span.start;
+        let [array, group] =
+            [TypeKind::Array, TypeKind::Group].map(|kind| self.cx.program.types.instance(kind(ty)));
+        let count = self.call_builtin(&builtin::GROUP_COUNT, &[], vec![count], Types::INT, at);
+        let nodes = self.call_named("nodes", &[], vec![], Types::INT, at);
+        let members = self.call_named("array_new", &[ty], vec![], array, at);
+        let [made, node] = [0, 0].map(|value| {
+            let var = self.b.temp(Some(Types::INT));
+            self.b.assign(var, Operand::Const(Const::Int(value)));
+            var
+        });
+        self.b.open();
+        let more = self.call_method(Types::INT, "lt", vec![made.into(), count], at);
+        let cond = self.b.close();
+        self.b.open();
+        self.b.open();
+        let next = self.call_method(Types::INT, "mod", vec![made.into(), nodes], at);
+        self.b.assign(node, next);
+        let next = self.call_method(Types::INT, "add", vec![made.into(), Operand::Const(Const::Int(1))], at);
+        self.b.assign(made, next);
+        let body = self.b.close();
+        // Neither happens; but a handler of the program may take exceptions of these names with other values.
+        let takes = ArmMatch::Named(
+            ["overflow", "zero"].map(|name| self.cx.program.types.signal(name)).into_iter().collect(),
+        );
+        let arm = Arm { takes, vars: smallvec![], body: Block(vec![IrStmt::Break]) };
+        self.b.emit(IrStmt::Except { body, arms: vec![arm] });
+        let member = self.b.temp(Some(ty));
+        let args = self.owned(signature, operands, expr.span).into_iter().collect();
+        let place = Destination::On(node.into());
+        self.b.emit(IrStmt::Create { dst: member, class, creator: 0, args, place, site: Site(at) });
+        self.call_method(array, "append", vec![members, member.into()], at);
+        let body = self.b.close();
+        self.b.emit(IrStmt::While { cond, test: more, body });
+        let members = self.call_method(array, "to_sequence", vec![members], at);
+        let op = self.call_named("group_of", &[ty], vec![members], group, at);
+        Value { op, ty: Some(group) }
+    }
+
+    /// The result of a built-in routine.
+    fn call_named(
+        &mut self,
+        name: &str,
+        types: &[TypeId],
+        args: Vec<Operand>,
+        result: TypeId,
+        site: u32,
+    ) -> Operand {
+        let row = builtin::find_routine(name).expect("a row of the table");
+        self.call_builtin(row, types, args, result, site)
+    }
+
+    fn call_builtin(
+        &mut self,
+        row: &'static builtin::BuiltinRoutine,
+        types: &[TypeId],
+        args: Vec<Operand>,
+        result: TypeId,
+        site: u32,
+    ) -> Operand {
+        let id = builtin::instantiate(&mut self.cx.program, row, types);
+        let dst = self.b.temp(Some(result));
+        self.b.call(Callee::Routine(id), args, [dst], site);
+        dst.into()
     }
 
     /// The class of the actor that `A.new` names.

@@ -45,7 +45,7 @@ pub(crate) enum Role {
 
 impl Role {
     /// Whether the first variable is the receiver.
-    fn has_receiver(self) -> bool {
+    pub fn has_receiver(self) -> bool {
         !matches!(self, Role::Routine | Role::Maker)
     }
 }

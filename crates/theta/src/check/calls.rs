@@ -9,7 +9,7 @@ use super::{Env, Voice};
 use crate::ast::{Args, Expr, ExprKind, Ident, TypeExpr};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::nothing;
-use crate::resolve::{Def, LATER_ROUTINES, similar};
+use crate::resolve::{Def, similar};
 use crate::source::Span;
 
 /// What a call runs, with its receiver.
@@ -27,6 +27,12 @@ pub(crate) enum Found {
     Generic(&'static builtin::BuiltinRoutine, Span),
     /// A generic routine of the program, likewise; a position in `Names::routines`.
     Routine(usize, Span),
+    /// `d.deliver` of a `replier` of `result`; where it is named.
+    Deliver {
+        replier: Operand,
+        result: TypeId,
+        name: Span,
+    },
     Wrong,
 }
 
@@ -39,7 +45,12 @@ pub(crate) struct Given {
 impl<'a> Body<'_, 'a> {
     /// A call in the place of values: all its results.
     pub fn call(&mut self, expr: &'a Expr, callee: &'a Expr, args: &'a Args) -> Option<Vec<Value>> {
-        let (target, operands) = self.prepare(callee, args)?;
+        let found = self.callee(callee);
+        if let Found::Deliver { replier, result, name } = found {
+            self.deliver(expr, replier, result, name, args);
+            return Some(vec![]);
+        }
+        let (target, operands) = self.prepare_found(found, args)?;
         if target.signature.is_iterator() {
             let name = &target.name;
             let message = format!("`{name}` is an iterator and can only be called in a `for`");
@@ -76,6 +87,16 @@ impl<'a> Body<'_, 'a> {
     /// Callee and operands of a call, the receiver first.
     pub fn prepare(&mut self, callee: &'a Expr, args: &'a Args) -> Option<(Target, Vec<Operand>)> {
         let found = self.callee(callee);
+        self.prepare_found(found, args)
+    }
+
+    /// The same for what was found to be called.
+    pub fn prepare_found(&mut self, found: Found, args: &'a Args) -> Option<(Target, Vec<Operand>)> {
+        if let Found::Deliver { name, .. } = found {
+            self.given(args);
+            self.misplaced_deliver(name);
+            return None;
+        }
         let given = self.given(args);
         let target = match found {
             Found::Target(target) => target,
@@ -86,7 +107,7 @@ impl<'a> Body<'_, 'a> {
                 let types = self.infer_arguments(&env, &placed.ast.heading, &given, span)?;
                 self.routine_target(def, types, vec![span], span)?
             }
-            Found::Wrong => return None,
+            Found::Deliver { .. } | Found::Wrong => return None,
         };
         if let Some(compared) = self.same_values(&target, &given) {
             return Some(compared);
@@ -287,10 +308,6 @@ impl<'a> Body<'_, 'a> {
             }
             return Found::Target(self.instantiate(row, &[]));
         }
-        if LATER_ROUTINES.contains(&&*name.name) {
-            self.cx.unsupported(name.span, &name.name);
-            return Found::Wrong;
-        }
         let diagnostic = self.unknown(name);
         self.report(diagnostic);
         Found::Wrong
@@ -341,14 +358,10 @@ impl<'a> Body<'_, 'a> {
             return self.instantiated_routine(callee, name, def, args).map_or(Found::Wrong, Found::Target);
         }
         let Some(row) = builtin::find_routine(&name.name) else {
-            if LATER_ROUTINES.contains(&&*name.name) {
-                self.cx.unsupported(name.span, &name.name);
-            } else {
-                let message = format!("`{name}` has no type parameters");
-                self.report(
-                    Diagnostic::error(Code::E0203, callee.span, message).help(format!("write `{name}(…)`")),
-                );
-            }
+            let message = format!("`{name}` has no type parameters");
+            self.report(
+                Diagnostic::error(Code::E0203, callee.span, message).help(format!("write `{name}(…)`")),
+            );
             return Found::Wrong;
         };
         let wanted = row.parms.len();
@@ -434,6 +447,10 @@ impl<'a> Body<'_, 'a> {
                 })
             }
             None => {
+                if let (TypeKind::Replier(result), "deliver") = (self.cx.program.types.kind(ty), &*name.name)
+                {
+                    return Found::Deliver { replier: object.op, result, name: name.span };
+                }
                 let diagnostic = self.no_method(ty, &name.name, name.span);
                 self.report(diagnostic);
                 Found::Wrong
@@ -468,6 +485,19 @@ impl<'a> Body<'_, 'a> {
         let type_name = self.cx.program.types.name(ty);
         let mut diagnostic =
             Diagnostic::error(Code::E0201, span, format!("type `{type_name}` has no method `{name}`"));
+        match self.cx.program.types.kind(ty) {
+            TypeKind::Group(member) if self.cx.program.types.find_method(member, name).is_some() => {
+                let member = self.cx.program.types.name(member);
+                let help = format!(
+                    "`send g.{name}(…)` reaches all members; ask each one: `for a: {member} in g.members() do … end`"
+                );
+                diagnostic.message =
+                    format!("a group does not answer requests, so `{type_name}` has no `{name}`");
+                return diagnostic.help(help);
+            }
+            TypeKind::Replier(_) => return diagnostic.help("what can be done with it is `d.deliver(v)`"),
+            _ => {}
+        }
         let private =
             self.cx.program.types.find_method(ty, name).is_some() && self.method_of(ty, name).is_none();
         diagnostic.help = self.cx.similar_method(ty, name).or_else(|| {

@@ -1,6 +1,6 @@
 //! Expressions, evaluated from left to right.
 
-use bifrost_ir::{Callee, Const, Operand, Stmt, TypeId, Types};
+use bifrost_ir::{Callee, Const, Operand, Stmt, TypeId, TypeKind, Types, Var};
 
 use super::Equate;
 use super::body::{Body, Role, Value};
@@ -48,7 +48,7 @@ impl<'a> Body<'_, 'a> {
                 }
                 self.wrong()
             }
-            ExprKind::Replyto => self.unsupported(expr.span, "replyto"),
+            ExprKind::Replyto => self.reply_destination(expr.span),
             ExprKind::Tagged { ty, fields } => self.tagged_value(expr, ty, fields),
             ExprKind::New { actor, args, place } => self.new_actor(expr, actor, args, place),
             ExprKind::Bind { callee, args } => self.bind(expr, callee, args),
@@ -58,11 +58,6 @@ impl<'a> Body<'_, 'a> {
 
     fn constant(&self, value: Const, ty: TypeId) -> Value {
         Value { op: Operand::Const(value), ty: Some(ty) }
-    }
-
-    pub fn unsupported(&mut self, span: Span, what: &str) -> Value {
-        self.cx.unsupported(span, what);
-        self.wrong()
     }
 
     fn not_a_value(&mut self, span: Span) {
@@ -188,7 +183,9 @@ impl<'a> Body<'_, 'a> {
     fn select(&mut self, object: &'a Expr, name: &Ident) -> Value {
         let value = self.value(object);
         let Some(ty) = value.ty.filter(|_| !name.name.is_empty()) else { return self.wrong() };
-        if let Some((at, field, field_type)) = self.visible_ivar(ty, &name.name) {
+        if let Some((at, field, field_type)) =
+            self.visible_ivar(ty, &name.name).filter(|_| self.has_state(value.op, ty))
+        {
             return self.get(value, at, field, field_type);
         }
         if let Some(field) = self.field_value(value, name) {
@@ -198,9 +195,19 @@ impl<'a> Body<'_, 'a> {
             let found = self.method_callee(value, name);
             return self.routine_value(found, name.span);
         }
-        let diagnostic = self.no_selection(ty, name);
-        self.report(diagnostic);
+        match self.cx.program.types.kind(ty) {
+            TypeKind::Replier(_) if &*name.name == "deliver" => self.misplaced_deliver(name.span),
+            _ => {
+                let diagnostic = self.no_selection(ty, name);
+                self.report(diagnostic);
+            }
+        }
         self.wrong()
+    }
+
+    /// Whether code here may look at the instance variables of an object: those of an actor are its own.
+    pub fn has_state(&self, object: Operand, ty: TypeId) -> bool {
+        !self.is_actor(ty) || self.role.has_receiver() && object == Operand::Var(Var::from_u32(0))
     }
 
     /// E0307 for an instance variable out of reach, E0201 for a name that does not exist.

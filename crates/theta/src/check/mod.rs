@@ -341,7 +341,8 @@ impl<'a> Checker<'a> {
         def.actor
             || self.known(ty).is_none()
             || self.opaque.contains(&ty)
-            || def.immutable && def.kind.args().all(|arg| self.is_sendable(arg))
+            || matches!(def.kind, TypeKind::Group(_) | TypeKind::Replier(_))
+            || def.immutable && self.program.types.parts(ty).into_iter().all(|part| self.is_sendable(part))
     }
 
     /// Whether this is a type that has subtypes and classes.

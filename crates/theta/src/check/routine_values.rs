@@ -84,6 +84,10 @@ impl<'a> Body<'_, 'a> {
                 let name = self.cx.names.routines[def].ast.heading.name.name.clone();
                 self.needs_arguments(&name, span)
             }
+            Found::Deliver { name, .. } => {
+                self.misplaced_deliver(name);
+                self.wrong()
+            }
             Found::Wrong => self.wrong(),
         }
     }

@@ -3,7 +3,7 @@
 //! Objects and indexes of the left sides are evaluated first, then the right sides, then everything is stored, each
 //! from left to right (section 16 of the definition).
 
-use bifrost_ir::{Operand, Stmt as IrStmt, TypeId, TypeKind, Types, Var};
+use bifrost_ir::{ClassId, Operand, Stmt as IrStmt, TypeId, TypeKind, Types, Var};
 
 use super::body::{Body, Role, Value};
 use super::flow::Slot;
@@ -20,7 +20,7 @@ enum Place<'a> {
     },
     Field {
         object: Operand,
-        class: bifrost_ir::ClassId,
+        class: ClassId,
         field: u32,
         ty: Option<TypeId>,
     },
@@ -133,7 +133,7 @@ impl<'a> Body<'_, 'a> {
             ExprKind::Select { object, name } => {
                 let value = self.value(object);
                 let Some(ty) = value.ty else { return Place::Wrong };
-                match self.visible_ivar(ty, &name.name) {
+                match self.visible_ivar(ty, &name.name).filter(|_| self.has_state(value.op, ty)) {
                     Some((at, field, ty)) => self.field(target, &name.name, at, value.op, field, ty),
                     None if let Some(field) = self.stored_field(ty, name, target.span) => {
                         Place::Part { object: value.op, ty, name, field }
@@ -183,7 +183,7 @@ impl<'a> Body<'_, 'a> {
         else {
             return Place::Wrong;
         };
-        if self.role == Role::Script && self.is_functional() {
+        if self.role == Role::Script && self.class == Some(at) && self.is_functional() {
             let actor = &self.cx.class_ast(at).name;
             let message = format!("`{actor}` is functional; `{name}` may be set only by `new`");
             let help = "drop `functional`, or pass the value as an argument";
@@ -208,7 +208,22 @@ impl<'a> Body<'_, 'a> {
         if self.cx.is_sendable(ty) {
             return;
         }
-        let (name, ty) = (local.name.clone(), self.cx.type_name(ty));
+        self.report_leak(&local.name.clone(), ty, span);
+    }
+
+    /// The same for an instance variable of an actor, which is outside all its transactions.
+    fn check_leak_of_state(&mut self, object: Operand, class: ClassId, field: u32, value: Value, span: Span) {
+        let own = self.role == Role::Script && object == Operand::Var(Var::from_u32(0));
+        let Some(ty) = value.ty.filter(|ty| own && self.transaction.is_some() && !self.cx.is_sendable(*ty))
+        else {
+            return;
+        };
+        let name = self.cx.program.classes[class].fields[field as usize].name.clone();
+        self.report_leak(&name, ty, span);
+    }
+
+    fn report_leak(&mut self, name: &str, ty: TypeId, span: Span) {
+        let ty = self.cx.type_name(ty);
         let message = format!("`{name}` is declared outside this transaction, which a `{ty}` cannot leave");
         let help =
             format!("declare `{name}` in the transaction, or take out what is immutable, such as a `string`");
@@ -236,6 +251,7 @@ impl<'a> Body<'_, 'a> {
                 self.flow.assign(slot);
             }
             Place::Field { object, class, field, ty } => {
+                self.check_leak_of_state(object, class, field, value, span);
                 let value = self.convert(value, ty, span);
                 self.b.emit(IrStmt::Set { object, class, field, value });
             }

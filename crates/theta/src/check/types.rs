@@ -7,6 +7,7 @@ use super::{Checker, Env, Equate};
 use crate::ast::{Expr, ExprKind, Formal, Heading, Ident, Signal, TypeExpr, TypeExprKind};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::resolve::{Def, is_builtin_type, similar};
+use crate::source::Span;
 
 impl Checker<'_> {
     /// The type that `written` means; reports and gives `None` if there is none.
@@ -137,10 +138,7 @@ impl Checker<'_> {
             _ => None,
         };
         let family = builtin::find_family(&name.name);
-        let wanted = match &*name.name {
-            "group" | "replier" => 1,
-            _ => family.map_or(0, |f| f.parms.len()),
-        };
+        let wanted = family.map_or(0, |f| f.parms.len());
         if wanted != args.len() {
             let plural = if wanted == 1 { "" } else { "s" };
             let message = format!("`{name}` takes {wanted} type argument{plural}, {} given", args.len());
@@ -155,11 +153,11 @@ impl Checker<'_> {
             return simple;
         }
         let found: Vec<Option<TypeId>> = args.iter().map(|arg| self.resolve_type(env, arg)).collect();
-        let Some(family) = family else {
-            self.unsupported(written.span, &name.name);
-            return None;
-        };
+        let family = family.expect("what is predeclared is simple or generic");
         let found = found.into_iter().collect::<Option<Vec<TypeId>>>()?;
+        if family.name == "group" {
+            self.check_members(found[0], args[0].span)?;
+        }
         if !self.may_add_type(written.span) {
             return None;
         }
@@ -168,6 +166,19 @@ impl Checker<'_> {
         let spans = args.iter().map(|arg| arg.span).collect();
         self.ask_builtin(family.name, family.parms, family.needs, &found, spans);
         Some(ty)
+    }
+
+    /// E0206 if groups cannot be of values of a type.
+    fn check_members(&mut self, ty: TypeId, span: Span) -> Option<()> {
+        let actors =
+            self.program.types.def(ty).actor || self.known(ty).is_none() || self.opaque.contains(&ty);
+        if actors {
+            return Some(());
+        }
+        let message = format!("`{}` is no actor type, which `group` needs of `A`", self.type_name(ty));
+        let help = format!("use `sequence[{}]`", self.type_name(ty));
+        self.report(Diagnostic::error(Code::E0206, span, message).help(help));
+        None
     }
 
     /// Whether `expr` names a type, whatever is wrong with it; reports nothing.

@@ -50,6 +50,8 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
                 | Stmt::Request { site, .. }
                 | Stmt::Await { site, .. }
                 | Stmt::Reply { site, .. }
+                | Stmt::ReplyTo { site, .. }
+                | Stmt::Deliver { site, .. }
                 | Stmt::Delegate { site, .. } = &mut stmt
                 {
                     *site = Site(number);
@@ -208,7 +210,7 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
         let known = match word.as_str() {
             "set" | "if" | "typecase" | "while" | "for" | "break" | "continue" | "return" | "yield"
             | "signal" | "exit" | "except" | "transaction" | "send" | "await" | "reply" | "delegate"
-            | "select" => {
+            | "deliver" | "select" => {
                 self.reader.at += 1;
                 word.as_str()
             }
@@ -279,6 +281,10 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
                     vars.push(self.var()?);
                 }
                 Stmt::Await { vars, site: Site(0) }
+            }
+            "deliver" => {
+                let replier = self.operand()?;
+                Stmt::Deliver { replier, values: self.values()?, site: Site(0) }
             }
             "reply" => Stmt::Reply { values: self.values()?, site: Site(0) },
             "select" => self.select()?,
@@ -391,6 +397,9 @@ impl<'r, 'a, 'v> Bodies<'r, 'a, 'v> {
         if self.reader.take_word("request") {
             let (method, args) = self.message()?;
             return Ok(Stmt::Request { method, args, dst: first, element: None, site: Site(0) });
+        }
+        if self.reader.take_word("replyto") {
+            return Ok(Stmt::ReplyTo { dst: first, site: Site(0) });
         }
         if self.reader.take_word("create") {
             let class = self.class()?;
