@@ -14,7 +14,7 @@ use bifrost_ir::verify::{ProgramError, VerifyError, verify_func, verify_program}
 use bifrost_ir::{Body, Func, FuncId, Program, RoutineId, TypeId, tagged};
 use bifrost_runtime::abi::{VALUES_MAX, Word};
 use bifrost_runtime::native::Natives;
-use bifrost_runtime::{Cx, Image, LinkError, Ret, invoke, natives, object};
+use bifrost_runtime::{Cx, Image, LinkError, Ret, actor, invoke, natives, object};
 use parking_lot::Mutex;
 
 pub use bifrost_interp::HOT_STEPS;
@@ -54,8 +54,8 @@ pub enum LoadError {
     /// The program breaks the IR's rules: a mistake of the front end.
     #[error("the program is not well formed: {}", list(.0))]
     Verify(Vec<ProgramError>),
-    /// The program has actors.
-    #[error("the program has actors, which are checked and cannot run yet")]
+    /// The program has actors, and is to serve clients.
+    #[error("the program has actors, which clients cannot reach yet; `bifrost run` runs it")]
     Actors,
     /// The program cannot be linked.
     #[error(transparent)]
@@ -133,6 +133,8 @@ pub struct Engine {
     image: Arc<Image>,
     interp: Arc<Interp>,
     mode: Mode,
+    /// Whether the program has actors, so that there may be something to do when a routine has ended.
+    actors: bool,
     batches: Mutex<Cache>,
 }
 
@@ -165,9 +167,7 @@ impl Engine {
         natives: Natives,
     ) -> Result<Arc<Engine>, LoadError> {
         let Run { mode, kept, hot_steps } = run.into();
-        if program.has_actors() {
-            return Err(LoadError::Actors);
-        }
+        let actors = program.has_actors();
         tagged::complete(&mut program);
         program.add_cells();
         verify_program(&program).map_err(LoadError::Verify)?;
@@ -181,7 +181,7 @@ impl Engine {
         };
         let image = Image::link_with(program, compiler, natives, kept)?;
         let interp = Interp::with_hot_steps(image.clone(), hot_steps);
-        Ok(Arc::new(Engine { image, interp, mode, batches: Mutex::default() }))
+        Ok(Arc::new(Engine { image, interp, mode, actors, batches: Mutex::default() }))
     }
 
     /// How methods run.
@@ -271,7 +271,13 @@ impl Engine {
         words.extend_from_slice(args);
         cx.begin();
         // SAFETY: promised by the caller.
-        let ret = unsafe { invoke::routine(cx, self.image.routine(routine), &mut words) };
+        let ret = unsafe {
+            let desc = self.image.routine(routine);
+            match self.actors {
+                true => actor::call_main(cx, desc, &mut words),
+                false => invoke::routine(cx, desc, &mut words),
+            }
+        };
         let result = self.result(cx, routine, ret);
         cx.leave();
         result

@@ -20,6 +20,7 @@ mod node;
 mod op;
 mod prepare;
 mod run;
+mod script;
 mod structure;
 
 pub use node::Prepared;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bifrost_ir::builtin::Op;
-use bifrost_ir::{FuncId, FuncKind, SignalId, Site, TypeId};
+use bifrost_ir::{FuncId, FuncKind, MethodId, MethodRef, SignalId, Signature, Site, TypeId};
 use bifrost_runtime::abi::{Code, Word};
 use bifrost_runtime::image::{RoutineDesc, Table};
 
@@ -28,6 +28,8 @@ pub struct Prepared {
     pub(crate) iterator: bool,
     /// What each call and each step of a loop takes from the fuel: 1 in code that clients send, 0 in methods.
     pub(crate) cost: i64,
+    /// Of a function that may wait: how.
+    pub(crate) script: Option<Script>,
     /// Of what clients send: what makes it machine code.
     pub(crate) structure: Option<Structure>,
 }
@@ -37,6 +39,17 @@ impl Prepared {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+/// What a function has that may wait.
+#[derive(Debug)]
+pub(crate) struct Script {
+    /// Its number.
+    pub func: FuncId,
+    /// Whether its first variable is the actor.
+    pub of_actor: bool,
+    /// What it takes and gives.
+    pub signature: Signature,
 }
 
 /// What a call with any number of operands enters.
@@ -126,6 +139,66 @@ pub(crate) struct Transaction {
     pub site: Site,
 }
 
+/// A message.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub slot: u32,
+    pub method: MethodRef,
+    /// The receiver first.
+    pub args: Box<[Place]>,
+    pub site: Site,
+}
+
+/// A request.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub message: Message,
+    pub dst: Place,
+    /// The number of `dst` among what may be pending.
+    pub pending: u16,
+    pub element: Option<Place>,
+}
+
+/// A creation.
+#[derive(Debug)]
+pub(crate) struct Create {
+    pub table: &'static Table,
+    pub creator: u32,
+    pub args: Box<[Place]>,
+    /// The node, if it was said.
+    pub on: Option<Place>,
+    pub dst: Place,
+    pub site: Site,
+}
+
+/// An actor's call on itself.
+#[derive(Debug)]
+pub(crate) struct SelfCall {
+    pub func: FuncId,
+    pub args: Box<[Place]>,
+    pub dst: Place,
+    pub site: Site,
+}
+
+/// An arm of a selection.
+#[derive(Debug)]
+pub(crate) struct Choice {
+    pub method: MethodId,
+    pub slot: u32,
+    pub vars: Box<[Place]>,
+    pub cond: Box<[Node]>,
+    pub test: Place,
+    pub body: Box<[Node]>,
+}
+
+/// A selection.
+#[derive(Debug)]
+pub(crate) struct Select {
+    pub arms: Box<[Choice]>,
+    pub after: Option<(Place, Box<[Node]>)>,
+    pub site: Site,
+}
+
 /// A step of a prepared function.
 #[derive(Debug)]
 pub(crate) enum Node {
@@ -207,4 +280,26 @@ pub(crate) enum Node {
     },
     Except(Box<Except>),
     Transaction(Box<Transaction>),
+    Create(Box<Create>),
+    Send(Box<Message>),
+    Request(Box<Request>),
+    /// The numbers of what may be pending.
+    Await {
+        pending: Box<[u16]>,
+        site: Site,
+    },
+    /// With a result, or without.
+    Reply(Option<Place>),
+    Delegate(Box<Message>),
+    ReplyTo {
+        table: &'static Table,
+        dst: Place,
+        site: Site,
+    },
+    Deliver {
+        replier: Place,
+        value: Option<Place>,
+    },
+    Select(Box<Select>),
+    SelfCall(Box<SelfCall>),
 }

@@ -3,25 +3,50 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{ArmMatch, Block, Body, Callee, Const, Func, FuncKind, Operand, Program, Site, Stmt, Var};
+use bifrost_ir::{
+    ArmMatch, Block, Body, Callee, Const, Destination, Func, FuncId, FuncKind, MethodRef, Operand, Program,
+    Site, Stmt, Var,
+};
 use bifrost_runtime::abi::Word;
+use bifrost_runtime::actor::JoinLayout;
 use bifrost_runtime::image::Image;
 
 use crate::node::{
-    Arm, Call, Except, ForEach, If, Node, Place, Prepared, Target, Transaction, TypeIf, While,
+    Arm, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared, Request, Script, Select,
+    SelfCall, Target, Transaction, TypeIf, While,
 };
 
-/// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`].
-pub(crate) fn prepare(image: &Image, func: &Func, procedures: &[Arc<Prepared>]) -> Prepared {
+/// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`], `id` is its number if it is one of the
+/// program's.
+pub(crate) fn prepare(
+    image: &Image,
+    func: &Func,
+    procedures: &[Arc<Prepared>],
+    id: Option<FuncId>,
+) -> Prepared {
     let mut p = Preparer {
         image,
         program: image.program(),
         func,
         procedures,
         constants: HashMap::new(),
+        pending: HashMap::new(),
         template: vec![0; func.vars.len() + 1],
     };
     let body = p.block(&func.body);
+    let waits = func.kind == FuncKind::Script || func.body.has_request();
+    let script = id.filter(|_| waits).map(|id| {
+        let of_actor = func.kind == FuncKind::Script;
+        image.set_join_layout(id, || {
+            let references = func.vars.iter().filter(|(_, var)| image.is_reference(var.ty));
+            let references = references.map(|(v, _)| v.as_u32());
+            let mut pending = vec![0; p.pending.len()];
+            p.pending.iter().for_each(|(var, at)| pending[usize::from(*at)] = var.as_u32());
+            let answer = func.signature.results.first().is_some_and(|ty| image.is_reference(*ty));
+            JoinLayout::new(p.template.len(), references, pending.into(), answer)
+        });
+        Script { func: id, of_actor, signature: func.signature.clone() }
+    });
     Prepared {
         name: func.name.clone(),
         kind: func.kind,
@@ -37,6 +62,7 @@ pub(crate) fn prepare(image: &Image, func: &Func, procedures: &[Arc<Prepared>]) 
         results: func.signature.results.len(),
         iterator: func.signature.is_iterator(),
         cost: i64::from(matches!(func.kind, FuncKind::Batch | FuncKind::Procedure)),
+        script,
         structure: None,
     }
 }
@@ -47,6 +73,8 @@ struct Preparer<'a> {
     func: &'a Func,
     procedures: &'a [Arc<Prepared>],
     constants: HashMap<Const, Place>,
+    /// The numbers of variables that may be pending.
+    pending: HashMap<Var, u16>,
     template: Vec<Word>,
 }
 
@@ -168,15 +196,45 @@ impl Preparer<'_> {
             Stmt::Transaction { body, site } => {
                 Node::Transaction(Box::new(Transaction { body: self.block(body), site: *site }))
             }
-            Stmt::Create { .. }
-            | Stmt::Send { .. }
-            | Stmt::Request { .. }
-            | Stmt::Await { .. }
-            | Stmt::Reply { .. }
-            | Stmt::ReplyTo { .. }
-            | Stmt::Deliver { .. }
-            | Stmt::Delegate { .. }
-            | Stmt::Select { .. } => unreachable!("no engine loads a program with actors"),
+            Stmt::Create { dst, class, creator, args, place, site } => Node::Create(Box::new(Create {
+                table: self.image.table_of(self.program.classes[*class].ty),
+                creator: *creator,
+                args: self.operands(args),
+                on: match place {
+                    Destination::On(node) => Some(self.operand(*node)),
+                    Destination::Here | Destination::Anywhere => None,
+                },
+                dst: self.var(*dst),
+                site: *site,
+            })),
+            Stmt::Send { method, args, site } => Node::Send(Box::new(self.message(*method, args, *site))),
+            Stmt::Delegate { method, args, site } => {
+                Node::Delegate(Box::new(self.message(*method, args, *site)))
+            }
+            Stmt::Request { method, args, dst, element, site } => Node::Request(Box::new(Request {
+                message: self.message(*method, args, *site),
+                dst: self.var(*dst),
+                pending: self.pending(*dst),
+                element: element.map(|index| self.operand(index)),
+            })),
+            Stmt::Await { vars, site } => {
+                Node::Await { pending: vars.iter().map(|var| self.pending(*var)).collect(), site: *site }
+            }
+            Stmt::Reply { values, .. } => Node::Reply(values.first().map(|value| self.operand(*value))),
+            Stmt::Select { arms, after, site } => Node::Select(Box::new(Select {
+                arms: arms.iter().map(|arm| self.choice(arm)).collect(),
+                after: after.as_ref().map(|(limit, block)| (self.operand(*limit), self.block(block))),
+                site: *site,
+            })),
+            Stmt::ReplyTo { dst, site } => Node::ReplyTo {
+                table: self.image.table_of(self.func.vars[*dst].ty),
+                dst: self.var(*dst),
+                site: *site,
+            },
+            Stmt::Deliver { replier, values, .. } => Node::Deliver {
+                replier: self.operand(*replier),
+                value: values.first().map(|value| self.operand(*value)),
+            },
             Stmt::Except { body, arms } => Node::Except(Box::new(Except {
                 body: self.block(body),
                 arms: arms
@@ -194,9 +252,45 @@ impl Preparer<'_> {
         }
     }
 
+    /// The number of a variable that may be pending.
+    fn pending(&mut self, var: Var) -> u16 {
+        let next = self.pending.len();
+        // Numbers from the 64th on share a bit of what is awaited; there are fewer variables than numbers.
+        *self.pending.entry(var).or_insert(u16::try_from(next).unwrap_or(u16::MAX - 1))
+    }
+
+    fn message(&mut self, method: MethodRef, args: &[Operand], site: Site) -> Message {
+        Message { slot: self.image.dispatch().slot(method), method, args: self.operands(args), site }
+    }
+
+    fn choice(&mut self, arm: &bifrost_ir::Choice) -> Choice {
+        Choice {
+            method: arm.method.method,
+            slot: self.image.dispatch().slot(arm.method),
+            vars: self.vars(&arm.vars),
+            cond: self.block(&arm.cond),
+            test: self.operand(arm.test),
+            body: self.block(&arm.body),
+        }
+    }
+
+    /// The function that an actor's call on itself enters: actors have no subclasses.
+    fn own_script(&self, method: MethodRef) -> Option<FuncId> {
+        let class = self.program.class_of_type(method.ty)?;
+        class.actor.as_ref()?;
+        match class.bodies[method.method.as_u32() as usize] {
+            Body::Func(func) => Some(func),
+            Body::Native(_) => None,
+        }
+    }
+
     /// A call, as the most special node that fits (000 section 6.4.3).
     fn call(&mut self, callee: Callee, args: &[Operand], dsts: &[Var], site: Site) -> Node {
         if let Callee::Method(m) = callee {
+            if let Some(func) = self.own_script(m) {
+                let dst = dsts.first().map_or(self.scratch(), |v| self.var(*v));
+                return Node::SelfCall(Box::new(SelfCall { func, args: self.operands(args), dst, site }));
+            }
             let method = self.program.types.method(m);
             let basic = self.program.types.kind(m.ty).is_basic();
             if basic && let Some(op) = method.builtin.and_then(|b| b.op) {

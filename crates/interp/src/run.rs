@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use bifrost_ir::{Func, FuncId, FuncKind, SignalId, Site};
-use bifrost_runtime::abi::{Closure, Code, Outcome, Ret, Word, YIELDS_MAX, enter};
+use bifrost_runtime::abi::{Closure, Code, Ret, Word, YIELDS_MAX, enter};
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::image::{Image, Interpreter, RoutineDesc, Table};
 use bifrost_runtime::invoke::open_receiver;
@@ -40,7 +40,7 @@ pub enum BatchEnd {
 
 /// How a block ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Flow {
+pub(crate) enum Flow {
     Next,
     Break,
     Continue,
@@ -84,16 +84,20 @@ impl Interp {
         interp
     }
 
+    pub(crate) fn image(&self) -> &Arc<Image> {
+        &self.image
+    }
+
     /// Prepares a verified batch or procedure; `procedures` are the prepared forms of those that it may call.
     pub fn prepare(&self, func: Arc<Func>, procedures: &[Arc<Prepared>]) -> Prepared {
-        let mut prepared = prepare(&self.image, &func, procedures);
+        let mut prepared = prepare(&self.image, &func, procedures, None);
         prepared.structure = Some(Structure::new(func, procedures, self.hot_steps));
         prepared
     }
 
-    fn func(&self, func: FuncId) -> &Arc<Prepared> {
+    pub(crate) fn func(&self, func: FuncId) -> &Arc<Prepared> {
         self.funcs[func.index()]
-            .get_or_init(|| Arc::new(prepare(&self.image, &self.image.program().funcs[func], &[])))
+            .get_or_init(|| Arc::new(prepare(&self.image, &self.image.program().funcs[func], &[], Some(func))))
     }
 
     /// Runs a batch or procedure.
@@ -109,8 +113,7 @@ impl Interp {
         }
         let fuel = cx.fuel;
         let cx: *mut Cx = cx;
-        let mut run =
-            Run { interp: self, cx, trace: Trace::default(), failed: false, closure: std::ptr::null() };
+        let mut run = Run::new(self, cx, std::ptr::null());
         let flow = run.function(prepared, args);
         let mut trace = run.trace;
         trace.iterations.reverse();
@@ -169,14 +172,18 @@ unsafe fn run_code(cx: &mut Cx, prepared: &Prepared, code: Code, args: &[Word]) 
 impl Interpreter for Interp {
     unsafe fn call(&self, cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret {
         let prepared = self.func(func);
-        let method = prepared.kind == FuncKind::Method;
+        let method = prepared.kind.has_receiver();
         // The first word of a routine is its descriptor, the last of an iterator its closure.
         let args = if method { args } else { &args[1..] };
         let (args, closure) = match prepared.iterator {
             true => (&args[..args.len() - 1], args[args.len() - 1] as *const Closure),
             false => (args, std::ptr::null()),
         };
-        let mut run = Run { interp: self, cx, trace: Trace::default(), failed: false, closure };
+        if let Some(script) = &prepared.script {
+            // SAFETY: promised by the caller.
+            return unsafe { self.begin(cx, prepared, script, args, false) };
+        }
+        let mut run = Run::new(self, cx, closure);
         let flow = run.function(prepared, args);
         // SAFETY: `cx` is the current context.
         let cx = unsafe { &mut *cx };
@@ -187,8 +194,13 @@ impl Interpreter for Interp {
             Flow::Signalled | Flow::Exit => cx.unhandled(),
             Flow::Left => Ret::LEFT,
             Flow::Killed => Ret::KILLED,
-            Flow::Pending => Ret { outcome: Outcome::Pending as u64, value: 0 },
+            Flow::Pending => unreachable!("only a script waits"),
         }
+    }
+
+    unsafe fn resume(&self, cx: *mut Cx, waiter: Word) -> Ret {
+        // SAFETY: promised by the caller.
+        unsafe { self.go_on(cx, waiter) }
     }
 }
 
@@ -196,17 +208,17 @@ impl Interpreter for Interp {
 ///
 /// Places were made by `prepare`, which makes the template as long as the largest of them.
 #[derive(Clone, Copy)]
-struct Frame(*mut Word);
+pub(crate) struct Frame(pub(crate) *mut Word);
 
 impl Frame {
     #[inline(always)]
-    fn get(self, place: Place) -> Word {
+    pub(crate) fn get(self, place: Place) -> Word {
         // SAFETY: see `Frame`.
         unsafe { *self.0.add(place as usize) }
     }
 
     #[inline(always)]
-    fn set(self, place: Place, value: Word) {
+    pub(crate) fn set(self, place: Place, value: Word) {
         // SAFETY: see `Frame`.
         unsafe { *self.0.add(place as usize) = value }
     }
@@ -222,19 +234,41 @@ struct LoopBody<'r, 'i> {
     flow: Flow,
 }
 
-struct Run<'i> {
-    interp: &'i Interp,
-    cx: *mut Cx,
+pub(crate) struct Run<'i> {
+    pub(crate) interp: &'i Interp,
+    pub(crate) cx: *mut Cx,
     trace: Trace,
     /// Whether the trace has the failing call already.
-    failed: bool,
+    pub(crate) failed: bool,
     /// The closure of the loop that an iterator serves.
     closure: *const Closure,
+    /// The join of a function that may wait, or 0.
+    pub(crate) join: Word,
+    /// Where a function stops that waits, or is to go on: the number of the statement in each block, and the number of the block in each
+    /// statement that has several, the innermost first.
+    pub(crate) path: SmallVec<[u32; 8]>,
+    /// Whether it is on its way to where it goes on.
+    pub(crate) resuming: bool,
+}
+
+impl<'i> Run<'i> {
+    pub(crate) fn new(interp: &'i Interp, cx: *mut Cx, closure: *const Closure) -> Run<'i> {
+        Run {
+            interp,
+            cx,
+            trace: Trace::default(),
+            failed: false,
+            closure,
+            join: 0,
+            path: SmallVec::new(),
+            resuming: false,
+        }
+    }
 }
 
 impl Run<'_> {
     #[inline(always)]
-    fn cx(&mut self) -> &mut Cx {
+    pub(crate) fn cx(&mut self) -> &mut Cx {
         // SAFETY: the context is alive during the run and used by this thread only; no reference to it is kept across
         // calls.
         unsafe { &mut *self.cx }
@@ -258,7 +292,7 @@ impl Run<'_> {
 
     /// What a call that did not return means here; notes the call if it is the first to fail.
     #[cold]
-    fn failed(&mut self, ret: Ret, site: Site) -> Flow {
+    pub(crate) fn failed(&mut self, ret: Ret, site: Site) -> Flow {
         if !self.failed {
             self.failed = true;
             self.trace.site = site;
@@ -273,13 +307,13 @@ impl Run<'_> {
     }
 
     #[cold]
-    fn attend(&mut self, site: Site) -> Flow {
+    pub(crate) fn attend(&mut self, site: Site) -> Flow {
         let ret = self.cx().attend();
         if ret.returned() { Flow::Next } else { self.failed(ret, site) }
     }
 
     #[cold]
-    fn op_failed(&mut self, error: OpError, site: Site) -> Flow {
+    pub(crate) fn op_failed(&mut self, error: OpError, site: Site) -> Flow {
         let cx = self.cx();
         let signals = *cx.image().signals();
         let ret = cx.signal(match error {
@@ -312,8 +346,9 @@ impl Run<'_> {
         self.failed(ret, site)
     }
 
-    fn block(&mut self, function: &Prepared, frame: Frame, nodes: &[Node]) -> Flow {
-        for node in nodes {
+    pub(crate) fn block(&mut self, function: &Prepared, frame: Frame, nodes: &[Node]) -> Flow {
+        let from = if self.resuming { self.next_step() as usize } else { 0 };
+        for (at, node) in nodes.iter().enumerate().skip(from) {
             let flow = match node {
                 Node::Move { dst, src } => {
                     frame.set(*dst, frame.get(*src));
@@ -401,19 +436,29 @@ impl Run<'_> {
                     self.failed(opened, Site::default())
                 }
                 Node::If(choice) => {
-                    let block = if frame.get(choice.test) != 0 { &choice.then } else { &choice.otherwise };
-                    self.block(function, frame, block)
+                    let then = match self.resuming {
+                        true => self.next_step() == 0,
+                        false => frame.get(choice.test) != 0,
+                    };
+                    let block = if then { &choice.then } else { &choice.otherwise };
+                    let flow = self.block(function, frame, block);
+                    self.stopped(flow, u32::from(!then))
                 }
                 Node::TypeIf(choice) => {
                     let object = frame.get(choice.object);
-                    // SAFETY: the function is verified: the word is a reference.
-                    let block = if unsafe { Table::of(object) }.info().has_type(choice.ty) {
+                    let then = match self.resuming {
+                        true => self.next_step() == 0,
+                        // SAFETY: the function is verified: the word is a reference.
+                        false => unsafe { Table::of(object) }.info().has_type(choice.ty),
+                    };
+                    let block = if then {
                         frame.set(choice.var, object);
                         &choice.then
                     } else {
                         &choice.otherwise
                     };
-                    self.block(function, frame, block)
+                    let flow = self.block(function, frame, block);
+                    self.stopped(flow, u32::from(!then))
                 }
                 Node::While(each) => self.while_loop(function, frame, each),
                 Node::ForEach(each) => self.for_each(function, frame, each),
@@ -444,9 +489,19 @@ impl Run<'_> {
                 }
                 Node::Except(except) => self.except(function, frame, except),
                 Node::Transaction(transaction) => self.transaction(function, frame, transaction),
+                Node::Create(create) => self.create(frame, create),
+                Node::Send(message) => self.send(frame, message),
+                Node::Request(request) => self.request(frame, request),
+                Node::Await { pending, site } => self.wait(pending, *site),
+                Node::Reply(value) => self.reply(frame, *value),
+                Node::Delegate(message) => self.delegate(frame, message),
+                Node::ReplyTo { table, dst, site } => self.reply_to(frame, table, *dst, *site),
+                Node::Deliver { replier, value } => self.deliver(frame, *replier, *value),
+                Node::Select(select) => self.select(function, frame, select),
+                Node::SelfCall(call) => self.self_call(frame, call),
             };
             if flow != Flow::Next {
-                return flow;
+                return self.stopped(flow, at as u32);
             }
         }
         Flow::Next
@@ -538,7 +593,7 @@ impl Run<'_> {
             Flow::Return => Ret::of(cx.results[0]),
             Flow::Next | Flow::Break | Flow::Continue => Ret::NOTHING,
             Flow::Killed => Ret::KILLED,
-            Flow::Pending => Ret { outcome: Outcome::Pending as u64, value: 0 },
+            Flow::Pending => unreachable!("only a script waits"),
             Flow::Left => Ret::LEFT,
             Flow::Signalled | Flow::Raised | Flow::Exit => Ret::SIGNALLED,
         }
@@ -569,20 +624,25 @@ impl Run<'_> {
 
     fn while_loop(&mut self, function: &Prepared, frame: Frame, each: &While) -> Flow {
         let mut steps: u64 = 0;
+        // Who goes on in the body has seen the condition.
+        let mut in_body = self.resuming && self.next_step() == 1;
         let flow = loop {
-            let flow = self.block(function, frame, &each.cond);
-            if flow != Flow::Next {
-                steps += 1;
-                break flow;
+            if !in_body {
+                let flow = self.block(function, frame, &each.cond);
+                if flow != Flow::Next {
+                    steps += 1;
+                    break self.stopped(flow, 0);
+                }
+                if frame.get(each.test) == 0 {
+                    return Flow::Next;
+                }
             }
-            if frame.get(each.test) == 0 {
-                return Flow::Next;
-            }
+            in_body = false;
             steps += 1;
             match self.block(function, frame, &each.body) {
                 Flow::Next | Flow::Continue => {}
                 Flow::Break => return Flow::Next,
-                flow => break flow,
+                flow => break self.stopped(flow, 1),
             }
             match self.back_edge(function) {
                 Flow::Next => {}
@@ -651,13 +711,19 @@ impl Run<'_> {
     }
 
     fn except(&mut self, function: &Prepared, frame: Frame, except: &Except) -> Flow {
+        let part = if self.resuming { self.next_step() as usize } else { 0 };
+        if let Some(arm) = part.checked_sub(1) {
+            let flow = self.block(function, frame, &except.arms[arm].body);
+            return self.stopped(flow, part as u32);
+        }
         let flow = self.block(function, frame, &except.body);
         if !matches!(flow, Flow::Signalled | Flow::Exit) {
-            return flow;
+            return self.stopped(flow, 0);
         }
         let id = self.cx().signalled();
         let takes = |arm: &&Arm| arm.signals.is_empty() || arm.signals.contains(&id);
-        let Some(arm) = except.arms.iter().find(takes) else { return flow };
+        let Some(at) = except.arms.iter().position(|arm| takes(&arm)) else { return flow };
+        let arm = &except.arms[at];
         if arm.signals.is_empty() {
             // `others`: the variable takes the exception's name.
             if let [place] = *arm.vars {
@@ -676,7 +742,8 @@ impl Run<'_> {
             }
         }
         self.failed = false;
-        self.block(function, frame, &arm.body)
+        let flow = self.block(function, frame, &arm.body);
+        self.stopped(flow, 1 + at as u32)
     }
 }
 

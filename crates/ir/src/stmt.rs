@@ -111,6 +111,26 @@ impl Block {
         self.contains(&Stmt::may_wait)
     }
 
+    /// Whether there is a statement among them, or in one of them, that makes actors, sends to them, or answers.
+    ///
+    /// Cost: linear in the number of statements.
+    pub fn has_messages(&self) -> bool {
+        self.contains(&|stmt| {
+            matches!(
+                stmt,
+                Stmt::Create { .. }
+                    | Stmt::Send { .. }
+                    | Stmt::Request { .. }
+                    | Stmt::Await { .. }
+                    | Stmt::Reply { .. }
+                    | Stmt::ReplyTo { .. }
+                    | Stmt::Deliver { .. }
+                    | Stmt::Delegate { .. }
+                    | Stmt::Select { .. }
+            )
+        })
+    }
+
     /// Whether there is such a statement among them, or in one of them.
     fn contains(&self, is_one: &dyn Fn(&Stmt) -> bool) -> bool {
         self.0.iter().any(|stmt| {

@@ -61,6 +61,9 @@ pub(crate) enum NotCompiled {
     /// It is entered with more words than the calling convention has.
     #[error("more than {ARGS_MAX} arguments")]
     Arguments,
+    /// It is a method of an actor, or makes actors, or sends to them.
+    #[error("it sends messages or takes them")]
+    Messages,
 }
 
 /// Functions with more statements are left to the interpreter: the time of code generation grows faster than
@@ -170,6 +173,9 @@ fn larger(block: &Block, left: &mut usize) -> bool {
 fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis, NotCompiled> {
     if func.kind == FuncKind::Procedure && func.signature.params.len() > ARGS_MAX {
         return Err(NotCompiled::Arguments);
+    }
+    if func.kind == FuncKind::Script || func.body.has_messages() {
+        return Err(NotCompiled::Messages);
     }
     let mut walk = Walk {
         image,

@@ -32,7 +32,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bifrost_heap::TABLE_OFFSET;
-use bifrost_ir::{Func, FuncId, FuncKind, Program};
+use bifrost_ir::{Func, FuncId, Program};
 use bifrost_runtime::Code;
 use bifrost_runtime::StructureCode;
 use bifrost_runtime::cx::offset;
@@ -504,7 +504,7 @@ fn pick(words: &[ir::Value], bits: u32) -> Vec<ir::Value> {
 
 /// A bit for each word that a function is entered with that is a reference, the lowest for the first.
 fn references(program: &Program, func: &Func) -> u32 {
-    let first = u32::from(func.kind == FuncKind::Method);
+    let first = u32::from(func.kind.has_receiver());
     func.signature
         .params
         .iter()

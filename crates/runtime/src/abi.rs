@@ -54,13 +54,25 @@ pub enum Outcome {
     Returned = 0,
     /// With an exception: `Cx::signal_id` and its values.
     Signalled = 1,
-    /// Not yet: the reply to a request is missing. No code makes this outcome yet; all code passes it on.
+    /// Not yet: [`Ret::value`] is the object that owes the answer ([`crate::actor`]).
     Pending = 2,
     /// Only of a closure, and of the iterator that it was handed to: the body left the loop (by break, return, signal or
     /// exit), so the iterator must unwind without running handlers.
     Left = 3,
     /// The batch was ended from outside (time, fuel, shutdown): everything unwinds, no handler sees it.
     Killed = 4,
+}
+
+impl From<Ret> for Outcome {
+    fn from(ret: Ret) -> Outcome {
+        match ret.outcome {
+            0 => Outcome::Returned,
+            1 => Outcome::Signalled,
+            2 => Outcome::Pending,
+            3 => Outcome::Left,
+            _ => Outcome::Killed,
+        }
+    }
 }
 
 /// What a call gives back; travels in two registers.

@@ -204,7 +204,7 @@ impl Cx {
         let start = (self.collecting.now_ns)();
         self.collecting.hidden = Window::empty();
         let Cx {
-            heap, window, roots, image, root_object, exit_frame, activation, frames, transaction, ..
+            heap, window, roots, image, root_object, exit_frame, activation, frames, transaction, actors, ..
         } = self;
         heap.collect(window, |marker| {
             // SAFETY: all that is handed over are references or 0: of the context itself, and what the stack has by the rules
@@ -219,6 +219,7 @@ impl Cx {
                     marker.root(*copy);
                 }
                 roots.trace(marker);
+                actors.trace(marker);
                 Frame::trace(*frames, &mut |word| marker.root(word));
                 if let Some(engine) = image.engine() {
                     trace_code(&**engine, *exit_frame, *activation, &mut |word| marker.root(word));
@@ -262,15 +263,36 @@ impl Cx {
     /// goes beyond the limits if need be, into a small reserve; when that is used up it is empty.
     #[cold]
     pub fn failure_uncollected(&mut self, text: &str) -> Ret {
+        self.beyond(RESERVE_BYTES, |cx| cx.failure(text))
+    }
+}
+
+impl Cx {
+    /// A new object as [`Cx::alloc`] makes it, beyond the limits and without a collection if need be: for what must not fail because there is
+    /// no room.
+    ///
+    /// # Panics
+    /// When the process has no memory left.
+    #[cold]
+    pub(crate) fn alloc_beyond(&mut self, table: &'static Table, fields: usize) -> Word {
+        if let Ok(object) = self.alloc(table, fields) {
+            return object.as_ptr() as Word;
+        }
+        let made = self.beyond(usize::MAX, |cx| cx.alloc(table, fields));
+        made.expect("there is no limit").as_ptr() as Word
+    }
+
+    /// Does something while the heap may grow by so many bytes beyond its limit, and is not collected.
+    fn beyond<T>(&mut self, bytes: usize, act: impl FnOnce(&mut Cx) -> T) -> T {
         let limits = self.limits;
         self.collecting.forbidden = true;
         self.limits.batch_heap_bytes = usize::MAX;
-        self.heap.set_limit_bytes(limits.heap_bytes.saturating_add(RESERVE_BYTES));
-        let ret = self.failure(text);
+        self.heap.set_limit_bytes(limits.heap_bytes.saturating_add(bytes));
+        let done = act(self);
         self.heap.set_limit_bytes(limits.heap_bytes);
         self.limits = limits;
         self.collecting.forbidden = false;
-        ret
+        done
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use bifrost_heap::{Heap, Window};
 use bifrost_ir::SignalId;
 
+use crate::actor::Actors;
 use crate::abi::{Activation, ExitFrame, Ret, VALUES_MAX, Word};
 use crate::collect::Collecting;
 use crate::image::Image;
@@ -190,7 +191,7 @@ pub struct Cx {
     pub trace: Trace,
 
     poll: Arc<Poll>,
-    stack_limit: usize,
+    pub(crate) stack_limit: usize,
     pub(crate) image: Arc<Image>,
     pub(crate) heap: Heap,
     pub(crate) collecting: Collecting,
@@ -207,6 +208,8 @@ pub struct Cx {
     output: Output,
     pub(crate) root_object: Word,
     pub(crate) transaction: Transaction,
+    /// What the actors of this node have to do.
+    pub actors: Actors,
     random: u64,
     now_ms: fn() -> i64,
     /// The number of the node whose code this runs, and how many there are.
@@ -304,6 +307,7 @@ impl Cx {
             output: Output::Stdout,
             root_object: 0,
             transaction: Transaction::default(),
+            actors: Actors::default(),
             random: seed | 1,
             now_ms,
             node: 0,

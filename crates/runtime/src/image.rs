@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bifrost_heap::Shape;
 use bifrost_ir::dispatch::Dispatch;
@@ -20,6 +20,8 @@ use bifrost_ir::{
 use cranelift_entity::EntityRef;
 
 use crate::abi::{ARGS_MAX, Code, Ret, VALUES_MAX, Word, YIELDS_MAX};
+use crate::actor::layout::{caller_table, exception_table, mail_field, replier_shape};
+use crate::actor::{ActorClass, JoinLayout, MessageKind, State};
 use crate::cx::Cx;
 use crate::mode::{Mode, Modes};
 use crate::native::{Natives, Persistence};
@@ -78,6 +80,12 @@ pub trait Interpreter: Send + Sync {
     /// # Safety
     /// `cx` is the current context, and `args` are what [`crate::abi::enter`] would pass.
     unsafe fn call(&self, cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret;
+
+    /// Goes on with a method that has waited: returned, or killed.
+    ///
+    /// # Safety
+    /// `cx` is the current context, and `waiter` a join ([`crate::actor`]) that [`Interpreter::call`] has made.
+    unsafe fn resume(&self, cx: *mut Cx, waiter: Word) -> Ret;
 }
 
 /// What all objects of a class have in common.
@@ -105,6 +113,8 @@ pub struct ClassInfo {
     conforms_start: &'static u64,
     /// For each slot the method of `ty` that fills it.
     pub methods: Vec<Option<MethodId>>,
+    /// What it has as a class of actors.
+    actor: OnceLock<ActorClass>,
 }
 
 impl ClassInfo {
@@ -113,6 +123,12 @@ impl ClassInfo {
     pub fn has_type(&self, ty: TypeId) -> bool {
         let i = ty.index();
         self.conforms.get(i / 64).is_some_and(|w| w >> (i % 64) & 1 == 1)
+    }
+
+    /// What the class has besides if it is one of actors.
+    #[inline]
+    pub fn actor(&self) -> Option<&ActorClass> {
+        self.actor.get()
     }
 
     /// The offset of the address of the bits that [`ClassInfo::has_type`] tests, words of 64 each.
@@ -167,11 +183,13 @@ pub struct Table {
     mode: Mode,
     /// The table of the same class in the ordinary mode.
     ordinary: &'static Table,
+    /// Of an actor: what it is doing.
+    state: State,
     entries: [AtomicPtr<u8>; 0],
 }
 
 /// Words of a table before its entries.
-pub(crate) const TABLE_WORDS: usize = 4;
+pub(crate) const TABLE_WORDS: usize = 5;
 
 impl Table {
     /// The byte offset of the address of the [`ClassInfo`].
@@ -192,6 +210,12 @@ impl Table {
     #[inline]
     pub fn ordinary(&self) -> &'static Table {
         self.ordinary
+    }
+
+    /// In which state the actors are that have the table.
+    #[inline]
+    pub fn state(&self) -> State {
+        self.state
     }
 
     /// Which fields of the objects are references.
@@ -315,6 +339,13 @@ pub struct Image {
     literals: Vec<Word>,
     /// By class: the one object of a class whose objects never change and hold nothing.
     lasting: Vec<Option<Word>>,
+    /// By slot: what messages for it have in common.
+    messages: Vec<Option<MessageKind>>,
+    /// How the joins of each function are laid out, once one was prepared.
+    joins: Vec<OnceLock<JoinLayout>>,
+    /// The tables of kept exceptions, by which of their values are references.
+    exceptions: Mutex<HashMap<u32, &'static Table>>,
+    caller: &'static Table,
     signals: WellKnownSignals,
     interpreter: OnceLock<Arc<dyn Interpreter>>,
     modes: Option<Modes>,
@@ -415,8 +446,9 @@ impl Image {
             }
             let info: &'static ClassInfo = Box::leak(Box::new(class_info(&program, &dispatch, &added, ty)));
             let shape: &'static Shape = Box::leak(Box::new(shape(&program, def.kind)));
-            let own = modes.as_ref().filter(|_| has_modes(def.kind));
+            let own = modes.as_ref().filter(|_| has_modes(def.kind) && !def.actor);
             let table = make_table(shape, info, dispatch.table_len(), own);
+            make_actor_class(&program, &dispatch, def.kind, table);
             for (slot, method) in (0_u32..).zip(&info.methods) {
                 let Some(method) = method else { continue };
                 let m = &def.methods[*method];
@@ -469,6 +501,8 @@ impl Image {
         });
         let lasting = lasting.collect();
         let codes = program.funcs.iter().map(|_| OnceLock::new()).collect();
+        let joins = program.funcs.iter().map(|_| OnceLock::new()).collect();
+        let messages = message_kinds(&program, &dispatch);
         let element_slots = element_slots(&program, &dispatch);
         let native_tables = program.native_classes.iter().map(|(class, name)| {
             (name.clone(), tables[program.classes[*class].ty.index()].expect("classes have tables"))
@@ -491,6 +525,10 @@ impl Image {
             empty_string,
             literals,
             lasting,
+            messages,
+            joins,
+            exceptions: Mutex::default(),
+            caller: caller_table(),
             signals,
             interpreter: OnceLock::new(),
             modes,
@@ -546,6 +584,40 @@ impl Image {
     /// The interpreter, for functions that have no machine code.
     pub fn interpreter(&self) -> Option<&Arc<dyn Interpreter>> {
         self.interpreter.get()
+    }
+
+    /// What messages for the methods of a slot have in common.
+    ///
+    /// # Panics
+    /// For a slot that no method of actors fills: asking is a mistake of ours.
+    #[inline]
+    pub fn message_kind(&self, slot: u32) -> &MessageKind {
+        self.messages[slot as usize].as_ref().expect("a slot of methods of actors")
+    }
+
+    /// Says how the joins of a function are laid out; the first word on it holds.
+    pub fn set_join_layout(&self, func: FuncId, make: impl FnOnce() -> JoinLayout) {
+        self.joins[func.index()].get_or_init(make);
+    }
+
+    /// How the joins of a function are laid out, by the function's number in a join.
+    ///
+    /// # Panics
+    /// For a function that no join was made of.
+    #[inline]
+    pub fn join_layout(&self, func: Word) -> &JoinLayout {
+        self.joins[func as usize].get().expect("whoever made the join has said it")
+    }
+
+    /// The table of kept exceptions of which these values are references.
+    pub(crate) fn exception_table(&self, references: u32) -> &'static Table {
+        let mut tables = self.exceptions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        tables.entry(references).or_insert_with(|| exception_table(references))
+    }
+
+    /// The table of callers of programs.
+    pub(crate) fn caller_table(&self) -> &'static Table {
+        self.caller
     }
 
     /// The ids of often raised exceptions.
@@ -787,6 +859,7 @@ fn class_info(program: &Program, dispatch: &Dispatch, added: &Natives, ty: TypeI
         conforms,
         conforms_start: &conforms[0],
         methods: dispatch.type_table(program, ty).into_iter().map(|m| m.map(MethodId::from_u32)).collect(),
+        actor: OnceLock::new(),
     }
 }
 
@@ -811,8 +884,42 @@ fn element_slots(program: &Program, dispatch: &Dispatch) -> Vec<[Option<u32>; El
     slots.collect()
 }
 
+/// Enters what a class of actors has besides, with a table for each state.
+fn make_actor_class(program: &Program, dispatch: &Dispatch, kind: TypeKind, dormant: &'static Table) {
+    let (info, shape) = (dormant.info, dormant.shape);
+    let tables = State::ALL.map(|state| match state {
+        State::Dormant => dormant,
+        _ if mail_field(program, kind).is_none() => dormant,
+        _ => {
+            let table = make_table(shape, info, dispatch.table_len(), None);
+            // SAFETY: the table was just made, and nobody else has it.
+            unsafe { set_table_state(table, dormant, state) };
+            table
+        }
+    });
+    if let Some(class) = ActorClass::new(program, kind, tables) {
+        // Nobody else has it yet.
+        let _ = info.actor.set(class);
+    }
+}
+
+/// What messages for each slot have in common.
+fn message_kinds(program: &Program, dispatch: &Dispatch) -> Vec<Option<MessageKind>> {
+    let mut kinds: Vec<Option<MessageKind>> = (0..dispatch.table_len()).map(|_| None).collect();
+    for (ty, def) in program.types.iter().filter(|(_, def)| def.actor) {
+        for (method, m) in def.methods.iter() {
+            let slot = dispatch.slot(MethodRef { ty, method });
+            kinds[slot as usize].get_or_insert_with(|| {
+                let references = references(&program.types, false, &m.signature) >> 1;
+                MessageKind::new(slot, references, m.signature.params.len())
+            });
+        }
+    }
+    kinds
+}
+
 /// The table of objects inside others, which programs do not see.
-fn inner_table(name: &str, shape: Shape) -> &'static Table {
+pub(crate) fn inner_table(name: &str, shape: Shape) -> &'static Table {
     let info = ClassInfo {
         name: name.to_owned(),
         ty: Types::ANY,
@@ -825,6 +932,7 @@ fn inner_table(name: &str, shape: Shape) -> &'static Table {
         conforms: &[0],
         conforms_start: &0,
         methods: Vec::new(),
+        actor: OnceLock::new(),
     };
     make_table(Box::leak(Box::new(shape)), Box::leak(Box::new(info)), 0, None)
 }
@@ -846,7 +954,8 @@ fn shape(program: &Program, kind: TypeKind) -> Shape {
         }
         TypeKind::Class(class) => {
             let fields = (0..).zip(&program.classes[class].fields);
-            Shape::of(fields.filter(|(_, field)| reference(&field.ty)).map(|(i, _)| i))
+            let fields = fields.filter(|(_, field)| reference(&field.ty)).map(|(i, _)| i);
+            Shape::of(fields.chain(mail_field(program, kind).map(|field| field as u32)))
         }
         TypeKind::Array(_) => Shape::of([object::array::STORAGE as u32]),
         TypeKind::Sequence(element) | TypeKind::Group(element) if reference(&element) => {
@@ -862,6 +971,7 @@ fn shape(program: &Program, kind: TypeKind) -> Shape {
             Shape::of(fields(element, object::list::FIRST).into_iter().chain([object::list::NEXT as u32]))
         }
         TypeKind::Cell(element) => Shape::of(fields(element, object::cell::VALUE)),
+        TypeKind::Replier(result) => replier_shape(reference(&result)),
         _ => Shape::leaf(),
     }
 }
@@ -890,6 +1000,19 @@ fn has_modes(kind: TypeKind) -> bool {
     !matches!(kind, TypeKind::String | TypeKind::Bytes)
 }
 
+/// Makes a table that of another state.
+///
+/// # Safety
+/// Nobody else has the table yet.
+unsafe fn set_table_state(table: &'static Table, dormant: &'static Table, state: State) {
+    let words = std::ptr::from_ref(table).cast::<Word>().cast_mut();
+    // SAFETY: promised by the caller; the layout is that of `make_table`, whose memory is writable.
+    unsafe {
+        words.add(3).write(std::ptr::from_ref(dormant) as Word);
+        words.add(4).write(state as Word);
+    }
+}
+
 /// The table of a class in the ordinary mode; with `modes` those of the other modes lie behind it.
 fn make_table(
     shape: &'static Shape,
@@ -904,13 +1027,14 @@ fn make_table(
     };
     for mode in all {
         // SAFETY: there is room for a table of each mode, and nobody else has it. A table is the addresses of shape and
-        // info, the mode, the ordinary table, then `slots` entries.
+        // info, the mode, the ordinary table, the state, then `slots` entries.
         unsafe {
             let words = first.byte_add(modes.map_or(0, |modes| modes.offset(*mode)));
             words.write(std::ptr::from_ref(shape) as Word);
             words.add(1).write(std::ptr::from_ref(info) as Word);
             words.add(2).write(*mode as Word);
             words.add(3).write(first as Word);
+            words.add(4).write(State::Dormant as Word);
             for slot in 0..slots as usize {
                 words.add(TABLE_WORDS + slot).write(no_method as *const () as Word);
             }

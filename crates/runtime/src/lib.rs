@@ -9,6 +9,7 @@
 //! time is asked through [`image::Engine`].
 
 pub mod abi;
+pub mod actor;
 pub mod collect;
 pub mod cx;
 pub mod image;

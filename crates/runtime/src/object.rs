@@ -125,7 +125,10 @@ pub fn inner(kind: TypeKind) -> &'static [usize] {
 pub fn field_count(program: &Program, ty: TypeId) -> usize {
     match program.types.kind(ty) {
         TypeKind::Class(class) if program.native_class(class).is_some() => crate::native::FIELDS,
-        TypeKind::Class(class) => program.classes[class].fields.len(),
+        TypeKind::Class(class) => {
+            let own = program.classes[class].fields.len();
+            own + usize::from(program.classes[class].actor.is_some())
+        }
         TypeKind::Array(_) => array::FIELDS,
         TypeKind::List(_) => list::FIELDS,
         TypeKind::Cell(_) => cell::FIELDS,

@@ -129,7 +129,18 @@ pub fn load_with(
     run: impl Into<Run>,
     registry: &Registry,
 ) -> Result<Arc<Engine>, ProgramError> {
-    let program = compile_files(files, root, registry)?;
+    engine(compile_files(files, root, registry)?, run, registry)
+}
+
+/// A program that clients are served with.
+fn engine(
+    program: Program,
+    run: impl Into<Run>,
+    registry: &Registry,
+) -> Result<Arc<Engine>, ProgramError> {
+    if program.has_actors() {
+        return Err(LoadError::Actors.into());
+    }
     Ok(Engine::with_natives(program, run, registry.natives().clone())?)
 }
 
@@ -169,7 +180,7 @@ pub fn load_sources_with(
     registry: &Registry,
 ) -> Result<Arc<Engine>, ProgramError> {
     let options = Options { natives: headings(registry), ..options.clone() };
-    Ok(Engine::with_natives(compile_sources(sources, &options)?, run, registry.natives().clone())?)
+    engine(compile_sources(sources, &options)?, run, registry)
 }
 
 fn compile_sources(sources: Sources, options: &Options) -> Result<Program, ProgramError> {

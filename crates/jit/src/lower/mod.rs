@@ -439,7 +439,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             | Stmt::ReplyTo { .. }
             | Stmt::Deliver { .. }
             | Stmt::Delegate { .. }
-            | Stmt::Select { .. } => unreachable!("no engine loads a program with actors"),
+            | Stmt::Select { .. } => unreachable!("the analysis refuses them"),
         }
     }
 

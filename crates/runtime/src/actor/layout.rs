@@ -1,0 +1,389 @@
+//! How actors and what belongs to them are laid out in the heap of their node.
+//!
+//! All of it are objects of the node's heap, so that the collector finds dead actors, and what waits for them, as it finds
+//! everything else. An actor is its instance variables and one more field, its [`mail`], which is 0 while nothing waits for
+//! it: an actor at rest costs its header, its variables, and that word.
+//!
+//! What an answer can be owed by begins with the same fields ([`owed`]): whoever gets the outcome `Pending` with such an object writes
+//! there who waits. What an answer can go to begins with a [`Kind`].
+
+use bifrost_ir::{FuncId, MethodId, Program, TypeKind};
+
+use crate::abi::Word;
+use crate::image::{Table, inner_table};
+use crate::object;
+use bifrost_heap::Shape;
+
+/// What an object that belongs to actors is; its field 0.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u64)]
+pub enum Kind {
+    /// A message that is queued ([`message`]).
+    Message = 1,
+    /// A method that waits, or that has begun and may wait ([`join`]).
+    Join = 2,
+    /// A destination of an answer as a value ([`replier`]).
+    Replier = 3,
+    /// Who called the program: takes the answer of `main`.
+    Caller = 4,
+}
+
+impl Kind {
+    /// The kind of an object.
+    ///
+    /// # Safety
+    /// `object` is a reference to an object of one of these kinds.
+    #[inline]
+    pub unsafe fn of(object: Word) -> Kind {
+        // SAFETY: promised by the caller.
+        match unsafe { object::get(object, owed::KIND) } {
+            1 => Kind::Message,
+            2 => Kind::Join,
+            3 => Kind::Replier,
+            _ => Kind::Caller,
+        }
+    }
+}
+
+/// The first fields of what an answer can be owed by.
+pub mod owed {
+    /// A [`Kind`](super::Kind).
+    pub const KIND: usize = 0;
+    /// Who waits for the answer: a join or a caller, or 0.
+    pub const TO: usize = 1;
+    /// What the answer is for where it is awaited; see [`super::Due`].
+    pub const DUE: usize = 2;
+    /// The index of the element that it is for.
+    pub const ELEMENT: usize = 3;
+    /// How many fields that are.
+    pub const FIELDS: usize = 4;
+}
+
+/// Fields of a queued message, which begins with [`owed`]; the arguments follow.
+pub mod message {
+    use super::owed;
+
+    /// The actor.
+    pub const RECEIVER: usize = owed::FIELDS;
+    /// The next message for the same method, or, of one that is under way in an arm, the one around it.
+    pub const NEXT: usize = owed::FIELDS + 1;
+    /// When it came, by the receiver's count.
+    pub const NUMBER: usize = owed::FIELDS + 2;
+    /// The slot of its method.
+    pub const SLOT: usize = owed::FIELDS + 3;
+    /// Flags: 1 if somebody wants the answer, 2 if it was given.
+    pub const FLAGS: usize = owed::FIELDS + 4;
+    /// The first argument.
+    pub const ARGS: usize = owed::FIELDS + 5;
+
+    /// Somebody wants the answer.
+    pub const WANTED: u64 = 1;
+    /// The answer was given.
+    pub const ANSWERED: u64 = 2;
+}
+
+/// Fields of a method that may wait: its *join continuation closure* (002 section 3), which begins with [`owed`]. The words of its
+/// variables follow, and behind them for each variable that may be pending how many replies are missing.
+pub mod join {
+    use super::owed;
+
+    /// The actor, or 0.
+    pub const ACTOR: usize = owed::FIELDS;
+    /// The function.
+    pub const FUNC: usize = owed::FIELDS + 1;
+    /// See the constants below.
+    pub const FLAGS: usize = owed::FIELDS + 2;
+    /// Where it goes on: data, as whoever runs it wrote it; 0 before it waits.
+    pub const PATH: usize = owed::FIELDS + 3;
+    /// How many of the replies that it waits for are missing; while it selects, a bit for each method that it takes.
+    pub const MISSING: usize = owed::FIELDS + 4;
+    /// A bit for each pending variable that it waits for; while it selects, the number of its timer, or 0.
+    pub const AWAITED: usize = owed::FIELDS + 5;
+    /// The exceptions that came instead of replies: a list.
+    pub const EXCEPTIONS: usize = owed::FIELDS + 6;
+    /// How many requests it has sent.
+    pub const REQUESTS: usize = owed::FIELDS + 7;
+    /// The message under way in an arm of a selection, or 0.
+    pub const TAKEN: usize = owed::FIELDS + 8;
+    /// Who answers in its place, or the exception that it answers with, or 0.
+    pub const DELEGATED: usize = owed::FIELDS + 9;
+    /// Its answer, while that is nobody's yet; a reference by the function's result.
+    pub const ANSWER: usize = owed::FIELDS + 10;
+    /// The first variable.
+    pub const WORDS: usize = owed::FIELDS + 11;
+
+    /// The message was answered, or another answers it.
+    pub const ANSWERED: u64 = 1;
+    /// Its caller is gone: the answer goes to `TO`.
+    pub const DETACHED: u64 = 2;
+    /// It has ended.
+    pub const ENDED: u64 = 4;
+    /// It waits.
+    pub const WAITS: u64 = 8;
+    /// It waits for a message.
+    pub const SELECTS: u64 = 16;
+    /// The time of its selection is over.
+    pub const LATE: u64 = 32;
+    /// It is a call of an actor on itself: its caller goes on when it has ended.
+    pub const NESTED: u64 = 64;
+    /// The answer is an exception.
+    pub const FAILED: u64 = 128;
+    /// It is in the queue of what can go on.
+    pub const READY: u64 = 256;
+}
+
+/// Fields of a destination as a value, which begins with [`owed`].
+pub mod replier {
+    use super::owed;
+
+    /// 1 when it was used.
+    pub const USED: usize = owed::FIELDS;
+    /// The answer, when it came before anybody waited: an exception or nothing.
+    pub const EXCEPTION: usize = owed::FIELDS + 1;
+    /// The answer's word.
+    pub const VALUE: usize = owed::FIELDS + 2;
+    /// How many fields it has.
+    pub const FIELDS: usize = owed::FIELDS + 3;
+}
+
+/// Fields of an actor's mail: what is queued for it, a list for each method of its class.
+pub mod mail {
+    /// How many messages are queued.
+    pub const COUNT: usize = 0;
+    /// The number of the next message.
+    pub const NEXT_NUMBER: usize = 1;
+    /// 1 while the actor is in the queue of those that have something to do.
+    pub const SCHEDULED: usize = 2;
+    /// The join that waits, of a method of the actor; 0 if none does.
+    pub const WAITING: usize = 3;
+    /// A bit for each method that its selection takes.
+    pub const TAKES: usize = 4;
+    /// Why the actor failed, if it did: a string.
+    pub const FAILURE: usize = 5;
+    /// First and last message of the first method.
+    pub const LISTS: usize = 6;
+
+    /// How many fields an actor's mail has.
+    pub fn fields(methods: usize) -> usize {
+        LISTS + 2 * methods
+    }
+}
+
+/// Fields of an exception that is kept.
+pub mod exception {
+    /// The next in a list.
+    pub const NEXT: usize = 0;
+    /// Its name.
+    pub const SIGNAL: usize = 1;
+    /// What it came for.
+    pub const DUE: usize = 2;
+    /// The first value.
+    pub const VALUES: usize = 3;
+}
+
+/// What a reply is for, in one word: which pending variable of the join, and the how manieth request it answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Due {
+    /// The number of the pending variable.
+    pub pending: u16,
+    /// Whether the reply goes to an element.
+    pub element: bool,
+    /// The number of the request among all of the join.
+    pub request: u64,
+}
+
+impl Due {
+    /// Of the end of a call of an actor on itself.
+    pub const CALL: u16 = u16::MAX;
+
+    /// As one word.
+    pub fn word(self) -> Word {
+        u64::from(self.pending) | u64::from(self.element) << 16 | self.request << 17
+    }
+
+    /// From one word.
+    pub fn from_word(word: Word) -> Due {
+        Due { pending: word as u16, element: word >> 16 & 1 == 1, request: word >> 17 }
+    }
+}
+
+/// In which state an actor is: which of the tables of its class it has (003 section 3.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u64)]
+pub enum State {
+    /// It has nothing to do: a message is a call.
+    Dormant = 0,
+    /// A method of it has begun and not ended: messages are queued.
+    Active = 1,
+    /// A method of it waits for a message: messages are queued, and wake it if they are for one that it takes.
+    Selecting = 2,
+    /// Its creator failed: each message is answered with that failure.
+    Failed = 3,
+}
+
+impl State {
+    /// All, in the order of their tables.
+    pub const ALL: [State; 4] = [State::Dormant, State::Active, State::Selecting, State::Failed];
+}
+
+/// What the actors of a class have in common.
+#[derive(Debug)]
+pub struct ActorClass {
+    /// Whether its methods may overlap.
+    pub functional: bool,
+    /// Its creators.
+    pub creators: Vec<FuncId>,
+    /// For each method the function that tells when its messages are refused.
+    pub guards: Vec<Option<FuncId>>,
+    /// Which field of the actor is its mail.
+    pub mail: usize,
+    /// How many methods the class has.
+    pub methods: usize,
+    /// Its tables by state.
+    pub tables: [&'static Table; State::ALL.len()],
+    /// The table of its mail.
+    pub mail_table: &'static Table,
+}
+
+impl ActorClass {
+    /// The table of a state.
+    #[inline]
+    pub fn table(&self, state: State) -> &'static Table {
+        self.tables[state as usize]
+    }
+
+    /// The guard of a method.
+    #[inline]
+    pub fn guard(&self, method: MethodId) -> Option<FuncId> {
+        self.guards[method.as_u32() as usize]
+    }
+}
+
+/// What messages for the methods of one slot have in common.
+#[derive(Debug)]
+pub struct MessageKind {
+    /// The slot.
+    pub slot: u32,
+    /// Which arguments are references: a bit for each.
+    pub references: u32,
+    /// How many arguments there are.
+    pub args: usize,
+    /// The table of queued ones.
+    pub table: &'static Table,
+}
+
+impl MessageKind {
+    pub(crate) fn new(slot: u32, references: u32, args: usize) -> MessageKind {
+        let fields = (0..args as u32).filter(|at| references >> at & 1 == 1);
+        let fields = fields.map(|at| message::ARGS as u32 + at);
+        let own = [owed::TO, message::RECEIVER, message::NEXT].map(|at| at as u32);
+        let table = inner_table("message", Shape::of(own.into_iter().chain(fields)));
+        MessageKind { slot, references, args, table }
+    }
+}
+
+/// How the joins of a function are laid out.
+#[derive(Debug)]
+pub struct JoinLayout {
+    /// Their table.
+    pub table: &'static Table,
+    /// Which words are the variables that may be pending.
+    pub pending: Box<[u32]>,
+    /// The field with the number of missing replies for the first of them.
+    pub counts: usize,
+}
+
+impl JoinLayout {
+    /// For a function with so many words, of which `references` are references, and the variables `pending` may be pending. `answer`
+    /// says whether its result is a reference.
+    pub fn new(words: usize, references: impl Iterator<Item = u32>, pending: Box<[u32]>, answer: bool) -> JoinLayout {
+        JoinLayout { table: join_table(references, answer), pending, counts: join::WORDS + words }
+    }
+
+    /// How many fields a join has.
+    pub fn fields(&self) -> usize {
+        self.counts + self.pending.len()
+    }
+}
+
+/// The table of joins of a function with so many words, of which these are references.
+fn join_table(references: impl Iterator<Item = u32>, answer: bool) -> &'static Table {
+    let mut own = vec![
+        owed::TO,
+        join::ACTOR,
+        join::PATH,
+        join::EXCEPTIONS,
+        join::TAKEN,
+        join::DELEGATED,
+    ];
+    own.extend(answer.then_some(join::ANSWER));
+    let own = own.into_iter().map(|at| at as u32).collect::<Vec<_>>();
+    let words = references.map(|at| join::WORDS as u32 + at);
+    inner_table("join", Shape::of(own.into_iter().chain(words)))
+}
+
+/// The table of exceptions of which these values are references.
+pub(crate) fn exception_table(references: u32) -> &'static Table {
+    let values = (0..u32::BITS).filter(|at| references >> at & 1 == 1);
+    let values = values.map(|at| exception::VALUES as u32 + at);
+    inner_table("exception", Shape::of([exception::NEXT as u32].into_iter().chain(values)))
+}
+
+/// The table of destinations, by whether their answers are references.
+pub(crate) fn replier_table(reference: bool) -> &'static Table {
+    let own = [owed::TO as u32, replier::EXCEPTION as u32];
+    let value = reference.then_some(replier::VALUE as u32);
+    inner_table("replier", Shape::of(own.into_iter().chain(value)))
+}
+
+/// The shape of destinations, by whether their answers are references.
+pub(crate) fn replier_shape(reference: bool) -> Shape {
+    let own = [owed::TO as u32, replier::EXCEPTION as u32];
+    let value = reference.then_some(replier::VALUE as u32);
+    Shape::of(own.into_iter().chain(value))
+}
+
+/// The table of callers of programs.
+pub(crate) fn caller_table() -> &'static Table {
+    inner_table("caller", Shape::leaf())
+}
+
+/// The table of the mail of actors with so many methods.
+pub(crate) fn mail_table(methods: usize) -> &'static Table {
+    let lists = (mail::LISTS..mail::fields(methods)).map(|at| at as u32);
+    inner_table("mail", Shape::of([mail::WAITING as u32, mail::FAILURE as u32].into_iter().chain(lists)))
+}
+
+/// The mail's field of actors of a class.
+pub(crate) fn mail_field(program: &Program, kind: TypeKind) -> Option<usize> {
+    let TypeKind::Class(class) = kind else { return None };
+    let class = &program.classes[class];
+    class.actor.is_some().then_some(class.fields.len())
+}
+
+impl ActorClass {
+    /// Of the class of a type, with its tables; nothing if it is none of actors.
+    pub(crate) fn new(
+        program: &Program,
+        kind: TypeKind,
+        tables: [&'static Table; State::ALL.len()],
+    ) -> Option<ActorClass> {
+        let TypeKind::Class(class) = kind else { return None };
+        let class = &program.classes[class];
+        let actor = class.actor.as_ref()?;
+        let methods = class.bodies.len();
+        let mut guards = vec![None; methods];
+        for (method, func) in &actor.guards {
+            guards[method.as_u32() as usize] = Some(*func);
+        }
+        Some(ActorClass {
+            functional: actor.functional,
+            creators: actor.creators.clone(),
+            guards,
+            mail: class.fields.len(),
+            methods,
+            tables,
+            mail_table: mail_table(methods),
+        })
+    }
+}

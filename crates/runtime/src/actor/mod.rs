@@ -1,0 +1,943 @@
+//! Actors on one node: messages, answers, and what runs next (theta.md 10; 003 sections 3 and 4).
+//!
+//! A node is a context with a queue. A message to an actor at rest is a call on the sender's stack ([`message`]); one to an actor
+//! that has something to do is queued, and so is one that comes too deep on the stack. A call that cannot answer yet ends with the
+//! outcome `Pending` and the object that owes the answer: the queued message, or the join of the method that waits. Its caller says
+//! there for whom the answer is ([`owe`]), and goes on. So nothing is allocated for a request that is answered at once, and no frame
+//! is ever copied: what waits unwinds into joins one level after the other (actors.md 1.1).
+//!
+//! | who | calls |
+//! | --- | --- |
+//! | code that sends | [`message`], [`create`] |
+//! | code that gets `Pending` | [`owe`] |
+//! | code of a method that may wait | [`suspend`], [`answer`], [`end`], [`take_message`] |
+//! | whoever runs the node | [`call_main`] |
+
+pub mod layout;
+mod node;
+
+pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State};
+pub use node::{Actors, Stats};
+
+use bifrost_heap::HeapFull;
+use bifrost_ir::{MethodId, SignalId, Signature, TypeId, TypeKind, Types};
+use smallvec::SmallVec;
+
+use crate::abi::{Outcome, Ret, VALUES_MAX, Word};
+use crate::cx::{Cx, stack_pointer};
+use crate::image::{Image, RoutineDesc, Table};
+use crate::object::{self, get, set};
+use layout::{exception, join, mail, message, owed, replier};
+
+/// An outcome `Pending` with what owes the answer.
+#[inline]
+pub fn pending(owing: Word) -> Ret {
+    Ret { outcome: Outcome::Pending as u64, value: owing }
+}
+
+/// What an answer is.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer {
+    /// A result, or 0 without one.
+    Value(Word),
+    /// An exception that is kept ([`Cx::kept_exception`]).
+    Exception(Word),
+}
+
+/// The class of an actor.
+///
+/// # Safety
+/// `actor` is a reference to an actor.
+#[inline]
+pub unsafe fn class_of(actor: Word) -> &'static ActorClass {
+    // SAFETY: promised by the caller.
+    unsafe { Table::of(actor) }.info().actor().expect("actors have a class of actors")
+}
+
+/// The state of an actor.
+///
+/// # Safety
+/// `actor` is a reference to an actor.
+#[inline]
+pub unsafe fn state(actor: Word) -> State {
+    // SAFETY: promised by the caller.
+    unsafe { Table::of(actor) }.state()
+}
+
+unsafe fn set_state(actor: Word, state: State) {
+    // SAFETY: promised by the caller: an actor, whose class has a table for each state.
+    unsafe { *(actor as *mut Word) = std::ptr::from_ref(class_of(actor).table(state)) as Word };
+}
+
+/// Sends a message of the past type or a request. Returned with the result, or signalled, if the method ran at once and has answered;
+/// `Pending` with what owes the answer otherwise. Whoever wants the answer must say so then ([`owe`]); a sender that does not is done.
+///
+/// # Safety
+/// `cx` is the current context. `args` are the receiver, which is an actor that has the slot's method, and what the method takes; the
+/// caller keeps them.
+pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word], wanted: bool) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let actor = args[0];
+        let class = class_of(actor);
+        (*cx).actors.stats.messages += 1;
+        match Table::of(actor).state() {
+            State::Dormant if !may_nest(cx) => enqueue(cx, slot, args, wanted, class.functional),
+            State::Dormant if class.functional => {
+                (*cx).actors.stats.direct += 1;
+                run_method(cx, slot, args)
+            }
+            State::Dormant => {
+                match refused(cx, class, slot, args) {
+                    Ok(false) => {}
+                    Ok(true) => return enqueue(cx, slot, args, wanted, false),
+                    Err(ret) => return ret,
+                }
+                (*cx).actors.stats.direct += 1;
+                set_state(actor, State::Active);
+                let ret = run_method(cx, slot, args);
+                let ended = rest(cx, actor, ret);
+                if ended.returned() { ret } else { ended }
+            }
+            State::Active | State::Selecting => enqueue(cx, slot, args, wanted, false),
+            State::Failed => failed(cx, actor),
+        }
+    }
+}
+
+/// The answer of an actor whose creator failed.
+unsafe fn failed(cx: *mut Cx, actor: Word) -> Ret {
+    // SAFETY: promised by the caller: an actor, which has mail when it failed, but for want of memory.
+    unsafe {
+        let post = get(actor, class_of(actor).mail);
+        let why = if post == 0 { 0 } else { get(post, mail::FAILURE) };
+        (*cx).signal_id = u64::from(SignalId::FAILURE.as_u32());
+        (*cx).signal_values[0] = if why == 0 { (*cx).image().empty_string() } else { why };
+        Ret::SIGNALLED
+    }
+}
+
+/// Whether there is room on the stack for a call instead of a queued message.
+#[inline]
+unsafe fn may_nest(cx: *mut Cx) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { stack_pointer() > (*cx).nesting_limit() && !(*cx).actors.postpones() }
+}
+
+/// Whether the actor's class refuses a message now.
+///
+/// # Safety
+/// `cx` is the current context, and `args` are the actor and what the slot's method takes; the caller keeps them.
+///
+/// # Errors
+/// The outcome of a condition that did not return.
+pub unsafe fn refused(cx: *mut Cx, class: &ActorClass, slot: u32, args: &[Word]) -> Result<bool, Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let method = Table::of(args[0]).info().methods[slot as usize].expect("the actor has the method");
+        let Some(guard) = class.guard(method) else { return Ok(false) };
+        let image = (*cx).image().clone();
+        let interpreter = image.interpreter().expect("an image with actors has an interpreter");
+        match interpreter.call(cx, guard, args) {
+            ret if ret.returned() => Ok(ret.value != 0),
+            ret => Err(ret),
+        }
+    }
+}
+
+/// Enters the method of an actor.
+unsafe fn run_method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let image = (*cx).image().clone();
+        let func = image.method_func(Table::of(args[0]).info(), slot).expect("methods of actors are functions");
+        image.interpreter().expect("an image with actors has an interpreter").call(cx, func, args)
+    }
+}
+
+/// Queues a message. `Pending` with it, or the outcome to end with.
+#[cold]
+unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word], wanted: bool, functional: bool) -> Ret {
+    // SAFETY: promised by the caller; all that is allocated is kept until it is reachable.
+    unsafe {
+        let actor = args[0];
+        let kind = (*cx).image().message_kind(slot);
+        let _kept = (*cx).keep(actor);
+        let references: SmallVec<[Word; 8]> =
+            (0..kind.args).filter(|at| kind.references >> at & 1 == 1).map(|at| args[1 + at]).collect();
+        let _args = (*cx).keep_all(&references);
+        let made = match (*cx).alloc(kind.table, message::ARGS + kind.args) {
+            Ok(made) => made.as_ptr() as Word,
+            Err(full) => return (*cx).out_of_memory(full),
+        };
+        set(made, owed::KIND, Kind::Message as Word);
+        set(made, message::RECEIVER, actor);
+        set(made, message::SLOT, Word::from(slot));
+        set(made, message::FLAGS, if wanted { message::WANTED } else { 0 });
+        for (at, arg) in args[1..].iter().enumerate() {
+            set(made, message::ARGS + at, *arg);
+        }
+        (*cx).actors.stats.queued += 1;
+        if functional {
+            (*cx).actors.push(node::Work::Message(made));
+            return pending(made);
+        }
+        let _made = (*cx).keep(made);
+        let post = match mail_of(cx, actor) {
+            Ok(post) => post,
+            Err(full) => return (*cx).out_of_memory(full),
+        };
+        let method = Table::of(actor).info().methods[slot as usize].expect("the actor has the method");
+        let number = get(post, mail::NEXT_NUMBER);
+        set(post, mail::NEXT_NUMBER, number + 1);
+        set(made, message::NUMBER, number);
+        append(post, method, made);
+        let count = get(post, mail::COUNT) + 1;
+        set(post, mail::COUNT, count);
+        let longest = &mut (*cx).actors.stats.longest_queue;
+        *longest = (*longest).max(count);
+        match state(actor) {
+            // Refused, or too deep on the stack: it is looked at again from the queue, and what comes meanwhile waits behind it.
+            State::Dormant => {
+                set_state(actor, State::Active);
+                schedule(cx, actor, post);
+            }
+            State::Selecting if takes(post, method) => schedule(cx, actor, post),
+            State::Active if wanted => (*cx).actors.suspect(made),
+            _ => {}
+        }
+        pending(made)
+    }
+}
+
+/// Puts an actor into the queue of those that have something to do.
+unsafe fn schedule(cx: *mut Cx, actor: Word, post: Word) {
+    // SAFETY: promised by the caller: an actor and its mail.
+    unsafe {
+        if get(post, mail::SCHEDULED) == 0 {
+            set(post, mail::SCHEDULED, 1);
+            (*cx).actors.push(node::Work::Actor(actor));
+        }
+    }
+}
+
+/// Whether the selection under way takes messages for a method.
+unsafe fn takes(post: Word, method: MethodId) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { get(post, mail::TAKES) >> bit_of(method) & 1 == 1 }
+}
+
+/// The bit of a method or pending variable; those from the 64th on share one, so that a wait may take too much, never too little.
+pub fn bit_of(method: MethodId) -> u32 {
+    method.as_u32().min(63)
+}
+
+/// The mail of an actor, made if it has none.
+unsafe fn mail_of(cx: *mut Cx, actor: Word) -> Result<Word, HeapFull> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let class = class_of(actor);
+        let post = get(actor, class.mail);
+        if post != 0 {
+            return Ok(post);
+        }
+        let made = (*cx).alloc(class.mail_table, mail::fields(class.methods))?.as_ptr() as Word;
+        set(actor, class.mail, made);
+        Ok(made)
+    }
+}
+
+unsafe fn list_of(method: MethodId) -> usize {
+    mail::LISTS + 2 * method.as_u32() as usize
+}
+
+unsafe fn append(post: Word, method: MethodId, made: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let first = list_of(method);
+        match get(post, first + 1) {
+            0 => set(post, first, made),
+            last => set(last, message::NEXT, made),
+        }
+        set(post, first + 1, made);
+    }
+}
+
+/// Takes a message out of its list; `before` is the one before it.
+unsafe fn remove(post: Word, method: MethodId, before: Word, taken: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let first = list_of(method);
+        let next = get(taken, message::NEXT);
+        match before {
+            0 => set(post, first, next),
+            before => set(before, message::NEXT, next),
+        }
+        if next == 0 {
+            set(post, first + 1, before);
+        }
+        set(taken, message::NEXT, 0);
+        set(post, mail::COUNT, get(post, mail::COUNT) - 1);
+    }
+}
+
+/// The words of a queued message as its method takes them: the actor first.
+///
+/// # Safety
+/// `taken` is a message.
+pub unsafe fn words_of(taken: Word) -> SmallVec<[Word; 8]> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let count = object::fields(taken) - message::ARGS;
+        let mut words = SmallVec::with_capacity(count + 1);
+        words.push(get(taken, message::RECEIVER));
+        words.extend_from_slice(object::slice(taken, message::ARGS, count));
+        words
+    }
+}
+
+/// Looks for the oldest message that `accepts` accepts, and takes it out of the queue. `accepts` gets the method and the message, and may
+/// run conditions.
+///
+/// # Safety
+/// `cx` is the current context, and `actor` an actor that the caller keeps.
+///
+/// # Errors
+/// The outcome of a condition that did not return.
+pub unsafe fn take_message(
+    cx: *mut Cx,
+    actor: Word,
+    methods: &mut dyn Iterator<Item = MethodId>,
+    accepts: &mut dyn FnMut(*mut Cx, MethodId, Word) -> Result<bool, Ret>,
+) -> Result<Option<(MethodId, Word)>, Ret> {
+    // SAFETY: promised by the caller; conditions have no effects, so that the lists stay as they are.
+    unsafe {
+        let post = get(actor, class_of(actor).mail);
+        if post == 0 || get(post, mail::COUNT) == 0 {
+            return Ok(None);
+        }
+        let mut oldest: Option<(u64, MethodId, Word, Word)> = None;
+        for method in methods {
+            let (mut before, mut at) = (0, get(post, list_of(method)));
+            while at != 0 && oldest.is_none_or(|(number, ..)| get(at, message::NUMBER) < number) {
+                if accepts(cx, method, at)? {
+                    oldest = Some((get(at, message::NUMBER), method, before, at));
+                    break;
+                }
+                (before, at) = (at, get(at, message::NEXT));
+            }
+        }
+        let Some((_, method, before, taken)) = oldest else { return Ok(None) };
+        remove(post, method, before, taken);
+        Ok(Some((method, taken)))
+    }
+}
+
+/// What becomes of an actor whose method came back: it rests, waits, or has more to do. Returned, or killed.
+unsafe fn rest(cx: *mut Cx, actor: Word, ret: Ret) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if ret.outcome == Outcome::Killed as u64 {
+            return ret;
+        }
+        let class = class_of(actor);
+        let post = get(actor, class.mail);
+        if post == 0 {
+            set_state(actor, State::Dormant);
+        } else if get(post, mail::WAITING) != 0 {
+            // The join has set the state.
+        } else if get(post, mail::COUNT) == 0 {
+            set(actor, class.mail, 0);
+            set_state(actor, State::Dormant);
+        } else {
+            set_state(actor, State::Active);
+            schedule(cx, actor, post);
+        }
+        Ret::NOTHING
+    }
+}
+
+/// Says for whom the answer is that an outcome `Pending` promised.
+///
+/// # Safety
+/// `cx` is the current context, `owing` came with the outcome, and `to` is a join or a caller; both are kept.
+pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        set(owing, owed::TO, to);
+        set(owing, owed::DUE, due.word());
+        set(owing, owed::ELEMENT, element as Word);
+        if Kind::of(owing) == Kind::Replier && get(owing, replier::USED) != 0 {
+            let answer = match get(owing, replier::EXCEPTION) {
+                0 => Answer::Value(get(owing, replier::VALUE)),
+                kept => Answer::Exception(kept),
+            };
+            deliver(cx, to, due, element, answer);
+        }
+    }
+}
+
+/// Hands the destination of one answer on to another.
+unsafe fn owe_as(cx: *mut Cx, owing: Word, before: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let due = Due::from_word(get(before, owed::DUE));
+        owe(cx, owing, get(before, owed::TO), due, get(before, owed::ELEMENT) as i64);
+    }
+}
+
+/// Brings an answer to whoever waits for it.
+unsafe fn deliver(cx: *mut Cx, to: Word, due: Due, element: i64, answer: Answer) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if to == 0 {
+            if let Answer::Exception(kept) = answer {
+                (*cx).log_lost(kept);
+            }
+            return;
+        }
+        match Kind::of(to) {
+            Kind::Join => fill(cx, to, due, element, answer),
+            _ => (*cx).actors.answered(answer),
+        }
+    }
+}
+
+/// Brings the answer that something owes to whoever waits for it.
+unsafe fn deliver_owed(cx: *mut Cx, owing: Word, answer: Answer) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let due = Due::from_word(get(owing, owed::DUE));
+        deliver(cx, get(owing, owed::TO), due, get(owing, owed::ELEMENT) as i64, answer);
+    }
+}
+
+/// Enters a reply into the join that awaits it.
+///
+/// # Safety
+/// `cx` is the current context, and `waiter` a join that has sent the request.
+pub unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let flags = get(waiter, join::FLAGS);
+        if flags & join::ENDED != 0 {
+            if let Answer::Exception(kept) = answer {
+                (*cx).log_lost(kept);
+            }
+            return;
+        }
+        let image = (*cx).image().clone();
+        let call = due.pending == Due::CALL;
+        match answer {
+            // The element is the variable that takes the result.
+            Answer::Value(value) if call => set(waiter, join::WORDS + element as usize, value),
+            Answer::Value(value) => {
+                let layout = image.join_layout(get(waiter, join::FUNC));
+                let place = join::WORDS + layout.pending[due.pending as usize] as usize;
+                match due.element {
+                    false => set(waiter, place, value),
+                    true => store_element(&image, get(waiter, place), element, value),
+                }
+            }
+            Answer::Exception(kept) => note_exception(waiter, kept, due),
+        }
+        if !call {
+            let layout = image.join_layout(get(waiter, join::FUNC));
+            let place = layout.counts + due.pending as usize;
+            set(waiter, place, get(waiter, place) - 1);
+        }
+        let awaited = call || get(waiter, join::AWAITED) >> u32::from(due.pending.min(63)) & 1 == 1;
+        if flags & join::WAITS != 0 && flags & join::SELECTS == 0 && awaited {
+            let missing = get(waiter, join::MISSING) - 1;
+            set(waiter, join::MISSING, missing);
+            if missing == 0 {
+                ready(cx, waiter);
+            }
+        }
+    }
+}
+
+/// Puts a join into the queue of what can go on, once.
+unsafe fn ready(cx: *mut Cx, waiter: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let flags = get(waiter, join::FLAGS);
+        if flags & join::READY == 0 {
+            set(waiter, join::FLAGS, flags | join::READY);
+            (*cx).actors.push(node::Work::Join(waiter));
+        }
+    }
+}
+
+/// Stores an element of an array or vector that nobody else knows.
+///
+/// # Safety
+/// `container` is a reference to an array or vector that has the element, whose type the word has.
+pub unsafe fn store_element(image: &Image, container: Word, index: i64, value: Word) {
+    use object::{array, vector};
+    // SAFETY: promised by the caller.
+    unsafe {
+        match is_vector(image, container) {
+            true => set(container, vector::ELEMENTS + (index - 1) as usize, value),
+            false => {
+                let at = (index - get(container, array::LOW) as i64) as usize;
+                let head = get(container, array::HEAD) as usize;
+                set(get(container, array::STORAGE), head + at, value);
+            }
+        }
+    }
+}
+
+unsafe fn is_vector(image: &Image, container: Word) -> bool {
+    // SAFETY: promised by the caller.
+    let ty = unsafe { Table::of(container) }.info().ty;
+    matches!(image.program().types.kind(ty), TypeKind::Vector(_))
+}
+
+/// Whether an array or vector has an element.
+///
+/// # Safety
+/// `container` is a reference to an array or vector.
+pub unsafe fn has_element(image: &Image, container: Word, index: i64) -> bool {
+    use object::{array, vector};
+    // SAFETY: promised by the caller.
+    unsafe {
+        let (low, length) = match is_vector(image, container) {
+            true => (1, get(container, vector::LENGTH)),
+            false => (get(container, array::LOW) as i64, get(container, array::LENGTH)),
+        };
+        index >= low && index.wrapping_sub(low) < length as i64
+    }
+}
+
+/// Makes an actor and runs its creator. The reference, or the outcome to end with. A creator that fails makes an actor that answers all
+/// with that failure.
+///
+/// # Safety
+/// `cx` is the current context, `table` that of a class of actors, and `args` what its creator takes, with a free word for the actor at
+/// first; the caller keeps them.
+pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mut [Word]) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let class = table.info().actor().expect("a class of actors");
+        let actor = match (*cx).alloc(table, class.mail + 1) {
+            Ok(actor) => actor.as_ptr() as Word,
+            Err(full) => return (*cx).out_of_memory(full),
+        };
+        args[0] = actor;
+        let _kept = (*cx).keep(actor);
+        (*cx).actors.stats.created += 1;
+        let image = (*cx).image().clone();
+        let ret = image
+            .interpreter()
+            .expect("an image with actors has an interpreter")
+            .call(cx, class.creators[creator as usize], args);
+        if ret.outcome == Outcome::Killed as u64 {
+            return ret;
+        }
+        if !ret.returned() {
+            let why = (*cx).signal_values[0];
+            let _why = (*cx).keep(why);
+            let post = mail_of(cx, actor);
+            if let Ok(post) = post {
+                set(post, mail::FAILURE, why);
+            }
+            set_state(actor, State::Failed);
+        }
+        Ret::of(actor)
+    }
+}
+
+/// Answers the message that a method serves: the one taken in an arm of a selection, or that for which the method itself runs.
+///
+/// # Safety
+/// `cx` is the current context, `running` the join of the method; an exception is kept.
+pub unsafe fn answer(cx: *mut Cx, running: Word, answer: Answer) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let taken = get(running, join::TAKEN);
+        if taken != 0 {
+            set(taken, message::FLAGS, get(taken, message::FLAGS) | message::ANSWERED);
+            return deliver_owed(cx, taken, answer);
+        }
+        let flags = get(running, join::FLAGS) | join::ANSWERED;
+        set(running, join::FLAGS, flags);
+        if flags & (join::DETACHED | join::NESTED) == join::DETACHED {
+            return deliver_owed(cx, running, answer);
+        }
+        match answer {
+            Answer::Value(word) => set(running, join::ANSWER, word),
+            Answer::Exception(kept) => {
+                set(running, join::FLAGS, flags | join::FAILED);
+                set(running, join::DELEGATED, kept);
+            }
+        }
+    }
+}
+
+/// Whether the message that a method serves was answered.
+///
+/// # Safety
+/// `running` is a join.
+pub unsafe fn is_answered(running: Word) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match get(running, join::TAKEN) {
+            0 => get(running, join::FLAGS) & join::ANSWERED != 0,
+            taken => get(taken, message::FLAGS) & message::ANSWERED != 0,
+        }
+    }
+}
+
+/// Has another answer in place of the method: `owing` came with an outcome `Pending`.
+///
+/// # Safety
+/// As for [`answer`].
+pub unsafe fn delegate(cx: *mut Cx, running: Word, owing: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let taken = get(running, join::TAKEN);
+        if taken != 0 {
+            set(taken, message::FLAGS, get(taken, message::FLAGS) | message::ANSWERED);
+            return owe_as(cx, owing, taken);
+        }
+        let flags = get(running, join::FLAGS) | join::ANSWERED;
+        set(running, join::FLAGS, flags);
+        match flags & (join::DETACHED | join::NESTED) == join::DETACHED {
+            true => owe_as(cx, owing, running),
+            false => set(running, join::DELEGATED, owing),
+        }
+    }
+}
+
+/// The destination of the answer that a method owes, as a value, or the outcome to end with. It counts as the answer.
+///
+/// # Safety
+/// As for [`answer`].
+pub unsafe fn reply_to(cx: *mut Cx, running: Word, table: &'static Table) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let made = match (*cx).alloc(table, replier::FIELDS) {
+            Ok(made) => made.as_ptr() as Word,
+            Err(full) => return (*cx).out_of_memory(full),
+        };
+        set(made, owed::KIND, Kind::Replier as Word);
+        delegate(cx, running, made);
+        Ret::of(made)
+    }
+}
+
+/// Answers through a destination. A second answer is ignored, and logged.
+///
+/// # Safety
+/// `cx` is the current context, `destination` a replier whose answers the word is one of.
+pub unsafe fn deliver_to(cx: *mut Cx, destination: Word, value: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if get(destination, replier::USED) != 0 {
+            return (*cx).actors.log("a second answer to one message is ignored");
+        }
+        set(destination, replier::USED, 1);
+        set(destination, replier::VALUE, value);
+        deliver_owed(cx, destination, Answer::Value(value));
+    }
+}
+
+/// Begins the arm of a selection for a message: until [`end_arm`], it is the one that the method answers.
+///
+/// # Safety
+/// `running` is a join, and `taken` a message that was taken for it.
+pub unsafe fn begin_arm(running: Word, taken: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        set(taken, message::NEXT, get(running, join::TAKEN));
+        set(running, join::TAKEN, taken);
+    }
+}
+
+/// Ends the arm. A message without answer gets `answer`.
+///
+/// # Safety
+/// `cx` is the current context, and an arm of the join is under way.
+pub unsafe fn end_arm(cx: *mut Cx, running: Word, given: Answer) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let taken = get(running, join::TAKEN);
+        if get(taken, message::FLAGS) & message::ANSWERED == 0 {
+            answer(cx, running, given);
+        }
+        set(running, join::TAKEN, get(taken, message::NEXT));
+        set(taken, message::NEXT, 0);
+    }
+}
+
+/// What a method that stops to wait ends with, once its join knows where it goes on. From now on its answer goes to whoever awaits it.
+///
+/// # Safety
+/// `cx` is the current context, and `waiter` the join, which waits.
+pub unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let flags = get(waiter, join::FLAGS);
+        set(waiter, join::FLAGS, flags | join::WAITS | join::DETACHED);
+        (*cx).actors.stats.waits += 1;
+        let actor = get(waiter, join::ACTOR);
+        if actor != 0 && !class_of(actor).functional {
+            let _kept = (*cx).keep(waiter);
+            let post = match mail_of(cx, actor) {
+                Ok(post) => post,
+                Err(full) => return (*cx).out_of_memory(full),
+            };
+            set(post, mail::WAITING, waiter);
+            set(post, mail::TAKES, get(waiter, join::MISSING));
+            let selects = flags & join::SELECTS != 0;
+            set_state(actor, if selects { State::Selecting } else { State::Active });
+        }
+        if flags & join::DETACHED != 0 {
+            return Ret::NOTHING;
+        }
+        if flags & join::NESTED != 0 || flags & join::ANSWERED == 0 {
+            return pending(waiter);
+        }
+        given(cx, waiter, flags)
+    }
+}
+
+/// The answer that a method has given while its caller is still there.
+unsafe fn given(cx: *mut Cx, running: Word, flags: u64) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match get(running, join::DELEGATED) {
+            0 => Ret::of(get(running, join::ANSWER)),
+            kept if flags & join::FAILED != 0 => (*cx).raise_kept(kept),
+            delegated => pending(delegated),
+        }
+    }
+}
+
+/// The end of a method that has a join: without answer and without result it answers now. What its caller gets, or, if that is gone,
+/// returned or killed.
+///
+/// # Safety
+/// `cx` is the current context, `running` the join. `ret` is returned, signalled with the exception in the context, or killed.
+pub unsafe fn end(cx: *mut Cx, running: Word, ret: Ret, signature: &Signature) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if ret.outcome == Outcome::Killed as u64 {
+            return ret;
+        }
+        let _kept = (*cx).keep(running);
+        let flags = get(running, join::FLAGS);
+        let detached = flags & join::DETACHED != 0;
+        let nested = flags & join::NESTED != 0;
+        if !ret.returned() && (detached || flags & join::ANSWERED != 0) {
+            let kept = (*cx).kept_exception(signature);
+            match flags & join::ANSWERED {
+                0 => answer(cx, running, Answer::Exception(kept)),
+                _ => (*cx).log_lost(kept),
+            }
+        } else if ret.returned() && flags & join::ANSWERED == 0 {
+            match signature.results.is_empty() {
+                true => answer(cx, running, Answer::Value(0)),
+                false => {
+                    let _ = (*cx).failure("the method ended without an answer");
+                    let kept = (*cx).kept_exception(signature);
+                    answer(cx, running, Answer::Exception(kept));
+                }
+            }
+        }
+        let flags = get(running, join::FLAGS);
+        set(running, join::FLAGS, flags | join::ENDED);
+        log_exceptions(cx, running);
+        if !detached {
+            return match flags & join::ANSWERED {
+                0 => ret,
+                _ => given(cx, running, flags),
+            };
+        }
+        if nested {
+            // Its caller is a method of the same actor, which stays busy.
+            match given(cx, running, flags) {
+                ret if ret.outcome == Outcome::Pending as u64 => owe_as(cx, ret.value, running),
+                ret if ret.returned() => deliver_owed(cx, running, Answer::Value(ret.value)),
+                _ => {
+                    let kept = (*cx).kept_exception(signature);
+                    deliver_owed(cx, running, Answer::Exception(kept));
+                }
+            }
+            return Ret::NOTHING;
+        }
+        let actor = get(running, join::ACTOR);
+        if actor != 0 && !class_of(actor).functional {
+            set(get(actor, class_of(actor).mail), mail::WAITING, 0);
+            return rest(cx, actor, Ret::NOTHING);
+        }
+        Ret::NOTHING
+    }
+}
+
+/// Exceptions that nobody awaited.
+unsafe fn log_exceptions(cx: *mut Cx, running: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut kept = get(running, join::EXCEPTIONS);
+        while kept != 0 {
+            (*cx).log_lost(kept);
+            kept = get(kept, exception::NEXT);
+        }
+    }
+}
+
+/// Enters an exception that came at once instead of a reply.
+///
+/// # Safety
+/// `running` is a join, `kept` an exception.
+pub unsafe fn note_exception(running: Word, kept: Word, due: Due) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        set(kept, exception::DUE, due.word());
+        set(kept, exception::NEXT, get(running, join::EXCEPTIONS));
+        set(running, join::EXCEPTIONS, kept);
+    }
+}
+
+/// The exception that came instead of one of some replies, that of the first request if there are several; they are forgotten.
+///
+/// # Safety
+/// `running` is a join.
+pub unsafe fn first_exception(running: Word, concerns: &dyn Fn(u16) -> bool) -> Option<Word> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let (mut first, mut kept, mut others) = (0, get(running, join::EXCEPTIONS), 0);
+        let due = |kept: Word| Due::from_word(get(kept, exception::DUE));
+        while kept != 0 {
+            let next = get(kept, exception::NEXT);
+            if !concerns(due(kept).pending) {
+                set(kept, exception::NEXT, others);
+                others = kept;
+            } else if first == 0 || due(kept).request < due(first).request {
+                first = kept;
+            }
+            kept = next;
+        }
+        set(running, join::EXCEPTIONS, others);
+        (first != 0).then_some(first)
+    }
+}
+
+impl Cx {
+    /// Keeps the exception under way as an object, which the caller keeps. `signature` is the heading that it came by.
+    pub fn kept_exception(&mut self, signature: &Signature) -> Word {
+        let id = self.signalled();
+        let types: SmallVec<[TypeId; 4]> = match signature.signal(id) {
+            Some(signal) => signal.values.iter().copied().collect(),
+            None if id == SignalId::FAILURE => [Types::STRING].into_iter().collect(),
+            None => SmallVec::new(),
+        };
+        let image = self.image().clone();
+        let references = types.iter().enumerate();
+        let references =
+            references.fold(0, |all, (at, ty)| all | u32::from(image.is_reference(*ty)) << at);
+        let values: SmallVec<[Word; VALUES_MAX]> = SmallVec::from_slice(&self.signal_values[..types.len()]);
+        let words: SmallVec<[Word; VALUES_MAX]> =
+            (0..types.len()).filter(|at| references >> at & 1 == 1).map(|at| values[at]).collect();
+        let _kept = self.keep_all(&words);
+        let made = self.alloc_beyond(image.exception_table(references), exception::VALUES + types.len());
+        // SAFETY: the object was just made with so many fields.
+        unsafe {
+            set(made, exception::SIGNAL, u64::from(id.as_u32()));
+            for (at, value) in values.iter().enumerate() {
+                set(made, exception::VALUES + at, *value);
+            }
+        }
+        made
+    }
+
+    /// Signals an exception that was kept.
+    pub fn raise_kept(&mut self, kept: Word) -> Ret {
+        // SAFETY: `kept` was made by `kept_exception`.
+        unsafe {
+            self.signal_id = get(kept, exception::SIGNAL);
+            for at in 0..object::fields(kept) - exception::VALUES {
+                self.signal_values[at] = get(kept, exception::VALUES + at);
+            }
+        }
+        Ret::SIGNALLED
+    }
+
+    /// Says that nobody takes an exception.
+    pub fn log_lost(&mut self, kept: Word) {
+        // SAFETY: `kept` was made by `kept_exception`, and `failure` carries a string.
+        let text = unsafe {
+            let id = SignalId::from_u32(get(kept, exception::SIGNAL) as u32);
+            let name = self.image().program().types.signal_name(id).to_owned();
+            let told = id == SignalId::FAILURE && object::fields(kept) > exception::VALUES;
+            match told {
+                true => format!("{name}(\"{}\")", object::text(get(kept, exception::VALUES))),
+                false => name,
+            }
+        };
+        self.actors.stats.lost_exceptions += 1;
+        self.actors.log(&format!("nobody awaits the exception {text}"));
+    }
+
+    /// Where the stack is so deep that messages are queued.
+    #[inline]
+    fn nesting_limit(&self) -> usize {
+        self.stack_limit + self.limits.stack_bytes / 4
+    }
+}
+
+/// Runs a routine as the program's main one, and the node until nothing can happen any more. What it ended with; a result that is an object
+/// is kept by nobody.
+///
+/// # Safety
+/// As for [`crate::invoke::routine`], between [`Cx::begin`] and [`Cx::leave`].
+pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Word]) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let image = (*cx).image().clone();
+        let signature = &image.program().routines[desc.routine].signature;
+        let reference = signature.results.first().is_some_and(|ty| image.is_reference(*ty));
+        (*cx).actors.begin_main(reference);
+        let table = image.caller_table();
+        let caller = match (*cx).alloc(table, owed::FIELDS) {
+            Ok(caller) => caller.as_ptr() as Word,
+            Err(full) => return (*cx).out_of_memory(full),
+        };
+        let caller = (*cx).root(caller);
+        set(caller.word(), owed::KIND, Kind::Caller as Word);
+        let called = crate::invoke::routine(cx, desc, args);
+        let main = match Outcome::from(called) {
+            Outcome::Pending => {
+                let waiter = (*cx).root(called.value);
+                owe(cx, called.value, caller.word(), Due { pending: 0, element: false, request: 0 }, 0);
+                Some(waiter)
+            }
+            Outcome::Killed => return called,
+            Outcome::Returned => {
+                (*cx).actors.answered(Answer::Value(called.value));
+                None
+            }
+            _ => {
+                let kept = (*cx).kept_exception(signature);
+                (*cx).actors.answered(Answer::Exception(kept));
+                None
+            }
+        };
+        // What `main` ended with must not go with a collection meanwhile.
+        loop {
+            let ran = node::run(cx);
+            if !ran.returned() {
+                return ran;
+            }
+            let Some(waiter) = main.as_ref().filter(|_| (*cx).actors.main().is_none()) else { break };
+            node::give_up(cx, waiter.word());
+        }
+        match (*cx).actors.take_main() {
+            Some(Answer::Value(word)) => Ret::of(word),
+            Some(Answer::Exception(kept)) => (*cx).raise_kept(kept),
+            None => (*cx).failure("nobody answers `main`"),
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! What a node has to do, in which order it does it, and how it finds that nothing can happen any more.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bifrost_heap::Marker;
+use rustc_hash::FxHashSet;
+
+use super::layout::{join, mail, message, owed};
+use super::{Answer, Due, Kind, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state};
+use super::{owe_as, remove, take_message, words_of};
+use crate::abi::{Outcome, Ret, Word};
+use crate::cx::Cx;
+use crate::object::{get, set};
+
+/// Something to do.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    /// An actor has messages.
+    Actor(Word),
+    /// What a join waited for is there.
+    Join(Word),
+    /// A message to a functional actor.
+    Message(Word),
+}
+
+impl Work {
+    fn word(self) -> Word {
+        match self {
+            Work::Actor(word) | Work::Join(word) | Work::Message(word) => word,
+        }
+    }
+}
+
+/// What a node has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Actors made.
+    pub created: u64,
+    /// Messages sent.
+    pub messages: u64,
+    /// Messages that were calls.
+    pub direct: u64,
+    /// Messages that were queued.
+    pub queued: u64,
+    /// Methods that may wait and began.
+    pub joins: u64,
+    /// How often a method waited.
+    pub waits: u64,
+    /// Turns: things taken from the queue of what there is to do.
+    pub turns: u64,
+    /// The most messages that one actor had waiting.
+    pub longest_queue: u64,
+    /// Exceptions that nobody awaited.
+    pub lost_exceptions: u64,
+    /// Requests that would have waited for themselves.
+    pub cycles: u64,
+}
+
+/// Most joins that are looked at to find whether a request waits for itself.
+const CYCLE_JOINS_MAX: usize = 4096;
+
+/// The actors' part of a context: what there is to do.
+#[derive(Debug)]
+pub struct Actors {
+    ready: VecDeque<Work>,
+    /// By the time at which they are over, and a number: joins that select.
+    timers: BTreeMap<(i64, u64), Word>,
+    tokens: u64,
+    /// Requests that were queued for actors that wait, since the last look.
+    suspects: Vec<Word>,
+    main: Option<Answer>,
+    main_is_reference: bool,
+    /// Of a run whose order a seed decides.
+    order: Option<u64>,
+    log: fn(&str),
+    /// What was done.
+    pub stats: Stats,
+}
+
+impl Default for Actors {
+    fn default() -> Actors {
+        Actors {
+            ready: VecDeque::new(),
+            timers: BTreeMap::new(),
+            tokens: 0,
+            suspects: Vec::new(),
+            main: None,
+            main_is_reference: false,
+            order: None,
+            log: |text| eprintln!("{text}"),
+            stats: Stats::default(),
+        }
+    }
+}
+
+impl Actors {
+    /// Has a seed decide what runs at once and what next, so that a run can be repeated and its order varied.
+    pub fn set_order(&mut self, seed: u64) {
+        self.order = Some(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    }
+
+    /// Where lines go that tell what went wrong without anybody awaiting it.
+    pub fn set_log(&mut self, log: fn(&str)) {
+        self.log = log;
+    }
+
+    pub(super) fn log(&self, text: &str) {
+        (self.log)(text);
+    }
+
+    /// A number below `n` by the seed.
+    fn choose(&mut self, n: u64) -> Option<u64> {
+        let state = self.order.as_mut()?;
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        Some((*state >> 11) % n)
+    }
+
+    /// Whether the seed wants a message queued that could be a call.
+    pub(super) fn postpones(&mut self) -> bool {
+        self.choose(2) == Some(0)
+    }
+
+    pub(super) fn push(&mut self, work: Work) {
+        self.ready.push_back(work);
+    }
+
+    fn pop(&mut self) -> Option<Work> {
+        let count = self.ready.len();
+        match self.choose(count.max(1) as u64) {
+            Some(at) if count > 0 => self.ready.swap_remove_front(at as usize),
+            _ => self.ready.pop_front(),
+        }
+    }
+
+    pub(super) fn suspect(&mut self, sent: Word) {
+        self.suspects.push(sent);
+    }
+
+    pub(super) fn answered(&mut self, answer: Answer) {
+        self.main = Some(answer);
+    }
+
+    pub(super) fn main(&self) -> Option<&Answer> {
+        self.main.as_ref()
+    }
+
+    pub(super) fn take_main(&mut self) -> Option<Answer> {
+        self.main.take()
+    }
+
+    pub(super) fn begin_main(&mut self, is_reference: bool) {
+        (self.main, self.main_is_reference) = (None, is_reference);
+    }
+
+    /// Wakes a join that selects at a time, unless it has gone on by then; gives the number by which it is known.
+    pub fn wake_at(&mut self, time_ms: i64, waiter: Word) -> u64 {
+        self.tokens += 1;
+        self.timers.insert((time_ms, self.tokens), waiter);
+        self.tokens
+    }
+
+    /// Hands over what the node keeps alive.
+    ///
+    /// # Safety
+    /// All of it are objects of the context's heap.
+    pub(crate) unsafe fn trace(&mut self, marker: &mut Marker) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            for work in &self.ready {
+                marker.root(work.word());
+            }
+            for waiter in self.timers.values() {
+                marker.root(*waiter);
+            }
+            for sent in &self.suspects {
+                marker.root(*sent);
+            }
+            match self.main {
+                Some(Answer::Exception(kept)) => marker.root(kept),
+                Some(Answer::Value(word)) if self.main_is_reference => marker.root(word),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Runs what there is to do until nothing is left: returned, or killed.
+pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
+    // SAFETY: promised by the caller: `cx` is the current context.
+    unsafe {
+        loop {
+            look_for_cycles(cx);
+            let Some(work) = (*cx).actors.pop() else {
+                if wait_for_timer(cx) {
+                    continue;
+                }
+                return Ret::NOTHING;
+            };
+            (*cx).actors.stats.turns += 1;
+            let _kept = (*cx).keep(work.word());
+            let ended = match work {
+                Work::Join(waiter) => resume(cx, waiter),
+                Work::Message(sent) => serve(cx, sent),
+                Work::Actor(actor) => turn(cx, actor),
+            };
+            if ended.outcome == Outcome::Killed as u64 {
+                return ended;
+            }
+            if (*cx).must_attend() {
+                let stopped = (*cx).stop();
+                if !stopped.returned() {
+                    return stopped;
+                }
+            }
+        }
+    }
+}
+
+/// Sleeps until the next timer, if there is one, and wakes who waits for it.
+unsafe fn wait_for_timer(cx: *mut Cx) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let Some(((time, token), waiter)) = (*cx).actors.timers.pop_first() else { return false };
+        let waits = get(waiter, join::AWAITED) == token && get(waiter, join::FLAGS) & join::SELECTS != 0;
+        if !waits {
+            return true;
+        }
+        // A run whose order is decided does not wait: its time is that of the next timer.
+        while (*cx).actors.order.is_none() {
+            let left = time.saturating_sub((*cx).now_ms());
+            if left <= 0 {
+                break;
+            }
+            let nap = left.min(NAP_MS);
+            std::thread::sleep(std::time::Duration::from_millis(nap as u64));
+            if (*cx).must_attend() && !(*cx).stop().returned() {
+                // Whoever is ended sees it at the next turn.
+                break;
+            }
+        }
+        set(waiter, join::FLAGS, get(waiter, join::FLAGS) | join::LATE);
+        ready(cx, waiter);
+        true
+    }
+}
+
+/// How long a node sleeps at most before it looks whether it shall end.
+const NAP_MS: i64 = 20;
+
+/// Goes on with a method that waited.
+unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let flags = get(waiter, join::FLAGS);
+        set(waiter, join::FLAGS, flags & !(join::READY | join::WAITS));
+        if flags & (join::ENDED | join::WAITS) != join::WAITS {
+            return Ret::NOTHING;
+        }
+        let actor = get(waiter, join::ACTOR);
+        if actor != 0 && !class_of(actor).functional {
+            set_state(actor, State::Active);
+        }
+        let image = (*cx).image().clone();
+        image.interpreter().expect("an image with actors has an interpreter").resume(cx, waiter)
+    }
+}
+
+/// Runs a message of a functional actor.
+unsafe fn serve(cx: *mut Cx, sent: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let words = words_of(sent);
+        let ret = match state(words[0]) {
+            State::Failed => super::failed(cx, words[0]),
+            _ => super::run_method(cx, get(sent, message::SLOT) as u32, &words),
+        };
+        settle(cx, sent, ret)
+    }
+}
+
+/// What came of a queued message goes to whoever awaits it.
+unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match Outcome::from(ret) {
+            Outcome::Killed => return ret,
+            Outcome::Pending => owe_as(cx, ret.value, sent),
+            Outcome::Returned => deliver_owed(cx, sent, Answer::Value(ret.value)),
+            _ => {
+                let image = (*cx).image().clone();
+                let info = crate::image::Table::of(get(sent, message::RECEIVER)).info();
+                let method = info.methods[get(sent, message::SLOT) as usize].expect("the actor has the method");
+                let signature = &image.program().types.def(info.ty).methods[method].signature;
+                let kept = (*cx).kept_exception(signature);
+                deliver_owed(cx, sent, Answer::Exception(kept));
+            }
+        }
+        Ret::NOTHING
+    }
+}
+
+/// An actor's turn: what selects goes on; otherwise the oldest message that is not refused is served.
+unsafe fn turn(cx: *mut Cx, actor: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let class = class_of(actor);
+        let post = get(actor, class.mail);
+        if post == 0 {
+            return Ret::NOTHING;
+        }
+        set(post, mail::SCHEDULED, 0);
+        let waiter = get(post, mail::WAITING);
+        if waiter != 0 {
+            if get(waiter, join::FLAGS) & join::SELECTS != 0 {
+                ready(cx, waiter);
+            }
+            return Ret::NOTHING;
+        }
+        if state(actor) == State::Failed {
+            return Ret::NOTHING;
+        }
+        let mut methods = (0..class.methods as u32).map(bifrost_ir::MethodId::from_u32);
+        let found = take_message(cx, actor, &mut methods, &mut |cx, _, sent| {
+            refused(cx, class, get(sent, message::SLOT) as u32, &words_of(sent)).map(|refused| !refused)
+        });
+        let sent = match found {
+            Ok(Some((_, sent))) => sent,
+            Ok(None) => {
+                // All that is queued is refused until a message changes the actor.
+                set_state(actor, State::Dormant);
+                return Ret::NOTHING;
+            }
+            // A condition that fails answers nobody; its messages stay.
+            Err(ret) if ret.outcome == Outcome::Killed as u64 => return ret,
+            Err(_) => {
+                let kept = (*cx).kept_exception(&Default::default());
+                (*cx).log_lost(kept);
+                set_state(actor, State::Dormant);
+                return Ret::NOTHING;
+            }
+        };
+        let _kept = (*cx).keep(sent);
+        set_state(actor, State::Active);
+        let ret = super::run_method(cx, get(sent, message::SLOT) as u32, &words_of(sent));
+        let settled = settle(cx, sent, ret);
+        if !settled.returned() {
+            return settled;
+        }
+        rest(cx, actor, Ret::NOTHING)
+    }
+}
+
+/// Fails the requests that a join still waits for: nothing can happen any more that would answer them.
+pub(super) unsafe fn give_up(cx: *mut Cx, waiter: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let image = (*cx).image().clone();
+        let layout = image.join_layout(get(waiter, join::FUNC));
+        let awaited = get(waiter, join::AWAITED);
+        for pending in 0..layout.pending.len() as u16 {
+            if awaited >> u32::from(pending.min(63)) & 1 == 0 {
+                continue;
+            }
+            while get(waiter, layout.counts + usize::from(pending)) > 0 {
+                let _ = (*cx).failure("no answer can come: all that could answer waits");
+                let kept = (*cx).kept_exception(&Default::default());
+                let due = Due { pending, element: false, request: u64::MAX >> 17 };
+                fill(cx, waiter, due, 0, Answer::Exception(kept));
+            }
+        }
+    }
+}
+
+/// Fails requests that wait for themselves: of two actors that request each other.
+unsafe fn look_for_cycles(cx: *mut Cx) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        while let Some(sent) = (*cx).actors.suspects.pop() {
+            if !waits_for_itself(sent) {
+                continue;
+            }
+            let _kept = (*cx).keep(sent);
+            (*cx).actors.stats.cycles += 1;
+            let actor = get(sent, message::RECEIVER);
+            let info = crate::image::Table::of(actor).info();
+            let method = info.methods[get(sent, message::SLOT) as usize].expect("the actor has the method");
+            let post = get(actor, class_of(actor).mail);
+            let (mut before, mut at) = (0, get(post, super::list_of(method)));
+            while at != sent && at != 0 {
+                (before, at) = (at, get(at, message::NEXT));
+            }
+            if at == 0 {
+                continue;
+            }
+            remove(post, method, before, sent);
+            let _ = (*cx).failure("request cycle");
+            let kept = (*cx).kept_exception(&Default::default());
+            deliver_owed(cx, sent, Answer::Exception(kept));
+        }
+    }
+}
+
+/// Whether the actor that a request is queued for waits, directly or through others, for whoever sent the request.
+unsafe fn waits_for_itself(sent: Word) -> bool {
+    // SAFETY: promised by the caller; everything reached is an object of the node.
+    unsafe {
+        let actor = get(sent, message::RECEIVER);
+        let post = get(actor, class_of(actor).mail);
+        let target = if post == 0 { 0 } else { get(post, mail::WAITING) };
+        if target == 0 || get(target, join::FLAGS) & (join::WAITS | join::SELECTS) != join::WAITS {
+            return false;
+        }
+        // Who waits for whom, backwards: from what the request's sender keeps waiting to the receiver's method.
+        let mut seen = FxHashSet::default();
+        let mut left: Vec<Word> = Vec::new();
+        let waiting = |owing: Word, left: &mut Vec<Word>| {
+            let to = get(owing, owed::TO);
+            if to == 0 || Kind::of(to) != Kind::Join || get(to, join::FLAGS) & join::WAITS == 0 {
+                return;
+            }
+            let due = Due::from_word(get(owing, owed::DUE));
+            if due.pending == Due::CALL || get(to, join::AWAITED) >> u32::from(due.pending.min(63)) & 1 == 1 {
+                left.push(to);
+            }
+        };
+        waiting(sent, &mut left);
+        while let Some(waiter) = left.pop() {
+            if waiter == target {
+                return true;
+            }
+            if !seen.insert(waiter) || seen.len() > CYCLE_JOINS_MAX {
+                continue;
+            }
+            if get(waiter, join::FLAGS) & (join::ANSWERED | join::NESTED) != join::ANSWERED {
+                waiting(waiter, &mut left);
+            }
+            let actor = get(waiter, join::ACTOR);
+            if actor == 0 || class_of(actor).functional {
+                continue;
+            }
+            let post = get(actor, class_of(actor).mail);
+            for method in 0..class_of(actor).methods {
+                let mut at = get(post, mail::LISTS + 2 * method);
+                while at != 0 && left.len() < CYCLE_JOINS_MAX {
+                    waiting(at, &mut left);
+                    at = get(at, message::NEXT);
+                }
+            }
+        }
+        false
+    }
+}
