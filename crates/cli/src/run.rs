@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bifrost_engine::{Engine, Mode, Run};
 use bifrost_ir::{RoutineId, TypeKind, Types};
@@ -90,6 +91,8 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     };
     let ended = space.on_stack(|| {
         let mut cx = space.lock();
+        cx.actors.set_log(|text| tracing::warn!("{text}"));
+        cx.actors.set_nap(|ms| std::thread::sleep(Duration::from_millis(ms)));
         let words = match takes_arguments {
             true => vec![
                 engine

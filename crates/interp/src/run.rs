@@ -96,8 +96,9 @@ impl Interp {
     }
 
     pub(crate) fn func(&self, func: FuncId) -> &Arc<Prepared> {
-        self.funcs[func.index()]
-            .get_or_init(|| Arc::new(prepare(&self.image, &self.image.program().funcs[func], &[], Some(func))))
+        self.funcs[func.index()].get_or_init(|| {
+            Arc::new(prepare(&self.image, &self.image.program().funcs[func], &[], Some(func)))
+        })
     }
 
     /// Runs a batch or procedure.

@@ -174,7 +174,7 @@ impl Run<'_> {
     pub(crate) fn send(&mut self, frame: Frame, sent: &Message) -> Flow {
         let words = self.words(frame, &sent.args);
         // SAFETY: the function is verified: the receiver is an actor with the method, which takes these words; the frame keeps them.
-        let ret = unsafe { actor::send(self.cx, sent.slot, &words, false) };
+        let ret = unsafe { actor::send(self.cx, sent.slot, &words) };
         match Outcome::from(ret) {
             Outcome::Killed => self.failed(ret, sent.site),
             Outcome::Signalled => {
@@ -197,7 +197,8 @@ impl Run<'_> {
         let element = request.element.map_or(0, |place| frame.get(place) as i64);
         let image = self.interp.image().clone();
         // SAFETY: the function is verified: with an element, the variable is an array or vector.
-        if request.element.is_some() && !unsafe { actor::has_element(&image, frame.get(request.dst), element) }
+        if request.element.is_some()
+            && !unsafe { actor::has_element(&image, frame.get(request.dst), element) }
         {
             return self.op_failed(OpError::Bounds, sent.site);
         }
@@ -207,7 +208,7 @@ impl Run<'_> {
             let number = get(self.join, join::REQUESTS);
             set(self.join, join::REQUESTS, number + 1);
             let due = Due { pending: request.pending, element: request.element.is_some(), request: number };
-            let ret = actor::send(self.cx, sent.slot, &words, true);
+            let ret = actor::send(self.cx, sent.slot, &words);
             match Outcome::from(ret) {
                 Outcome::Returned if due.element => {
                     actor::store_element(&image, frame.get(request.dst), element, ret.value);
@@ -265,7 +266,7 @@ impl Run<'_> {
         let words = self.words(frame, &sent.args);
         // SAFETY: as in `send`; the join is this function's.
         unsafe {
-            let ret = actor::send(self.cx, sent.slot, &words, true);
+            let ret = actor::send(self.cx, sent.slot, &words);
             match Outcome::from(ret) {
                 Outcome::Returned => actor::answer(self.cx, self.join, Answer::Value(ret.value)),
                 Outcome::Pending => actor::delegate(self.cx, self.join, ret.value),
@@ -305,15 +306,7 @@ impl Run<'_> {
     pub(crate) fn self_call(&mut self, frame: Frame, call: &SelfCall) -> Flow {
         let waiter = self.join;
         if self.arrived() {
-            // The result is in its variable, unless an exception came in its place.
-            // SAFETY: the join is this function's.
-            return match unsafe { actor::first_exception(waiter, &|at| at == Due::CALL) } {
-                Some(kept) => {
-                    let ret = self.cx().raise_kept(kept);
-                    self.failed(ret, call.site)
-                }
-                None => Flow::Next,
-            };
+            return self.called(call.site);
         }
         let words = self.words(frame, &call.args);
         let prepared = self.interp.func(call.func);
@@ -329,12 +322,25 @@ impl Run<'_> {
                     let due = Due { pending: Due::CALL, element: false, request: 0 };
                     set(waiter, join::FLAGS, get(waiter, join::FLAGS) & !join::SELECTS);
                     actor::owe(self.cx, ret.value, waiter, due, i64::from(call.dst));
-                    return Flow::Pending;
+                    // Who took the place of the answer may have given it already.
+                    return if get(waiter, join::MISSING) == 0 { self.called(call.site) } else { Flow::Pending };
                 }
                 _ => return self.failed(ret, call.site),
             }
         }
         Flow::Next
+    }
+
+    /// A call on itself has ended: its result is in its variable, unless an exception came in its place.
+    fn called(&mut self, site: bifrost_ir::Site) -> Flow {
+        // SAFETY: the join is this function's.
+        match unsafe { actor::first_exception(self.join, &|at| at == Due::CALL) } {
+            Some(kept) => {
+                let ret = self.cx().raise_kept(kept);
+                self.failed(ret, site)
+            }
+            None => Flow::Next,
+        }
     }
 
     pub(crate) fn select(&mut self, function: &Prepared, frame: Frame, select: &Select) -> Flow {

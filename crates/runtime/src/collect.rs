@@ -204,7 +204,17 @@ impl Cx {
         let start = (self.collecting.now_ns)();
         self.collecting.hidden = Window::empty();
         let Cx {
-            heap, window, roots, image, root_object, exit_frame, activation, frames, transaction, actors, ..
+            heap,
+            window,
+            roots,
+            image,
+            root_object,
+            exit_frame,
+            activation,
+            frames,
+            transaction,
+            actors,
+            ..
         } = self;
         heap.collect(window, |marker| {
             // SAFETY: all that is handed over are references or 0: of the context itself, and what the stack has by the rules

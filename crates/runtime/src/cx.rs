@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use bifrost_heap::{Heap, Window};
 use bifrost_ir::SignalId;
 
-use crate::actor::Actors;
 use crate::abi::{Activation, ExitFrame, Ret, VALUES_MAX, Word};
+use crate::actor::Actors;
 use crate::collect::Collecting;
 use crate::image::Image;
 use crate::mode::Transaction;

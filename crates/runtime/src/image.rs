@@ -14,15 +14,16 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bifrost_heap::Shape;
 use bifrost_ir::dispatch::Dispatch;
 use bifrost_ir::{
-    Body, ClassId, Func, FuncId, Literal, MethodId, MethodRef, Program, RoutineId, Signature, TypeId,
-    TypeKind, Types, boxed,
+    Body, ClassId, Func, FuncId, Literal, MethodId, MethodRef, Program, RoutineId, Signature, TypeDef,
+    TypeId, TypeKind, Types, boxed,
 };
 use cranelift_entity::EntityRef;
 
 use crate::abi::{ARGS_MAX, Code, Ret, VALUES_MAX, Word, YIELDS_MAX};
 use crate::actor::layout::{caller_table, exception_table, mail_field, replier_shape};
-use crate::actor::{ActorClass, JoinLayout, MessageKind, State};
+use crate::actor::{ActorClass, JoinLayout, State};
 use crate::cx::Cx;
+pub use crate::element::ElementMethod;
 use crate::mode::{Mode, Modes};
 use crate::native::{Natives, Persistence};
 use crate::structure::StructureCode;
@@ -134,41 +135,6 @@ impl ClassInfo {
     /// The offset of the address of the bits that [`ClassInfo::has_type`] tests, words of 64 each.
     pub const fn conforms_offset() -> i32 {
         std::mem::offset_of!(ClassInfo, conforms_start) as i32
-    }
-}
-
-/// A method by which containers treat their elements (theta.md 8).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs, reason = "the methods of those names")]
-pub enum ElementMethod {
-    Equal,
-    Similar,
-    Lt,
-    Copy,
-    Unparse,
-    Hash,
-}
-
-impl ElementMethod {
-    const ALL: [ElementMethod; 6] = [
-        ElementMethod::Equal,
-        ElementMethod::Similar,
-        ElementMethod::Lt,
-        ElementMethod::Copy,
-        ElementMethod::Unparse,
-        ElementMethod::Hash,
-    ];
-
-    /// The method's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            ElementMethod::Equal => "equal",
-            ElementMethod::Similar => "similar",
-            ElementMethod::Lt => "lt",
-            ElementMethod::Copy => "copy",
-            ElementMethod::Unparse => "unparse",
-            ElementMethod::Hash => "hash",
-        }
     }
 }
 
@@ -339,8 +305,6 @@ pub struct Image {
     literals: Vec<Word>,
     /// By class: the one object of a class whose objects never change and hold nothing.
     lasting: Vec<Option<Word>>,
-    /// By slot: what messages for it have in common.
-    messages: Vec<Option<MessageKind>>,
     /// How the joins of each function are laid out, once one was prepared.
     joins: Vec<OnceLock<JoinLayout>>,
     /// The tables of kept exceptions, by which of their values are references.
@@ -446,9 +410,9 @@ impl Image {
             }
             let info: &'static ClassInfo = Box::leak(Box::new(class_info(&program, &dispatch, &added, ty)));
             let shape: &'static Shape = Box::leak(Box::new(shape(&program, def.kind)));
-            let own = modes.as_ref().filter(|_| has_modes(def.kind) && !def.actor);
+            let own = modes.as_ref().filter(|_| has_modes(def));
             let table = make_table(shape, info, dispatch.table_len(), own);
-            make_actor_class(&program, &dispatch, def.kind, table);
+            make_actor_class(&program, dispatch.table_len(), def.kind, table);
             for (slot, method) in (0_u32..).zip(&info.methods) {
                 let Some(method) = method else { continue };
                 let m = &def.methods[*method];
@@ -502,7 +466,6 @@ impl Image {
         let lasting = lasting.collect();
         let codes = program.funcs.iter().map(|_| OnceLock::new()).collect();
         let joins = program.funcs.iter().map(|_| OnceLock::new()).collect();
-        let messages = message_kinds(&program, &dispatch);
         let element_slots = element_slots(&program, &dispatch);
         let native_tables = program.native_classes.iter().map(|(class, name)| {
             (name.clone(), tables[program.classes[*class].ty.index()].expect("classes have tables"))
@@ -525,7 +488,6 @@ impl Image {
             empty_string,
             literals,
             lasting,
-            messages,
             joins,
             exceptions: Mutex::default(),
             caller: caller_table(),
@@ -555,7 +517,7 @@ impl Image {
 
     /// Whether objects of a type may be in modes other than the ordinary one.
     pub fn has_modes(&self, ty: TypeId) -> bool {
-        self.modes.is_some() && has_modes(self.program.types.kind(ty))
+        self.modes.is_some() && has_modes(self.program.types.def(ty))
     }
 
     /// What made the machine code, if functions run as such.
@@ -584,15 +546,6 @@ impl Image {
     /// The interpreter, for functions that have no machine code.
     pub fn interpreter(&self) -> Option<&Arc<dyn Interpreter>> {
         self.interpreter.get()
-    }
-
-    /// What messages for the methods of a slot have in common.
-    ///
-    /// # Panics
-    /// For a slot that no method of actors fills: asking is a mistake of ours.
-    #[inline]
-    pub fn message_kind(&self, slot: u32) -> &MessageKind {
-        self.messages[slot as usize].as_ref().expect("a slot of methods of actors")
     }
 
     /// Says how the joins of a function are laid out; the first word on it holds.
@@ -885,13 +838,13 @@ fn element_slots(program: &Program, dispatch: &Dispatch) -> Vec<[Option<u32>; El
 }
 
 /// Enters what a class of actors has besides, with a table for each state.
-fn make_actor_class(program: &Program, dispatch: &Dispatch, kind: TypeKind, dormant: &'static Table) {
+fn make_actor_class(program: &Program, slots: u32, kind: TypeKind, dormant: &'static Table) {
     let (info, shape) = (dormant.info, dormant.shape);
     let tables = State::ALL.map(|state| match state {
         State::Dormant => dormant,
         _ if mail_field(program, kind).is_none() => dormant,
         _ => {
-            let table = make_table(shape, info, dispatch.table_len(), None);
+            let table = make_table(shape, info, slots, None);
             // SAFETY: the table was just made, and nobody else has it.
             unsafe { set_table_state(table, dormant, state) };
             table
@@ -901,21 +854,6 @@ fn make_actor_class(program: &Program, dispatch: &Dispatch, kind: TypeKind, dorm
         // Nobody else has it yet.
         let _ = info.actor.set(class);
     }
-}
-
-/// What messages for each slot have in common.
-fn message_kinds(program: &Program, dispatch: &Dispatch) -> Vec<Option<MessageKind>> {
-    let mut kinds: Vec<Option<MessageKind>> = (0..dispatch.table_len()).map(|_| None).collect();
-    for (ty, def) in program.types.iter().filter(|(_, def)| def.actor) {
-        for (method, m) in def.methods.iter() {
-            let slot = dispatch.slot(MethodRef { ty, method });
-            kinds[slot as usize].get_or_insert_with(|| {
-                let references = references(&program.types, false, &m.signature) >> 1;
-                MessageKind::new(slot, references, m.signature.params.len())
-            });
-        }
-    }
-    kinds
 }
 
 /// The table of objects inside others, which programs do not see.
@@ -995,9 +933,9 @@ fn changes(program: &Program, added: &Natives, ty: TypeId, method: MethodId) -> 
 }
 
 /// Whether objects of a kind can be in modes other than the ordinary one. Strings and bytes never change and are part of what
-/// refers to them.
-fn has_modes(kind: TypeKind) -> bool {
-    !matches!(kind, TypeKind::String | TypeKind::Bytes)
+/// refers to them; actors have states instead.
+fn has_modes(def: &TypeDef) -> bool {
+    !matches!(def.kind, TypeKind::String | TypeKind::Bytes) && !def.actor
 }
 
 /// Makes a table that of another state.

@@ -12,6 +12,7 @@ pub mod abi;
 pub mod actor;
 pub mod collect;
 pub mod cx;
+mod element;
 pub mod image;
 pub mod invoke;
 pub mod mode;

@@ -7,7 +7,7 @@
 //! What an answer can be owed by begins with the same fields ([`owed`]): whoever gets the outcome `Pending` with such an object writes
 //! there who waits. What an answer can go to begins with a [`Kind`].
 
-use bifrost_ir::{FuncId, MethodId, Program, TypeKind};
+use bifrost_ir::{FuncId, MethodId, Program, Signature, TypeId, TypeKind, Types};
 
 use crate::abi::Word;
 use crate::image::{Table, inner_table};
@@ -71,15 +71,10 @@ pub mod message {
     pub const NUMBER: usize = owed::FIELDS + 2;
     /// The slot of its method.
     pub const SLOT: usize = owed::FIELDS + 3;
-    /// Flags: 1 if somebody wants the answer, 2 if it was given.
-    pub const FLAGS: usize = owed::FIELDS + 4;
+    /// 1 if the answer was given.
+    pub const ANSWERED: usize = owed::FIELDS + 4;
     /// The first argument.
     pub const ARGS: usize = owed::FIELDS + 5;
-
-    /// Somebody wants the answer.
-    pub const WANTED: u64 = 1;
-    /// The answer was given.
-    pub const ANSWERED: u64 = 2;
 }
 
 /// Fields of a method that may wait: its *join continuation closure* (002 section 3), which begins with [`owed`]. The words of its
@@ -239,6 +234,8 @@ pub struct ActorClass {
     pub mail: usize,
     /// How many methods the class has.
     pub methods: usize,
+    /// What messages for each method have in common.
+    pub messages: Vec<MessageKind>,
     /// Its tables by state.
     pub tables: [&'static Table; State::ALL.len()],
     /// The table of its mail.
@@ -252,6 +249,12 @@ impl ActorClass {
         self.tables[state as usize]
     }
 
+    /// What messages for a method have in common.
+    #[inline]
+    pub fn message(&self, method: MethodId) -> &MessageKind {
+        &self.messages[method.as_u32() as usize]
+    }
+
     /// The guard of a method.
     #[inline]
     pub fn guard(&self, method: MethodId) -> Option<FuncId> {
@@ -259,11 +262,9 @@ impl ActorClass {
     }
 }
 
-/// What messages for the methods of one slot have in common.
+/// What messages for one method have in common.
 #[derive(Debug)]
 pub struct MessageKind {
-    /// The slot.
-    pub slot: u32,
     /// Which arguments are references: a bit for each.
     pub references: u32,
     /// How many arguments there are.
@@ -273,12 +274,16 @@ pub struct MessageKind {
 }
 
 impl MessageKind {
-    pub(crate) fn new(slot: u32, references: u32, args: usize) -> MessageKind {
+    fn new(types: &Types, signature: &Signature) -> MessageKind {
+        let args = signature.params.len();
+        let reference = |ty: TypeId| u32::from(!types.kind(ty).is_basic());
+        let params = signature.params.iter().enumerate();
+        let references = params.fold(0, |all, (at, param)| all | reference(param.ty) << at);
         let fields = (0..args as u32).filter(|at| references >> at & 1 == 1);
         let fields = fields.map(|at| message::ARGS as u32 + at);
         let own = [owed::TO, message::RECEIVER, message::NEXT].map(|at| at as u32);
         let table = inner_table("message", Shape::of(own.into_iter().chain(fields)));
-        MessageKind { slot, references, args, table }
+        MessageKind { references, args, table }
     }
 }
 
@@ -296,7 +301,12 @@ pub struct JoinLayout {
 impl JoinLayout {
     /// For a function with so many words, of which `references` are references, and the variables `pending` may be pending. `answer`
     /// says whether its result is a reference.
-    pub fn new(words: usize, references: impl Iterator<Item = u32>, pending: Box<[u32]>, answer: bool) -> JoinLayout {
+    pub fn new(
+        words: usize,
+        references: impl Iterator<Item = u32>,
+        pending: Box<[u32]>,
+        answer: bool,
+    ) -> JoinLayout {
         JoinLayout { table: join_table(references, answer), pending, counts: join::WORDS + words }
     }
 
@@ -308,14 +318,7 @@ impl JoinLayout {
 
 /// The table of joins of a function with so many words, of which these are references.
 fn join_table(references: impl Iterator<Item = u32>, answer: bool) -> &'static Table {
-    let mut own = vec![
-        owed::TO,
-        join::ACTOR,
-        join::PATH,
-        join::EXCEPTIONS,
-        join::TAKEN,
-        join::DELEGATED,
-    ];
+    let mut own = vec![owed::TO, join::ACTOR, join::PATH, join::EXCEPTIONS, join::TAKEN, join::DELEGATED];
     own.extend(answer.then_some(join::ANSWER));
     let own = own.into_iter().map(|at| at as u32).collect::<Vec<_>>();
     let words = references.map(|at| join::WORDS as u32 + at);
@@ -327,13 +330,6 @@ pub(crate) fn exception_table(references: u32) -> &'static Table {
     let values = (0..u32::BITS).filter(|at| references >> at & 1 == 1);
     let values = values.map(|at| exception::VALUES as u32 + at);
     inner_table("exception", Shape::of([exception::NEXT as u32].into_iter().chain(values)))
-}
-
-/// The table of destinations, by whether their answers are references.
-pub(crate) fn replier_table(reference: bool) -> &'static Table {
-    let own = [owed::TO as u32, replier::EXCEPTION as u32];
-    let value = reference.then_some(replier::VALUE as u32);
-    inner_table("replier", Shape::of(own.into_iter().chain(value)))
 }
 
 /// The shape of destinations, by whether their answers are references.
@@ -376,7 +372,10 @@ impl ActorClass {
         for (method, func) in &actor.guards {
             guards[method.as_u32() as usize] = Some(*func);
         }
+        let own = &program.types.def(class.ty).methods;
+        let messages = own.values().map(|method| MessageKind::new(&program.types, &method.signature));
         Some(ActorClass {
+            messages: messages.collect(),
             functional: actor.functional,
             creators: actor.creators.clone(),
             guards,

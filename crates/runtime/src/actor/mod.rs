@@ -64,6 +64,17 @@ pub unsafe fn state(actor: Word) -> State {
     unsafe { Table::of(actor) }.state()
 }
 
+/// The method of an actor's class at a slot.
+///
+/// # Safety
+/// `actor` is a reference to an actor that has the slot's method.
+#[inline]
+pub unsafe fn method_of(actor: Word, slot: u32) -> MethodId {
+    // SAFETY: promised by the caller.
+    let methods = unsafe { &Table::of(actor).info().methods };
+    methods[slot as usize].expect("the actor has the method")
+}
+
 unsafe fn set_state(actor: Word, state: State) {
     // SAFETY: promised by the caller: an actor, whose class has a table for each state.
     unsafe { *(actor as *mut Word) = std::ptr::from_ref(class_of(actor).table(state)) as Word };
@@ -75,14 +86,14 @@ unsafe fn set_state(actor: Word, state: State) {
 /// # Safety
 /// `cx` is the current context. `args` are the receiver, which is an actor that has the slot's method, and what the method takes; the
 /// caller keeps them.
-pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word], wanted: bool) -> Ret {
+pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let actor = args[0];
         let class = class_of(actor);
         (*cx).actors.stats.messages += 1;
         match Table::of(actor).state() {
-            State::Dormant if !may_nest(cx) => enqueue(cx, slot, args, wanted, class.functional),
+            State::Dormant if !may_nest(cx) => enqueue(cx, slot, args, class.functional),
             State::Dormant if class.functional => {
                 (*cx).actors.stats.direct += 1;
                 run_method(cx, slot, args)
@@ -90,7 +101,7 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word], wanted: bool) -> Ret {
             State::Dormant => {
                 match refused(cx, class, slot, args) {
                     Ok(false) => {}
-                    Ok(true) => return enqueue(cx, slot, args, wanted, false),
+                    Ok(true) => return enqueue(cx, slot, args, false),
                     Err(ret) => return ret,
                 }
                 (*cx).actors.stats.direct += 1;
@@ -99,7 +110,7 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word], wanted: bool) -> Ret {
                 let ended = rest(cx, actor, ret);
                 if ended.returned() { ret } else { ended }
             }
-            State::Active | State::Selecting => enqueue(cx, slot, args, wanted, false),
+            State::Active | State::Selecting => enqueue(cx, slot, args, false),
             State::Failed => failed(cx, actor),
         }
     }
@@ -134,8 +145,7 @@ unsafe fn may_nest(cx: *mut Cx) -> bool {
 pub unsafe fn refused(cx: *mut Cx, class: &ActorClass, slot: u32, args: &[Word]) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        let method = Table::of(args[0]).info().methods[slot as usize].expect("the actor has the method");
-        let Some(guard) = class.guard(method) else { return Ok(false) };
+        let Some(guard) = class.guard(method_of(args[0], slot)) else { return Ok(false) };
         let image = (*cx).image().clone();
         let interpreter = image.interpreter().expect("an image with actors has an interpreter");
         match interpreter.call(cx, guard, args) {
@@ -150,18 +160,20 @@ unsafe fn run_method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let image = (*cx).image().clone();
-        let func = image.method_func(Table::of(args[0]).info(), slot).expect("methods of actors are functions");
+        let func =
+            image.method_func(Table::of(args[0]).info(), slot).expect("methods of actors are functions");
         image.interpreter().expect("an image with actors has an interpreter").call(cx, func, args)
     }
 }
 
 /// Queues a message. `Pending` with it, or the outcome to end with.
 #[cold]
-unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word], wanted: bool, functional: bool) -> Ret {
+unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word], functional: bool) -> Ret {
     // SAFETY: promised by the caller; all that is allocated is kept until it is reachable.
     unsafe {
         let actor = args[0];
-        let kind = (*cx).image().message_kind(slot);
+        let method = method_of(actor, slot);
+        let kind = class_of(actor).message(method);
         let _kept = (*cx).keep(actor);
         let references: SmallVec<[Word; 8]> =
             (0..kind.args).filter(|at| kind.references >> at & 1 == 1).map(|at| args[1 + at]).collect();
@@ -173,7 +185,6 @@ unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word], wanted: bool, functiona
         set(made, owed::KIND, Kind::Message as Word);
         set(made, message::RECEIVER, actor);
         set(made, message::SLOT, Word::from(slot));
-        set(made, message::FLAGS, if wanted { message::WANTED } else { 0 });
         for (at, arg) in args[1..].iter().enumerate() {
             set(made, message::ARGS + at, *arg);
         }
@@ -187,7 +198,6 @@ unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word], wanted: bool, functiona
             Ok(post) => post,
             Err(full) => return (*cx).out_of_memory(full),
         };
-        let method = Table::of(actor).info().methods[slot as usize].expect("the actor has the method");
         let number = get(post, mail::NEXT_NUMBER);
         set(post, mail::NEXT_NUMBER, number + 1);
         set(made, message::NUMBER, number);
@@ -203,7 +213,7 @@ unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word], wanted: bool, functiona
                 schedule(cx, actor, post);
             }
             State::Selecting if takes(post, method) => schedule(cx, actor, post),
-            State::Active if wanted => (*cx).actors.suspect(made),
+            State::Active => (*cx).actors.suspect(made),
             _ => {}
         }
         pending(made)
@@ -446,11 +456,12 @@ pub unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: An
             let place = layout.counts + due.pending as usize;
             set(waiter, place, get(waiter, place) - 1);
         }
-        let awaited = call || get(waiter, join::AWAITED) >> u32::from(due.pending.min(63)) & 1 == 1;
-        if flags & join::WAITS != 0 && flags & join::SELECTS == 0 && awaited {
+        let waits = flags & (join::WAITS | join::SELECTS) == join::WAITS;
+        let awaited = get(waiter, join::AWAITED) >> u32::from(due.pending.min(63)) & 1 == 1;
+        if call || waits && awaited {
             let missing = get(waiter, join::MISSING) - 1;
             set(waiter, join::MISSING, missing);
-            if missing == 0 {
+            if waits && missing == 0 {
                 ready(cx, waiter);
             }
         }
@@ -528,10 +539,11 @@ pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mu
         let _kept = (*cx).keep(actor);
         (*cx).actors.stats.created += 1;
         let image = (*cx).image().clone();
-        let ret = image
-            .interpreter()
-            .expect("an image with actors has an interpreter")
-            .call(cx, class.creators[creator as usize], args);
+        let ret = image.interpreter().expect("an image with actors has an interpreter").call(
+            cx,
+            class.creators[creator as usize],
+            args,
+        );
         if ret.outcome == Outcome::Killed as u64 {
             return ret;
         }
@@ -557,7 +569,7 @@ pub unsafe fn answer(cx: *mut Cx, running: Word, answer: Answer) {
     unsafe {
         let taken = get(running, join::TAKEN);
         if taken != 0 {
-            set(taken, message::FLAGS, get(taken, message::FLAGS) | message::ANSWERED);
+            set(taken, message::ANSWERED, 1);
             return deliver_owed(cx, taken, answer);
         }
         let flags = get(running, join::FLAGS) | join::ANSWERED;
@@ -584,7 +596,7 @@ pub unsafe fn is_answered(running: Word) -> bool {
     unsafe {
         match get(running, join::TAKEN) {
             0 => get(running, join::FLAGS) & join::ANSWERED != 0,
-            taken => get(taken, message::FLAGS) & message::ANSWERED != 0,
+            taken => get(taken, message::ANSWERED) != 0,
         }
     }
 }
@@ -598,7 +610,7 @@ pub unsafe fn delegate(cx: *mut Cx, running: Word, owing: Word) {
     unsafe {
         let taken = get(running, join::TAKEN);
         if taken != 0 {
-            set(taken, message::FLAGS, get(taken, message::FLAGS) | message::ANSWERED);
+            set(taken, message::ANSWERED, 1);
             return owe_as(cx, owing, taken);
         }
         let flags = get(running, join::FLAGS) | join::ANSWERED;
@@ -663,7 +675,7 @@ pub unsafe fn end_arm(cx: *mut Cx, running: Word, given: Answer) {
     // SAFETY: promised by the caller.
     unsafe {
         let taken = get(running, join::TAKEN);
-        if get(taken, message::FLAGS) & message::ANSWERED == 0 {
+        if get(taken, message::ANSWERED) == 0 {
             answer(cx, running, given);
         }
         set(running, join::TAKEN, get(taken, message::NEXT));
@@ -836,8 +848,7 @@ impl Cx {
         };
         let image = self.image().clone();
         let references = types.iter().enumerate();
-        let references =
-            references.fold(0, |all, (at, ty)| all | u32::from(image.is_reference(*ty)) << at);
+        let references = references.fold(0, |all, (at, ty)| all | u32::from(image.is_reference(*ty)) << at);
         let values: SmallVec<[Word; VALUES_MAX]> = SmallVec::from_slice(&self.signal_values[..types.len()]);
         let words: SmallVec<[Word; VALUES_MAX]> =
             (0..types.len()).filter(|at| references >> at & 1 == 1).map(|at| values[at]).collect();

@@ -73,6 +73,7 @@ pub struct Actors {
     /// Of a run whose order a seed decides.
     order: Option<u64>,
     log: fn(&str),
+    nap: fn(u64),
     /// What was done.
     pub stats: Stats,
 }
@@ -87,7 +88,8 @@ impl Default for Actors {
             main: None,
             main_is_reference: false,
             order: None,
-            log: |text| eprintln!("{text}"),
+            log: |_| {},
+            nap: |_| std::hint::spin_loop(),
             stats: Stats::default(),
         }
     }
@@ -99,9 +101,14 @@ impl Actors {
         self.order = Some(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     }
 
-    /// Where lines go that tell what went wrong without anybody awaiting it.
+    /// Where lines go, instead of nowhere, that tell what went wrong without anybody awaiting it.
     pub fn set_log(&mut self, log: fn(&str)) {
         self.log = log;
+    }
+
+    /// How the node sleeps, for so many milliseconds at most, when it has nothing to do but to wait for a time; else it spins.
+    pub fn set_nap(&mut self, nap: fn(u64)) {
+        self.nap = nap;
     }
 
     pub(super) fn log(&self, text: &str) {
@@ -233,8 +240,7 @@ unsafe fn wait_for_timer(cx: *mut Cx) -> bool {
             if left <= 0 {
                 break;
             }
-            let nap = left.min(NAP_MS);
-            std::thread::sleep(std::time::Duration::from_millis(nap as u64));
+            ((*cx).actors.nap)(left.min(NAP_MS) as u64);
             if (*cx).must_attend() && !(*cx).stop().returned() {
                 // Whoever is ended sees it at the next turn.
                 break;
@@ -291,7 +297,7 @@ unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
             _ => {
                 let image = (*cx).image().clone();
                 let info = crate::image::Table::of(get(sent, message::RECEIVER)).info();
-                let method = info.methods[get(sent, message::SLOT) as usize].expect("the actor has the method");
+                let method = super::method_of(get(sent, message::RECEIVER), get(sent, message::SLOT) as u32);
                 let signature = &image.program().types.def(info.ty).methods[method].signature;
                 let kept = (*cx).kept_exception(signature);
                 deliver_owed(cx, sent, Answer::Exception(kept));
@@ -384,8 +390,7 @@ unsafe fn look_for_cycles(cx: *mut Cx) {
             let _kept = (*cx).keep(sent);
             (*cx).actors.stats.cycles += 1;
             let actor = get(sent, message::RECEIVER);
-            let info = crate::image::Table::of(actor).info();
-            let method = info.methods[get(sent, message::SLOT) as usize].expect("the actor has the method");
+            let method = super::method_of(actor, get(sent, message::SLOT) as u32);
             let post = get(actor, class_of(actor).mail);
             let (mut before, mut at) = (0, get(post, super::list_of(method)));
             while at != sent && at != 0 {

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use bifrost_engine::Engine;
 use bifrost_ir::RoutineId;
 use bifrost_repository::ClassNumber;
-use bifrost_runtime::{Collect, HeapStats, Limits};
+use bifrost_runtime::actor::Stats;
+use bifrost_runtime::{Collect, Cx, HeapStats, Limits};
 use bifrost_server::Space;
 use bifrost_server::objects::Objects;
 
@@ -20,10 +21,23 @@ pub struct Ran {
 
 /// Runs `main`, which may take the arguments of a program.
 pub fn run(engine: &Arc<Engine>, limits: Limits, arguments: &[String]) -> Ran {
+    run_with(engine, limits, arguments, |_| {}).0
+}
+
+/// The same in a context that was made ready, and what its actors did.
+pub fn run_with(
+    engine: &Arc<Engine>,
+    limits: Limits,
+    arguments: &[String],
+    ready: impl FnOnce(&mut Cx),
+) -> (Ran, Stats) {
     let plain = engine.find_entry("main", 0);
     let main = plain.or_else(|| engine.find_entry("main", 1)).expect("a program has `main`");
     let space = Space::new(engine.clone(), limits).expect("there is memory for a heap");
-    run_in(&space, main, plain.is_none().then_some(arguments))
+    ready(&mut space.lock());
+    let ran = run_in(&space, main, plain.is_none().then_some(arguments));
+    let stats = space.lock().actors.stats;
+    (ran, stats)
 }
 
 /// Runs a routine in a space, with the arguments of a program if it takes them.
