@@ -323,7 +323,11 @@ impl Run<'_> {
                     set(waiter, join::FLAGS, get(waiter, join::FLAGS) & !join::SELECTS);
                     actor::owe(self.cx, ret.value, waiter, due, i64::from(call.dst));
                     // Who took the place of the answer may have given it already.
-                    return if get(waiter, join::MISSING) == 0 { self.called(call.site) } else { Flow::Pending };
+                    return if get(waiter, join::MISSING) == 0 {
+                        self.called(call.site)
+                    } else {
+                        Flow::Pending
+                    };
                 }
                 _ => return self.failed(ret, call.site),
             }
