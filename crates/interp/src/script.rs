@@ -196,11 +196,12 @@ impl Run<'_> {
         let sent = &request.message;
         let element = request.element.map_or(0, |place| frame.get(place) as i64);
         let image = self.interp.image().clone();
-        // SAFETY: the function is verified: with an element, the variable is an array or vector.
-        if request.element.is_some()
-            && !unsafe { actor::has_element(&image, frame.get(request.dst), element) }
-        {
-            return self.op_failed(OpError::Bounds, sent.site);
+        if request.element.is_some() {
+            // SAFETY: the function is verified: with an element, the variable is an array or vector.
+            let there = unsafe { actor::has_element(&image, frame.get(request.dst), element) };
+            if !there {
+                return self.op_failed(OpError::Bounds, sent.site);
+            }
         }
         let words = self.words(frame, &sent.args);
         // SAFETY: as in `send`; the join is this function's.
