@@ -3,10 +3,10 @@
 use bifrost_heap::number;
 use bifrost_ir::TypeId;
 use bifrost_repository::Error;
-use bifrost_repository::record::{FieldKind, Kind, Reference, Value, Writer};
+use bifrost_repository::record::{Reference, Value, Writer};
 use bifrost_runtime::abi::Word;
-use bifrost_runtime::natives::MapEntries;
-use bifrost_runtime::object::{self, array, cell, directory, list, sequence};
+use bifrost_runtime::content::{self, Content, Place, PlaceKind, Sink};
+use bifrost_runtime::object::{self, sequence};
 use bifrost_runtime::{Cx, Image, Table};
 
 use crate::cache::NotCommitted;
@@ -22,122 +22,34 @@ pub(crate) struct Encoder<'e> {
     pub waiting: Vec<Word>,
 }
 
+/// A record being written.
+struct Record<'r, 'e> {
+    of: &'r mut Encoder<'e>,
+    to: Writer<'r>,
+}
+
 impl Encoder<'_> {
     /// Appends the record of an object.
     ///
     /// # Safety
     /// `object` is an open object of the schema's image, and no code runs.
     pub unsafe fn record(&mut self, object: Word, out: &mut Vec<u8>) -> Result<(), NotCommitted> {
-        // SAFETY: promised by the caller; fields are read as their class has them.
+        // SAFETY: promised by the caller.
         unsafe {
-            let ty = Table::of(object).info().ty;
-            let class = self.schema.of_type(ty)??;
-            let kind = class.kind.clone();
+            let info = Table::of(object).info();
+            let class = self.schema.of_type(info.ty)??;
             let mut to = Writer::new(out, class.number);
-            let get = |field| object::get(object, field);
-            match &*kind {
-                Kind::Object(fields) => {
-                    for (at, field) in fields.iter().enumerate() {
-                        self.value(field.kind, get(at), &mut to)?;
-                    }
+            if info.content == Content::Native {
+                let parts = self.cx.native_parts(object).map_err(|why| self.volatile(info.ty, why))?;
+                to.count(parts.objects.len() as u64);
+                for object in parts.objects {
+                    to.reference(self.reference(object)?);
                 }
-                Kind::Array(element) => {
-                    to.int(get(array::LOW) as i64);
-                    let (count, head) = (get(array::LENGTH) as usize, get(array::HEAD) as usize);
-                    to.count(count as u64);
-                    for at in head..head + count {
-                        self.value(*element, object::get(get(array::STORAGE), at), &mut to)?;
-                    }
-                }
-                Kind::Vector(element) | Kind::Sequence(element) => {
-                    let count = get(sequence::LENGTH) as usize;
-                    to.count(count as u64);
-                    for at in 0..count {
-                        self.value(*element, get(sequence::ELEMENTS + at), &mut to)?;
-                    }
-                }
-                Kind::List(element) => {
-                    let empty = get(list::LENGTH) == 0;
-                    self.value_or_nothing(*element, get(list::FIRST), empty, &mut to)?;
-                    self.value(FieldKind::Ref, get(list::NEXT), &mut to)?;
-                    to.count(get(list::LENGTH));
-                }
-                Kind::Cell(element) => {
-                    let full = get(cell::FULL) != 0;
-                    to.bool(full);
-                    if full {
-                        self.value(*element, get(cell::VALUE), &mut to)?;
-                    }
-                }
-                Kind::Map(key, value) => {
-                    to.count(get(object::map::LENGTH));
-                    let mut entries = MapEntries::default();
-                    while let Some((k, v)) = entries.next(object) {
-                        self.value(*key, k, &mut to)?;
-                        self.value(*value, v, &mut to)?;
-                    }
-                }
-                Kind::Directory => {
-                    let count = get(directory::LENGTH) as usize;
-                    to.count(count as u64);
-                    for at in 0..count {
-                        let storage = get(directory::STORAGE);
-                        to.str(object::text(object::get(storage, 2 * at)));
-                        self.value(FieldKind::Ref, object::get(storage, 2 * at + 1), &mut to)?;
-                    }
-                }
-                Kind::Native => {
-                    let parts = self.cx.native_parts(object).map_err(|why| self.volatile(ty, why))?;
-                    to.count(parts.objects.len() as u64);
-                    for object in parts.objects {
-                        self.value(FieldKind::Ref, object, &mut to)?;
-                    }
-                    to.bytes(&parts.bytes);
-                }
+                to.bytes(&parts.bytes);
+                return Ok(());
             }
+            content::write(object, &mut Record { of: self, to })
         }
-        Ok(())
-    }
-
-    /// A place that has no value yet is written as the smallest one of its kind.
-    unsafe fn value_or_nothing(
-        &mut self,
-        kind: FieldKind,
-        word: Word,
-        nothing: bool,
-        to: &mut Writer<'_>,
-    ) -> Result<(), NotCommitted> {
-        match (nothing, kind) {
-            (true, FieldKind::Str) => to.str(""),
-            (true, FieldKind::Bytes) => to.bytes(&[]),
-            // SAFETY: promised by the caller of `record`; a word of 0 is none or the smallest value.
-            (true, _) => unsafe { self.value(kind, 0, to)? },
-            // SAFETY: as above.
-            (false, _) => unsafe { self.value(kind, word, to)? },
-        }
-        Ok(())
-    }
-
-    unsafe fn value(&mut self, kind: FieldKind, word: Word, to: &mut Writer<'_>) -> Result<(), NotCommitted> {
-        // SAFETY: promised by the caller of `record`: the word has the type that the field has.
-        unsafe {
-            match kind {
-                FieldKind::Nil => to.nil(),
-                FieldKind::Bool => to.bool(word != 0),
-                FieldKind::Int => to.int(word as i64),
-                FieldKind::Real => to.value(Value::Real(f64::from_bits(word))),
-                FieldKind::Char => {
-                    to.char(char::from_u32(word as u32).unwrap_or(char::REPLACEMENT_CHARACTER))
-                }
-                FieldKind::Str => to.str(object::text(word)),
-                FieldKind::Bytes => to.bytes(object::byte_slice(word)),
-                FieldKind::Ref => {
-                    let reference = self.reference(word)?;
-                    to.reference(reference);
-                }
-            }
-        }
-        Ok(())
     }
 
     unsafe fn reference<'w>(&mut self, word: Word) -> Result<Reference<'w>, NotCommitted> {
@@ -181,6 +93,56 @@ impl Encoder<'_> {
 
     fn image(&self) -> &Image {
         self.schema.image()
+    }
+}
+
+impl Sink for Record<'_, '_> {
+    type Error = NotCommitted;
+
+    fn bool(&mut self, value: bool) {
+        self.to.bool(value);
+    }
+
+    fn int(&mut self, value: i64) {
+        self.to.int(value);
+    }
+
+    fn count(&mut self, value: u64) {
+        self.to.count(value);
+    }
+
+    unsafe fn value(&mut self, place: Place, word: Word) -> Result<(), NotCommitted> {
+        let to = &mut self.to;
+        // SAFETY: promised by the caller.
+        unsafe {
+            match place.kind {
+                PlaceKind::Null => to.nil(),
+                PlaceKind::Bool => to.bool(word != 0),
+                PlaceKind::Int => to.int(word as i64),
+                PlaceKind::Real => to.value(Value::Real(f64::from_bits(word))),
+                PlaceKind::Char => {
+                    to.char(char::from_u32(word as u32).unwrap_or(char::REPLACEMENT_CHARACTER))
+                }
+                PlaceKind::String => to.str(object::text(word)),
+                PlaceKind::Bytes => to.bytes(object::byte_slice(word)),
+                PlaceKind::Object => {
+                    let reference = self.of.reference(word)?;
+                    to.reference(reference);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// It is written as the smallest value of its kind.
+    fn nothing(&mut self, place: Place) -> Result<(), NotCommitted> {
+        match place.kind {
+            PlaceKind::String => self.to.str(""),
+            PlaceKind::Bytes => self.to.bytes(&[]),
+            // SAFETY: a word of 0 is none or the smallest value.
+            _ => unsafe { self.value(place, 0)? },
+        }
+        Ok(())
     }
 }
 

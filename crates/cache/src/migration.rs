@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bifrost_ir::{Program, RoutineId, SignalId, Signature, TypeId, TypeKind};
 use bifrost_repository::record::{ClassDescriptor, Field, FieldKind, Kind};
 use bifrost_runtime::abi::{Outcome, Word};
+use bifrost_runtime::content::Place;
 use bifrost_runtime::{Cx, Kept, NotFetched, Table, invoke, object};
 
 use crate::schema::field_kind;
@@ -22,12 +23,12 @@ pub(crate) struct Migration {
     places: Vec<usize>,
 }
 
-/// What of a program says how objects of a stored class are now: the type of those, the migration, and what its
-/// parameters take, in the order of the stored instance variables.
+/// What of a program says how objects of a stored class are now: the type of those, the migration, and the places of its
+/// parameters, in the order of the stored instance variables.
 pub(crate) fn find(
     program: &Program,
     stored: &ClassDescriptor,
-) -> Option<(TypeId, Arc<Migration>, Vec<TypeId>)> {
+) -> Option<(TypeId, Arc<Migration>, Vec<Place>)> {
     let Kind::Object(fields) = &stored.kind else { return None };
     let own = own_name(&stored.name);
     program.routines.iter().find_map(|(routine, def)| {
@@ -40,11 +41,11 @@ pub(crate) fn find(
             return None;
         }
         let places = places(program, &def.signature, fields)?;
-        let mut types = vec![TypeId::from_u32(0); fields.len()];
+        let mut held = vec![Place::ANY; fields.len()];
         for (param, place) in def.signature.params.iter().zip(&places) {
-            types[*place] = param.ty;
+            held[*place] = Place::new(&program.types, param.ty);
         }
-        Some((result, Arc::new(Migration { routine, places }), types))
+        Some((result, Arc::new(Migration { routine, places }), held))
     })
 }
 
@@ -54,7 +55,7 @@ fn places(program: &Program, signature: &Signature, fields: &[Field]) -> Option<
         return None;
     }
     let place = |param: &bifrost_ir::Param| {
-        let kind = field_kind(program, param.ty);
+        let kind = field_kind(Place::new(&program.types, param.ty).kind);
         fields.iter().position(|field| field.name == param.name && field.kind == kind)
     };
     signature.params.iter().map(place).collect()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bifrost_ir::{Program, TypeId, TypeKind};
 use bifrost_repository::record::{ClassDescriptor, Field, FieldKind, Kind};
 use bifrost_repository::{ClassNumber, Error, Repository, SPECIFICATION_BYTES_MAX};
+use bifrost_runtime::content::{Content, Place, PlaceKind};
 use bifrost_runtime::{Image, Table};
 use parking_lot::RwLock;
 
@@ -56,8 +57,8 @@ pub(crate) struct Known {
     /// What records of it hold.
     pub kind: Arc<Kind>,
     pub version: u32,
-    /// The types of what they hold: of the instance variables, of the elements, of keys and values.
-    pub holds: Vec<TypeId>,
+    /// If they are of a class as it was: what they held.
+    pub held: Vec<Place>,
     /// If they are of a class as it was: what makes objects of them as it is.
     pub migration: Option<Arc<Migration>>,
 }
@@ -180,7 +181,7 @@ impl Schema {
         let compared = ty.map(|ty| self.compare(ty, &class).map(|()| ty));
         let (ty, migration) = match (compared, migration::find(self.image.program(), &class)) {
             (Some(Ok(ty)), _) => (ty, None),
-            (_, Some((ty, migration, types))) => (ty, Some((migration, types))),
+            (_, Some((ty, migration, held))) => (ty, Some((migration, held))),
             (Some(Err(changed)), None) => return Err(changed.to_string()),
             (None, None) => {
                 return Err(format!(
@@ -197,17 +198,14 @@ impl Schema {
         ty: TypeId,
         number: ClassNumber,
         class: &ClassDescriptor,
-        migration: Option<(Arc<Migration>, Vec<TypeId>)>,
+        migration: Option<(Arc<Migration>, Vec<Place>)>,
     ) -> Arc<Known> {
         let (kind, version) = (Arc::new(class.kind.clone()), class.version);
         let table = self.image.table_of(ty);
         let lasting = table.info().class.and_then(|class| self.image.lasting(class));
         let fields = bifrost_runtime::object::field_count(self.image.program(), ty);
-        let (migration, holds) = match migration {
-            Some((migration, types)) => (Some(migration), types),
-            None => (None, holds(self.image.program(), ty)),
-        };
-        let known = Arc::new(Known { number, table, fields, lasting, kind, version, holds, migration });
+        let (migration, held) = migration.map_or((None, Vec::new()), |(m, held)| (Some(m), held));
+        let known = Arc::new(Known { number, table, fields, lasting, kind, version, held, migration });
         let mut state = self.state.write();
         let place = number.0 as usize;
         if state.by_number.len() <= place {
@@ -240,31 +238,17 @@ impl Schema {
     }
 }
 
-/// What a place for values of a type is in a record.
-pub(crate) fn field_kind(program: &Program, ty: TypeId) -> FieldKind {
-    match program.types.kind(ty) {
-        TypeKind::Null => FieldKind::Nil,
-        TypeKind::Bool => FieldKind::Bool,
-        TypeKind::Int => FieldKind::Int,
-        TypeKind::Real => FieldKind::Real,
-        TypeKind::Char => FieldKind::Char,
-        TypeKind::String => FieldKind::Str,
-        TypeKind::Bytes => FieldKind::Bytes,
-        _ => FieldKind::Ref,
-    }
-}
-
-/// The types of what objects hold.
-fn holds(program: &Program, ty: TypeId) -> Vec<TypeId> {
-    match program.types.kind(ty) {
-        TypeKind::Class(class) => program.classes[class].fields.iter().map(|field| field.ty).collect(),
-        TypeKind::Array(element)
-        | TypeKind::Vector(element)
-        | TypeKind::Sequence(element)
-        | TypeKind::Cell(element) => vec![element],
-        TypeKind::List(element) => vec![element, ty],
-        TypeKind::Map(key, element) => vec![key, element],
-        _ => Vec::new(),
+/// What a place is in a record.
+pub(crate) fn field_kind(kind: PlaceKind) -> FieldKind {
+    match kind {
+        PlaceKind::Null => FieldKind::Nil,
+        PlaceKind::Bool => FieldKind::Bool,
+        PlaceKind::Int => FieldKind::Int,
+        PlaceKind::Real => FieldKind::Real,
+        PlaceKind::Char => FieldKind::Char,
+        PlaceKind::String => FieldKind::Str,
+        PlaceKind::Bytes => FieldKind::Bytes,
+        PlaceKind::Object => FieldKind::Ref,
     }
 }
 
@@ -287,35 +271,39 @@ fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
     let program = image.program();
     let mut version = 1;
     let def = program.types.def(ty);
-    let volatile = |why: String| Volatile { class: def.name.clone(), why };
-    let value = |ty: TypeId| field_kind(program, ty);
-    let kind = match def.kind {
-        TypeKind::Class(class) if program.native_class(class).is_some() => {
-            let persistence = image.find_table(ty).and_then(|table| table.info().persistence);
-            version = persistence
-                .ok_or_else(|| volatile("it is native, and not persistent: implement `Persist` for its class and register it with `with_persistent_class`, or let \
-                 nothing that the root leads to refer to it".to_owned()))?
-                .version;
+    let volatile = |why: &str| Volatile { class: def.name.clone(), why: why.to_owned() };
+    let Some(info) = image.find_table(ty).map(Table::info) else { return Err(volatile("it is a routine")) };
+    match def.kind {
+        TypeKind::Group(_) => return Err(volatile("it is of actors")),
+        TypeKind::Replier(_) => return Err(volatile("it is where a reply goes")),
+        _ => {}
+    }
+    let value = |place: &Place| field_kind(place.kind);
+    let kind = match &info.content {
+        Content::Native => {
+            let persistence = info.persistence.ok_or_else(|| {
+                volatile("it is native, and not persistent: implement `Persist` for its class and register it with `with_persistent_class`, or let \
+                 nothing that the root leads to refer to it")
+            })?;
+            version = persistence.version;
             Kind::Native
         }
-        TypeKind::Class(class) => {
-            let fields = &program.classes[class].fields;
-            let routine = fields.iter().find(|field| program.types.kind(field.ty).is_routine());
-            if let Some(field) = routine {
-                return Err(volatile(format!("its instance variable `{}` holds a routine", field.name)));
+        Content::Fields(places) => {
+            let fields = info.class.map_or(&[][..], |class| &program.classes[class].fields);
+            if let Some(field) = fields.iter().find(|field| program.types.kind(field.ty).is_routine()) {
+                return Err(volatile(&format!("its instance variable `{}` holds a routine", field.name)));
             }
-            Kind::Object(fields.iter().map(|f| Field { name: f.name.clone(), kind: value(f.ty) }).collect())
+            let fields = fields.iter().zip(places);
+            Kind::Object(fields.map(|(f, place)| Field { name: f.name.clone(), kind: value(place) }).collect())
         }
-        TypeKind::Array(element) => Kind::Array(value(element)),
-        TypeKind::Vector(element) => Kind::Vector(value(element)),
-        TypeKind::Sequence(element) => Kind::Sequence(value(element)),
-        TypeKind::List(element) => Kind::List(value(element)),
-        TypeKind::Cell(element) => Kind::Cell(value(element)),
-        TypeKind::Map(key, element) => Kind::Map(value(key), value(element)),
-        TypeKind::Directory => return Ok(ClassDescriptor::directory()),
-        TypeKind::Group(_) => return Err(volatile("it is of actors".to_owned())),
-        TypeKind::Replier(_) => return Err(volatile("it is where a reply goes".to_owned())),
-        _ => return Err(volatile("it is a routine".to_owned())),
+        Content::Array(element) => Kind::Array(value(element)),
+        Content::Vector(element) => Kind::Vector(value(element)),
+        Content::Sequence(element) => Kind::Sequence(value(element)),
+        Content::List(first, _) => Kind::List(value(first)),
+        Content::Cell(element) => Kind::Cell(value(element)),
+        Content::Map(key, element) => Kind::Map(value(key), value(element)),
+        Content::Directory => return Ok(ClassDescriptor::directory()),
+        Content::Whole => return Err(volatile("it is a part of what refers to it")),
     };
     let supertypes = def.supertypes.iter().map(|sup| program.types.name(sup.ty).to_owned()).collect();
     Ok(ClassDescriptor {

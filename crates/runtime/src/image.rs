@@ -22,11 +22,13 @@ use cranelift_entity::EntityRef;
 use crate::abi::{ARGS_MAX, Code, Ret, VALUES_MAX, Word, YIELDS_MAX};
 use crate::actor::layout::{caller_table, exception_table, mail_field, replier_shape};
 use crate::actor::{ActorClass, JoinLayout, State};
+use crate::content::Content;
 use crate::cx::Cx;
 pub use crate::element::ElementMethod;
 use crate::mode::{Mode, Modes};
 use crate::native::{Natives, Persistence};
 use crate::structure::StructureCode;
+use crate::transfer::Transfer;
 use crate::{natives, object};
 
 /// What the runtime asks of the engines.
@@ -108,6 +110,10 @@ pub struct ClassInfo {
     pub boxed: Option<TypeId>,
     /// How the values behind objects are stored, if the class is native and they can be.
     pub persistence: Option<Persistence>,
+    /// What the objects hold.
+    pub content: Content,
+    /// What of the objects goes to other heaps.
+    pub transfer: Transfer,
     /// A bit for each type that the object has.
     conforms: &'static [u64],
     /// The first word of `conforms`, for compiled code.
@@ -459,9 +465,7 @@ impl Image {
         let empty_string = object::lasting_string(strings, "");
         let literals = program.literals.values().map(|text| object::lasting_string(strings, text)).collect();
         let lasting = program.classes.iter().map(|(id, class)| {
-            let empty = class.fields.is_empty() && program.native_class(id).is_none();
-            let alone = empty && program.types.def(class.ty).immutable;
-            alone.then(|| object::lasting_object(tables[class.ty.index()].expect("classes have tables")))
+            has_one_object(&program, id).then(|| object::lasting_object(tables[class.ty.index()].expect("classes have tables")))
         });
         let lasting = lasting.collect();
         let codes = program.funcs.iter().map(|_| OnceLock::new()).collect();
@@ -779,6 +783,12 @@ fn check_sizes(program: &Program) -> Result<(), LinkError> {
     Ok(())
 }
 
+/// Whether one object of a class is enough: its objects never change and hold nothing.
+pub(crate) fn has_one_object(program: &Program, class: ClassId) -> bool {
+    let def = &program.classes[class];
+    def.fields.is_empty() && program.native_class(class).is_none() && program.types.def(def.ty).immutable
+}
+
 fn class_info(program: &Program, dispatch: &Dispatch, added: &Natives, ty: TypeId) -> ClassInfo {
     let def = program.types.def(ty);
     let mut conforms = vec![0_u64; program.types.len().div_ceil(64)];
@@ -809,6 +819,8 @@ fn class_info(program: &Program, dispatch: &Dispatch, added: &Natives, ty: TypeI
             TypeKind::Class(class) => program.native_class(class).and_then(|name| added.persistence(name)),
             _ => None,
         },
+        content: Content::new(program, ty),
+        transfer: Transfer::new(program, ty),
         conforms,
         conforms_start: &conforms[0],
         methods: dispatch.type_table(program, ty).into_iter().map(|m| m.map(MethodId::from_u32)).collect(),
@@ -867,6 +879,8 @@ pub(crate) fn inner_table(name: &str, shape: Shape) -> &'static Table {
         word_keys: false,
         boxed: None,
         persistence: None,
+        content: Content::Whole,
+        transfer: Transfer::Never("it is part of another object"),
         conforms: &[0],
         conforms_start: &0,
         methods: Vec::new(),

@@ -3,7 +3,8 @@
 //! Read [`abi`] first: it is the calling convention that compiled code, interpreter, built-in
 //! functions and stubs share. [`image`] links a program to tables that code can be called through.
 //! [`Cx`] is the context of one running piece of code: its heap, its limits, the exception under way; [`collect`] and
-//! [`roots`] are how its heap is collected.
+//! [`roots`] are how its heap is collected. [`content`] is the walk over what objects hold, and [`transfer`] brings values to other
+//! heaps.
 //!
 //! What is deliberately absent: neither engine is named here. The one that runs a method's code the first
 //! time is asked through [`image::Engine`].
@@ -11,6 +12,7 @@
 pub mod abi;
 pub mod actor;
 pub mod collect;
+pub mod content;
 pub mod cx;
 mod element;
 pub mod image;
@@ -21,6 +23,7 @@ pub mod natives;
 pub mod object;
 pub mod roots;
 pub mod structure;
+pub mod transfer;
 
 pub use abi::{Code, Outcome, Ret};
 pub use collect::HeapStats;

@@ -5,7 +5,7 @@
 //!
 //! | who | how | until |
 //! | --- | --- | --- |
-//! | a native, while it runs | [`Cx::keep`], [`Cx::keep_all`] | the guard is dropped |
+//! | a native, while it runs | [`Cx::keep`], [`Cx::keep_all`], [`Cx::keep_list`] | the guard is dropped |
 //! | a Rust value that outlives a call | [`Cx::root`] | the last clone is dropped |
 //! | a table of references, such as a session's handles | [`Cx::new_root_set`] | the set is dropped |
 //! | the interpreter's variables | [`Frame`] | the guard is dropped |
@@ -162,6 +162,67 @@ impl Drop for KeptAll {
     }
 }
 
+/// Keeps objects alive that come one after the other. It belongs to the thread that runs the context.
+#[derive(Debug)]
+#[must_use = "the objects are kept as long as this lives"]
+pub struct KeptList(KeptAll);
+
+impl KeptList {
+    /// How many words there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.count
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A word.
+    ///
+    /// # Panics
+    /// There are not so many.
+    #[inline]
+    pub fn get(&self, at: usize) -> Word {
+        assert!(at < self.len(), "a word of the list");
+        self.words().borrow()[self.0.from + at]
+    }
+
+    /// Keeps another object instead.
+    ///
+    /// # Panics
+    /// There are not so many.
+    #[inline]
+    pub fn set(&mut self, at: usize, word: Word) {
+        assert!(at < self.len(), "a word of the list");
+        self.words().borrow_mut()[self.0.from + at] = word;
+    }
+
+    /// Keeps one more.
+    #[inline]
+    pub fn push(&mut self, word: Word) {
+        let KeptAll { kept, from, count } = &mut self.0;
+        // SAFETY: as in `Kept::set`.
+        let mut all = unsafe { kept.as_ref() }.words.borrow_mut();
+        if *from + *count != all.len() {
+            // Another guard came behind these and is still there.
+            let end = all.len();
+            all.extend_from_within(*from..*from + *count);
+            all[*from..*from + *count].fill(0);
+            *from = end;
+        }
+        all.push(word);
+        *count += 1;
+    }
+
+    fn words(&self) -> &RefCell<Vec<Word>> {
+        // SAFETY: as in `Kept::set`.
+        &unsafe { self.0.kept.as_ref() }.words
+    }
+}
+
 /// Keeps an object alive from anywhere: in a Rust value, on another thread. Cheap to clone.
 ///
 /// Two objects that hold roots of each other are never freed.
@@ -195,6 +256,15 @@ impl Cx {
     pub fn keep_all(&mut self, words: &[Word]) -> KeptAll {
         let roots = &mut self.roots;
         KeptAll { kept: roots.kept, from: roots.kept().push(words), count: words.len() }
+    }
+
+    /// Keeps alive what is put into the list, until that is dropped. It begins with `count` places for words, which are 0.
+    pub fn keep_list(&mut self, count: usize) -> KeptList {
+        let kept = self.roots.kept;
+        let mut words = self.roots.kept().words.borrow_mut();
+        let from = words.len();
+        words.resize(from + count, 0);
+        KeptList(KeptAll { kept, from, count })
     }
 
     /// Keeps an object alive until the root and its clones are dropped. `word` is a reference, or 0 for nothing.

@@ -1,0 +1,764 @@
+//! Values on their way from one heap to another, as bytes (theta.md 10.8).
+//!
+//! Objects of one heap never refer to those of another, so what a message carries is written here by [`encode`] and made anew
+//! there by [`decode`]. Both run the same program: classes are numbers of its types. Sharing and cycles are kept, no depth needs
+//! stack, and both take time and room in proportion to what is sent.
+//!
+//! ```text
+//! message    the values, then what each numbered object holds (`crate::content`), in the order of the numbers
+//! basic      8 bytes, as are counts, truth values and bounds
+//! reference  4 bytes, little-endian as everything, and what follows:
+//!            0     none; only in the empty list
+//!            1     a string: its length in 4 bytes, then the text; numbered if it is longer than INLINE_BYTES_MAX
+//!            2     bytes, the same
+//!            3     a new object: its class in 4 bytes, and its length in 4 if objects of the class differ in that; numbered. A boxed
+//!                  value follows at once and is not numbered; neither is an object of a class that needs only one
+//!            4     an actor or a destination of answers: its class in 4 bytes, its address in 16
+//!            8+n   the object with the number n
+//! ```
+//!
+//! Numbers are counted, not written: an object has the number of objects that were numbered before it. So a reader makes each object
+//! when the first reference to it comes, with room for all that it holds, and fills it later.
+//!
+//! What is read comes from somebody who may be wrong or lie, and nothing after it checks types again: every class, every length
+//! and every basic value is compared with what the place allows. Memory that is asked for is bounded by the bytes that are there:
+//! each object takes as many bytes at least as were promised when it was made ([`Receiving::promised`]).
+//!
+//! [`natives::clone`](crate::natives) copies within a heap, from words to words, and has no use for kinds of objects.
+
+use bifrost_heap::HeapFull;
+use bifrost_ir::{Program, TypeId, TypeKind, boxed};
+use cranelift_entity::EntityRef;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use crate::abi::{Ret, Word};
+use crate::content::{self, Content, Place, PlaceKind, Sink, Source, Unfit};
+use crate::cx::Cx;
+use crate::image::{Table, has_one_object};
+use crate::object::{self, list, sequence};
+use crate::roots::{KeptAll, KeptList};
+
+/// Most bytes of the values of a message.
+pub const BYTES_MAX: usize = 1 << 30;
+
+/// Longer strings and bytes are written once, however often the values refer to them.
+const INLINE_BYTES_MAX: usize = 32;
+
+/// So many numbered objects are searched one by one; more by hash.
+const SEARCHED_MAX: usize = 8;
+
+/// What a reference begins with.
+const NOTHING: u32 = 0;
+const STRING: u32 = 1;
+const BYTES: u32 = 2;
+const OBJECT: u32 = 3;
+const ADDRESS: u32 = 4;
+const FIRST_NUMBER: u32 = 8;
+
+/// Bytes that every reference takes at least; a basic value takes more.
+const VALUE_BYTES_MIN: usize = 4;
+
+/// Where something is, for others than its node.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Address {
+    /// The process.
+    pub capsule: u32,
+    /// The scheduler thread in it.
+    pub node: u32,
+    /// The place in the node's table of what others know.
+    pub index: u32,
+    /// How often the place was used before.
+    pub generation: u32,
+}
+
+impl Address {
+    /// Bytes that it takes.
+    const BYTES: usize = 16;
+
+    fn to_bytes(self) -> [u8; Address::BYTES] {
+        let mut bytes = [0; Address::BYTES];
+        let parts = [self.capsule, self.node, self.index, self.generation];
+        for (to, part) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(parts) {
+            *to = part.to_le_bytes();
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: [u8; Address::BYTES]) -> Address {
+        let (parts, _) = bytes.as_chunks::<4>();
+        let [capsule, node, index, generation] = [0, 1, 2, 3].map(|at| u32::from_le_bytes(parts[at]));
+        Address { capsule, node, index, generation }
+    }
+}
+
+/// What is sent as an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaf {
+    /// An actor.
+    Actor,
+    /// A destination of answers (theta.md 10.6).
+    Replier,
+}
+
+/// What of the objects of a class goes to other heaps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transfer {
+    /// A string's text.
+    Text,
+    /// Bytes.
+    Bytes,
+    /// The basic value that they hold: nobody sees which object holds it.
+    Boxed(Place),
+    /// The class: one object of it is enough.
+    Class,
+    /// What they hold.
+    Content,
+    /// Where they are.
+    Address(Leaf),
+    /// Nothing, for this reason.
+    Never(&'static str),
+}
+
+impl Transfer {
+    /// What of the objects of a type goes to other heaps.
+    pub(crate) fn new(program: &Program, ty: TypeId) -> Transfer {
+        let def = program.types.def(ty);
+        let class = match def.kind {
+            TypeKind::Class(class) => class,
+            TypeKind::String => return Transfer::Text,
+            TypeKind::Bytes => return Transfer::Bytes,
+            TypeKind::Directory => return Transfer::Never("its names are those of one store"),
+            TypeKind::Replier(_) => return Transfer::Address(Leaf::Replier),
+            _ => return Transfer::Content,
+        };
+        if def.actor || program.classes[class].actor.is_some() {
+            return Transfer::Address(Leaf::Actor);
+        }
+        if program.native_class(class).is_some() {
+            return Transfer::Never("it is native, and its value cannot leave its process");
+        }
+        if def.supertypes.iter().any(|above| program.types.kind(above.ty).is_routine()) {
+            return Transfer::Never("it is a routine");
+        }
+        match boxed::held(program, class) {
+            Some(basic) => Transfer::Boxed(Place::new(&program.types, basic)),
+            None if has_one_object(program, class) => Transfer::Class,
+            None => Transfer::Content,
+        }
+    }
+}
+
+/// Why values cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotSent {
+    /// One of the objects stays where it is.
+    #[error("an object of `{class}` cannot be sent: {why}")]
+    Object {
+        /// Its class.
+        class: String,
+        /// What about it.
+        why: String,
+    },
+    /// They are more than fits.
+    #[error("what a message carries may have {BYTES_MAX} bytes at most; send less at once")]
+    TooLarge,
+    /// The run was ended, or an object could not be fetched: the outcome to end with.
+    #[error("sending was ended")]
+    Ended(Ret),
+}
+
+/// Why bytes are no values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReceived {
+    /// They are none that [`encode`] writes.
+    #[error("at byte {at}: {wrong}")]
+    Malformed {
+        /// The position behind what is wrong.
+        at: usize,
+        /// What is wrong.
+        wrong: Wrong,
+    },
+    /// An object cannot be what its bytes say.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+    /// There is no room for them.
+    #[error(transparent)]
+    Full(#[from] HeapFull),
+    /// There is nothing at an address, or not what was said.
+    #[error("{0:?} is no address here")]
+    Address(Address),
+}
+
+/// Why bytes are none that [`encode`] writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Wrong {
+    /// The bytes end within the values.
+    #[error("the bytes end too early")]
+    Short,
+    /// Not a word of a basic type.
+    #[error("{0} is no value of the kind {1:?}")]
+    Basic(Word, PlaceKind),
+    /// Not UTF-8.
+    #[error("the string is not UTF-8")]
+    Utf8,
+    /// No object has that number, and nothing begins with it.
+    #[error("there is no object {0} before this place")]
+    Number(u32),
+    /// No class of that number has objects that are sent so.
+    #[error("there is no class {0} whose objects are sent so")]
+    Class(u32),
+    /// The lists behind this one are not one element shorter.
+    #[error("the length of a list is not that of its elements")]
+    List,
+}
+
+/// Appends values to `out`; nothing if they cannot be sent.
+///
+/// `address` gives the address of something that is sent as such, and may enter it into a table. Persistent objects that are
+/// not here are fetched, so that a collection is possible; the values are kept meanwhile.
+///
+/// # Errors
+/// [`NotSent`]
+///
+/// # Safety
+/// `cx` is the current context. Each value has the type of its place, and there are as many places as values.
+pub unsafe fn encode(
+    cx: &mut Cx,
+    values: &[Word],
+    places: &[Place],
+    address: &mut dyn FnMut(&mut Cx, Word, Leaf) -> Result<Address, NotSent>,
+    out: &mut Vec<u8>,
+) -> Result<(), NotSent> {
+    let start = out.len();
+    let (objects, numbers) = (SmallVec::new(), FxHashMap::default());
+    let mut sending = Sending { cx, out, start, values, places, kept: None, objects, numbers, address };
+    // SAFETY: promised by the caller.
+    let sent = unsafe { sending.all() };
+    if sent.is_err() {
+        out.truncate(start);
+    }
+    sent
+}
+
+/// Makes the values that `bytes` begin with, one for each place, in the heap of this context; `bytes` are those behind them then.
+/// The words are the caller's to keep.
+///
+/// `reference` gives what is at an address. It is told the class, which fits the place; whether that is the class of what is there, only
+/// it can know.
+///
+/// # Errors
+/// [`NotReceived`]; what was made is garbage.
+///
+/// # Safety
+/// `cx` is the current context, and no code of the program runs. What `reference` gives are references of this context.
+pub unsafe fn decode(
+    cx: &mut Cx,
+    bytes: &mut &[u8],
+    places: &[Place],
+    reference: &mut dyn FnMut(&mut Cx, Leaf, Address, TypeId) -> Result<Word, NotReceived>,
+) -> Result<SmallVec<[Word; 4]>, NotReceived> {
+    let values = if places.iter().any(|place| place.is_reference()) { places.len() } else { 0 };
+    let objects = cx.keep_list(values);
+    let (rest, length) = (*bytes, bytes.len());
+    let mut receiving = Receiving { rest, length, values, objects, promised: 0, lists: false, reference };
+    // SAFETY: promised by the caller.
+    let made = unsafe { receiving.all(cx, places)? };
+    *bytes = receiving.rest;
+    Ok(made)
+}
+
+/// Values being written.
+struct Sending<'a> {
+    cx: &'a mut Cx,
+    out: &'a mut Vec<u8>,
+    start: usize,
+    values: &'a [Word],
+    places: &'a [Place],
+    /// The values, once something might collect.
+    kept: Option<KeptAll>,
+    /// The objects that have numbers, by number.
+    objects: SmallVec<[Word; SEARCHED_MAX]>,
+    /// Their numbers, when they are too many to look through.
+    numbers: FxHashMap<Word, u32>,
+    address: &'a mut dyn FnMut(&mut Cx, Word, Leaf) -> Result<Address, NotSent>,
+}
+
+impl Sending<'_> {
+    unsafe fn all(&mut self) -> Result<(), NotSent> {
+        let (values, places) = (self.values, self.places);
+        for (value, place) in values.iter().zip(places) {
+            // SAFETY: promised by the caller of `encode`.
+            unsafe { self.value(*place, *value)? };
+        }
+        let mut number = 0;
+        while let Some(object) = self.objects.get(number).copied() {
+            // SAFETY: numbered words are references that the values lead to.
+            unsafe { self.content(object)? };
+            number += 1;
+        }
+        Ok(())
+    }
+
+    /// Writes what a numbered object holds.
+    unsafe fn content(&mut self, object: Word) -> Result<(), NotSent> {
+        if self.cx.must_attend() {
+            let attended = self.cx.attend();
+            if !attended.returned() {
+                return Err(NotSent::Ended(attended));
+            }
+        }
+        // SAFETY: promised by the caller; no code runs that could change the object.
+        unsafe {
+            if !Table::of(object).mode().is_open() {
+                self.keep_values();
+                let opened = self.cx.open(object);
+                if !opened.returned() {
+                    return Err(NotSent::Ended(opened));
+                }
+            }
+            content::write(object, self)
+        }
+    }
+
+    fn keep_values(&mut self) {
+        if self.kept.is_none() {
+            let all = self.values.iter().zip(self.places);
+            let references: SmallVec<[Word; 4]> =
+                all.filter(|(_, place)| place.is_reference()).map(|(word, _)| *word).collect();
+            self.kept = Some(self.cx.keep_all(&references));
+        }
+    }
+
+    #[inline]
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.out.extend_from_slice(&bytes);
+    }
+
+    /// Two numbers of 4 bytes.
+    #[inline]
+    fn put_pair(&mut self, first: u32, second: u32) {
+        self.put((u64::from(second) << 32 | u64::from(first)).to_le_bytes());
+    }
+
+    fn check_size(&self, more: usize) -> Result<(), NotSent> {
+        match (self.out.len() - self.start).saturating_add(more) > BYTES_MAX {
+            true => Err(NotSent::TooLarge),
+            false => Ok(()),
+        }
+    }
+
+    unsafe fn reference(&mut self, word: Word) -> Result<(), NotSent> {
+        if word == 0 {
+            self.put(NOTHING.to_le_bytes());
+            return Ok(());
+        }
+        // SAFETY: what is not 0 is a reference; strings and bytes never change.
+        unsafe {
+            let table = Table::of(word);
+            let info = table.info();
+            match info.transfer {
+                Transfer::Text => return self.bytes(STRING, word, object::text(word).as_bytes()),
+                Transfer::Bytes => return self.bytes(BYTES, word, object::byte_slice(word)),
+                Transfer::Content => {}
+                Transfer::Class => {
+                    self.put_pair(OBJECT, info.ty.as_u32());
+                    return Ok(());
+                }
+                Transfer::Boxed(place) => {
+                    self.put_pair(OBJECT, info.ty.as_u32());
+                    return self.boxed(place, word);
+                }
+                Transfer::Address(leaf) => return self.leaf(leaf, word, info.ty),
+                Transfer::Never(why) => {
+                    return Err(NotSent::Object { class: info.name.clone(), why: why.to_owned() });
+                }
+            }
+            if self.is_numbered(word) {
+                return Ok(());
+            }
+            self.check_size(0)?;
+            self.put_pair(OBJECT, info.ty.as_u32());
+            if info.content.has_length() {
+                let length = u32::try_from(object::fields(word) - sequence::ELEMENTS);
+                self.put(length.map_err(|_| NotSent::TooLarge)?.to_le_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes an object's number if it has one; otherwise it gets the next.
+    fn is_numbered(&mut self, word: Word) -> bool {
+        let known = match self.objects.len() {
+            0..=SEARCHED_MAX => self.objects.iter().position(|one| *one == word).map(|at| at as u32),
+            _ => self.numbers.get(&word).copied(),
+        };
+        match known {
+            Some(number) => self.put((FIRST_NUMBER + number).to_le_bytes()),
+            None => self.number(word),
+        }
+        known.is_some()
+    }
+
+    /// Gives an object the next number. There are fewer than [`BYTES_MAX`].
+    fn number(&mut self, word: Word) {
+        self.objects.push(word);
+        match self.objects.len() - 1 {
+            0..SEARCHED_MAX => {}
+            SEARCHED_MAX => self.numbers.extend((0_u32..).zip(&self.objects).map(|(n, word)| (*word, n))),
+            last => {
+                self.numbers.insert(word, last as u32);
+            }
+        }
+    }
+
+    fn bytes(&mut self, tag: u32, word: Word, bytes: &[u8]) -> Result<(), NotSent> {
+        if bytes.len() > INLINE_BYTES_MAX && self.is_numbered(word) {
+            return Ok(());
+        }
+        self.check_size(bytes.len())?;
+        // Checked to be far less.
+        self.put_pair(tag, bytes.len() as u32);
+        self.out.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Writes the value in a box.
+    unsafe fn boxed(&mut self, place: Place, word: Word) -> Result<(), NotSent> {
+        // SAFETY: promised by the caller; a box has the value in its only field.
+        unsafe {
+            if !Table::of(word).mode().is_open() {
+                self.keep_values();
+                let opened = self.cx.open(word);
+                if !opened.returned() {
+                    return Err(NotSent::Ended(opened));
+                }
+            }
+            self.value(place, object::get(word, boxed::VALUE as usize))
+        }
+    }
+
+    #[cold]
+    fn leaf(&mut self, leaf: Leaf, word: Word, class: TypeId) -> Result<(), NotSent> {
+        self.keep_values();
+        let address = (self.address)(self.cx, word, leaf)?;
+        self.put_pair(ADDRESS, class.as_u32());
+        self.put(address.to_bytes());
+        Ok(())
+    }
+}
+
+impl Sink for Sending<'_> {
+    type Error = NotSent;
+
+    fn bool(&mut self, value: bool) {
+        self.count(u64::from(value));
+    }
+
+    fn int(&mut self, value: i64) {
+        self.put(value.to_le_bytes());
+    }
+
+    fn count(&mut self, value: u64) {
+        self.put(value.to_le_bytes());
+    }
+
+    #[inline]
+    unsafe fn value(&mut self, place: Place, word: Word) -> Result<(), NotSent> {
+        if place.is_reference() {
+            // SAFETY: promised by the caller.
+            return unsafe { self.reference(word) };
+        }
+        self.put(word.to_le_bytes());
+        Ok(())
+    }
+
+    fn nothing(&mut self, place: Place) -> Result<(), NotSent> {
+        // SAFETY: 0 is none, or the smallest value of a basic type.
+        unsafe { self.value(place, 0) }
+    }
+
+    unsafe fn values(&mut self, place: Place, words: &[Word]) -> Result<(), NotSent> {
+        if place.is_reference() {
+            for word in words {
+                // SAFETY: promised by the caller.
+                unsafe { self.reference(*word)? };
+            }
+            return Ok(());
+        }
+        self.check_size(size_of_val(words))?;
+        self.out.reserve(size_of_val(words));
+        for word in words {
+            self.put(word.to_le_bytes());
+        }
+        Ok(())
+    }
+}
+
+/// Values being made.
+struct Receiving<'b, 'r> {
+    rest: &'b [u8],
+    /// How many bytes there were.
+    length: usize,
+    /// How many words of `objects` are the values'.
+    values: usize,
+    /// The values, and behind them the objects that have numbers, by number.
+    objects: KeptList,
+    /// Bytes that what the numbered objects hold takes at least, as far as it was not read yet.
+    promised: usize,
+    /// Whether there are lists among the objects.
+    lists: bool,
+    reference: &'r mut dyn FnMut(&mut Cx, Leaf, Address, TypeId) -> Result<Word, NotReceived>,
+}
+
+/// Bytes that what an object holds takes at least.
+fn least_bytes(content: &Content, fields: usize) -> usize {
+    match content {
+        Content::Map(..) => size_of::<Word>(),
+        Content::Whole => 0,
+        _ => fields.saturating_mul(VALUE_BYTES_MIN),
+    }
+}
+
+impl<'b> Receiving<'b, '_> {
+    unsafe fn all(&mut self, cx: &mut Cx, places: &[Place]) -> Result<SmallVec<[Word; 4]>, NotReceived> {
+        let mut values = SmallVec::with_capacity(places.len());
+        for (at, place) in places.iter().enumerate() {
+            // SAFETY: promised by the caller of `decode`.
+            let word = unsafe { self.value(cx, *place)? };
+            if place.is_reference() {
+                self.objects.set(at, word);
+            }
+            values.push(word);
+        }
+        let mut at = self.values;
+        while at < self.objects.len() {
+            let object = self.objects.get(at);
+            // SAFETY: the object was made for this, and is kept by the list.
+            unsafe {
+                let content = &Table::of(object).info().content;
+                self.promised -= least_bytes(content, object::fields(object));
+                content::fill(cx, object, self)?;
+            }
+            at += 1;
+        }
+        if self.lists {
+            self.check_lists()?;
+        }
+        Ok(values)
+    }
+
+    /// Makes sure that each list is one element longer than its rest: natives go by the lengths. So no list is its own rest.
+    fn check_lists(&self) -> Result<(), NotReceived> {
+        for at in self.values..self.objects.len() {
+            let object = self.objects.get(at);
+            // SAFETY: the objects are filled, and so the rest of a list is a list.
+            let fits = unsafe {
+                match &Table::of(object).info().content {
+                    Content::List(..) => match object::get(object, list::NEXT) {
+                        0 => true,
+                        next => {
+                            let rest = object::get(next, list::LENGTH);
+                            rest.checked_add(1) == Some(object::get(object, list::LENGTH))
+                        }
+                    },
+                    _ => true,
+                }
+            };
+            if !fits {
+                return Err(self.wrong(Wrong::List));
+            }
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn wrong(&self, wrong: Wrong) -> NotReceived {
+        NotReceived::Malformed { at: self.length - self.rest.len(), wrong }
+    }
+
+    #[inline]
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], NotReceived> {
+        match self.rest.split_first_chunk() {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(*taken)
+            }
+            None => Err(self.wrong(Wrong::Short)),
+        }
+    }
+
+    fn take_slice(&mut self, count: usize) -> Result<&'b [u8], NotReceived> {
+        match self.rest.split_at_checked(count) {
+            Some((taken, rest)) => {
+                self.rest = rest;
+                Ok(taken)
+            }
+            None => Err(self.wrong(Wrong::Short)),
+        }
+    }
+
+    #[inline]
+    fn short(&mut self) -> Result<u32, NotReceived> {
+        Ok(u32::from_le_bytes(self.take()?))
+    }
+
+    /// Bytes that are left for what has not been promised yet.
+    fn left(&self) -> usize {
+        self.rest.len().saturating_sub(self.promised)
+    }
+
+    /// Gives an object that was just made the next number.
+    fn number(&mut self, object: Word) -> Word {
+        self.objects.push(object);
+        object
+    }
+
+    /// A reference to an object of a type, or 0 for none.
+    unsafe fn reference(&mut self, cx: &mut Cx, ty: TypeId) -> Result<Word, NotReceived> {
+        let word = match self.short()? {
+            NOTHING => return Ok(0),
+            // SAFETY: promised by the caller; it is compared there, before it is made.
+            OBJECT => return unsafe { self.object(cx, ty) },
+            STRING => {
+                let count = self.short()? as usize;
+                let text = std::str::from_utf8(self.take_slice(count)?);
+                let made = cx.new_string(text.map_err(|_| self.wrong(Wrong::Utf8))?)?;
+                if count > INLINE_BYTES_MAX { self.number(made) } else { made }
+            }
+            BYTES => {
+                let count = self.short()? as usize;
+                let made = cx.new_bytes(&[self.take_slice(count)?])?;
+                if count > INLINE_BYTES_MAX { self.number(made) } else { made }
+            }
+            ADDRESS => {
+                let class = self.class(cx)?.info();
+                let Transfer::Address(leaf) = class.transfer else {
+                    return Err(self.wrong(Wrong::Class(class.ty.as_u32())));
+                };
+                Unfit::check(cx.image(), class, ty)?;
+                let address = Address::from_bytes(self.take()?);
+                (self.reference)(cx, leaf, address, class.ty)?
+            }
+            number => {
+                let at = number.checked_sub(FIRST_NUMBER).map(|number| self.values + number as usize);
+                let known = at.filter(|at| *at < self.objects.len());
+                self.objects.get(known.ok_or_else(|| self.wrong(Wrong::Number(number)))?)
+            }
+        };
+        if word != 0 {
+            // SAFETY: what was made or found is a reference of the context.
+            Unfit::check(cx.image(), unsafe { Table::of(word) }.info(), ty)?;
+        }
+        Ok(word)
+    }
+
+    /// The table of a class, if there is one.
+    fn class(&mut self, cx: &Cx) -> Result<&'static Table, NotReceived> {
+        let number = self.short()?;
+        let ty = (number as usize) < cx.image().program().types.len();
+        let table = ty.then(|| TypeId::new(number as usize)).and_then(|ty| cx.image().find_table(ty));
+        table.ok_or_else(|| self.wrong(Wrong::Class(number)))
+    }
+
+    /// A new object, which is filled later unless it is whole.
+    unsafe fn object(&mut self, cx: &mut Cx, ty: TypeId) -> Result<Word, NotReceived> {
+        let table = self.class(cx)?;
+        let info = table.info();
+        Unfit::check(cx.image(), info, ty)?;
+        let number = info.ty.as_u32();
+        match (info.transfer, info.class) {
+            (Transfer::Content, _) => {}
+            (Transfer::Class, Some(class)) => {
+                let one = cx.image().lasting(class);
+                return one.ok_or_else(|| self.wrong(Wrong::Class(number)));
+            }
+            (Transfer::Boxed(place), _) => {
+                let value = self.basic(place.kind)?;
+                return Ok(cx.new_object(table, &[value])?);
+            }
+            _ => return Err(self.wrong(Wrong::Class(number))),
+        }
+        let fields = match &info.content {
+            content if content.has_length() => sequence::ELEMENTS + self.short()? as usize,
+            Content::Fields(places) => places.len(),
+            _ => object::field_count(cx.image().program(), info.ty),
+        };
+        let least = least_bytes(&info.content, fields);
+        if least > self.left() {
+            return Err(self.wrong(Wrong::Short));
+        }
+        self.promised += least;
+        self.lists |= matches!(info.content, Content::List(..));
+        let made = cx.alloc(table, fields)?.as_ptr() as Word;
+        Ok(self.number(made))
+    }
+
+    #[inline]
+    fn basic(&mut self, kind: PlaceKind) -> Result<Word, NotReceived> {
+        let word = Word::from_le_bytes(self.take()?);
+        let fits = match kind {
+            PlaceKind::Null => word == 0,
+            PlaceKind::Bool => word <= 1,
+            PlaceKind::Char => u32::try_from(word).is_ok_and(|number| char::from_u32(number).is_some()),
+            _ => true,
+        };
+        if fits { Ok(word) } else { Err(self.wrong(Wrong::Basic(word, kind))) }
+    }
+}
+
+impl Source for Receiving<'_, '_> {
+    type Error = NotReceived;
+
+    fn bool(&mut self) -> Result<bool, NotReceived> {
+        Ok(self.basic(PlaceKind::Bool)? == 1)
+    }
+
+    fn int(&mut self) -> Result<i64, NotReceived> {
+        Ok(i64::from_le_bytes(self.take()?))
+    }
+
+    fn count(&mut self) -> Result<u64, NotReceived> {
+        Ok(u64::from_le_bytes(self.take()?))
+    }
+
+    fn elements(&mut self) -> Result<usize, NotReceived> {
+        let count = usize::try_from(self.count()?).ok();
+        count.filter(|n| *n <= self.left() / VALUE_BYTES_MIN).ok_or_else(|| self.wrong(Wrong::Short))
+    }
+
+    #[inline]
+    unsafe fn value_or_nothing(&mut self, cx: &mut Cx, place: Place) -> Result<Word, NotReceived> {
+        match place.is_reference() {
+            // SAFETY: promised by the caller.
+            true => unsafe { self.reference(cx, place.ty) },
+            false => self.basic(place.kind),
+        }
+    }
+
+    unsafe fn values(
+        &mut self,
+        cx: &mut Cx,
+        place: Place,
+        object: Word,
+        first: usize,
+        count: usize,
+    ) -> Result<(), NotReceived> {
+        if matches!(place.kind, PlaceKind::Int | PlaceKind::Real) {
+            let bytes = self.take_slice(count.saturating_mul(size_of::<Word>()))?;
+            for (at, word) in bytes.as_chunks().0.iter().enumerate() {
+                // SAFETY: promised by the caller.
+                unsafe { object::set(object, first + at, Word::from_le_bytes(*word)) };
+            }
+            return Ok(());
+        }
+        for field in first..first + count {
+            // SAFETY: promised by the caller.
+            unsafe {
+                let word = self.value(cx, place)?;
+                object::set(object, field, word);
+            }
+        }
+        Ok(())
+    }
+}
