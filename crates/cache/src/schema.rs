@@ -294,7 +294,9 @@ fn describe(image: &Image, ty: TypeId) -> Result<ClassDescriptor, Volatile> {
                 return Err(volatile(&format!("its instance variable `{}` holds a routine", field.name)));
             }
             let fields = fields.iter().zip(places);
-            Kind::Object(fields.map(|(f, place)| Field { name: f.name.clone(), kind: value(place) }).collect())
+            Kind::Object(
+                fields.map(|(f, place)| Field { name: f.name.clone(), kind: value(place) }).collect(),
+            )
         }
         Content::Array(element) => Kind::Array(value(element)),
         Content::Vector(element) => Kind::Vector(value(element)),

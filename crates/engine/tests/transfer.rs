@@ -287,7 +287,6 @@ fn promises_are_bounded_by_what_is_there() {
     // Each vector would have room for all bytes behind it.
     let vectors = named("vector[any]");
     let count = 100_000_u32;
-    let sequence = named("sequence[list[int]]");
     let mut bytes = [object_of(vectors.as_u32()), count.to_le_bytes().to_vec()].concat();
     bytes.extend(u64::from(count).to_le_bytes());
     for _ in 0..count / 8 {
@@ -296,7 +295,6 @@ fn promises_are_bounded_by_what_is_there() {
     let error = try_decoded(&mut there, &bytes, &[place(vectors)]).unwrap_err();
     assert!(matches!(error, NotReceived::Malformed { wrong: Wrong::Short, .. }), "{error}");
     assert!(there.taken_bytes() < 20 * bytes.len() as u64, "{} of {}", there.taken_bytes(), bytes.len());
-    let _ = sequence;
 }
 
 #[test]
@@ -305,7 +303,8 @@ fn a_full_heap_is_an_error() {
     let (value, place) = call(&mut here, "deep_list", &[100_000]);
     let _kept = here.keep(value);
     let bytes = encoded(&mut here, &[value], &[place]);
-    let limits = Limits { heap_bytes: 1 << 20, batch_heap_bytes: 1 << 20, collect: Collect::Checked, ..limits };
+    let limits =
+        Limits { heap_bytes: 1 << 20, batch_heap_bytes: 1 << 20, collect: Collect::Checked, ..limits };
     let mut there = Cx::new(IMAGE.clone(), limits, 1, || 0);
     let error = try_decoded(&mut there, &bytes, &[place]).unwrap_err();
     assert!(matches!(error, NotReceived::Full(_)), "{error}");
@@ -506,11 +505,11 @@ fn values(cx: &mut Cx, seed: u64) -> (Maker, Vec<Word>, Vec<Place>) {
 }
 
 proptest! {
-    #![proptest_config(cases(300))]
+    #![proptest_config(cases(200))]
 
     #[test]
-    fn random_values_arrive_as_they_were(seed: u64, zeal: bool) {
-        let collect = if zeal { Collect::Zeal(1) } else { Collect::Checked };
+    fn random_values_arrive_as_they_were(seed: u64, zeal in 0..8) {
+        let collect = if zeal == 0 { Collect::Zeal(1) } else { Collect::Checked };
         let (mut here, mut there) = (context(Collect::Checked), context(collect));
         let (_made, values, places) = values(&mut here, seed);
         let bytes = encoded(&mut here, &values, &places);
@@ -525,7 +524,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(2000))]
+    #![proptest_config(cases(1000))]
 
     #[test]
     fn changed_bytes_do_no_harm(seed: u64, changes in proptest::collection::vec((any::<usize>(), any::<u32>(), 0..5_u8), 1..6)) {

@@ -465,7 +465,8 @@ impl Image {
         let empty_string = object::lasting_string(strings, "");
         let literals = program.literals.values().map(|text| object::lasting_string(strings, text)).collect();
         let lasting = program.classes.iter().map(|(id, class)| {
-            has_one_object(&program, id).then(|| object::lasting_object(tables[class.ty.index()].expect("classes have tables")))
+            has_one_object(&program, id)
+                .then(|| object::lasting_object(tables[class.ty.index()].expect("classes have tables")))
         });
         let lasting = lasting.collect();
         let codes = program.funcs.iter().map(|_| OnceLock::new()).collect();

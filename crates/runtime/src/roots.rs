@@ -35,10 +35,10 @@ impl KeptWords {
 
     fn remove(&self, from: usize, count: usize) {
         let mut all = self.words.borrow_mut();
-        all[from..from + count].fill(0);
         // Guards usually go in the reverse order of their coming.
-        if from + count == all.len() {
-            all.truncate(from);
+        match from + count == all.len() {
+            true => all.truncate(from),
+            false => all[from..from + count].fill(0),
         }
     }
 }

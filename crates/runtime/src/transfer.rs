@@ -24,7 +24,7 @@
 //! and every basic value is compared with what the place allows. Memory that is asked for is bounded by the bytes that are there:
 //! each object takes as many bytes at least as were promised when it was made ([`Receiving::promised`]).
 //!
-//! [`natives::clone`](crate::natives) copies within a heap, from words to words, and has no use for kinds of objects.
+//! The native `clone` copies within a heap, from words to words, and so has no use for kinds of objects.
 
 use bifrost_heap::HeapFull;
 use bifrost_ir::{Program, TypeId, TypeKind, boxed};
@@ -216,7 +216,8 @@ pub enum Wrong {
 /// Appends values to `out`; nothing if they cannot be sent.
 ///
 /// `address` gives the address of something that is sent as such, and may enter it into a table. Persistent objects that are
-/// not here are fetched, so that a collection is possible; the values are kept meanwhile.
+/// not here are fetched, so that a collection is possible; the values are kept meanwhile. It polls at each object, as what belongs to a
+/// run of the context.
 ///
 /// # Errors
 /// [`NotSent`]
@@ -231,7 +232,7 @@ pub unsafe fn encode(
     out: &mut Vec<u8>,
 ) -> Result<(), NotSent> {
     let start = out.len();
-    let (objects, numbers) = (SmallVec::new(), FxHashMap::default());
+    let (objects, numbers) = (SmallVec::new(), Numbers::default());
     let mut sending = Sending { cx, out, start, values, places, kept: None, objects, numbers, address };
     // SAFETY: promised by the caller.
     let sent = unsafe { sending.all() };
@@ -280,7 +281,7 @@ struct Sending<'a> {
     /// The objects that have numbers, by number.
     objects: SmallVec<[Word; SEARCHED_MAX]>,
     /// Their numbers, when they are too many to look through.
-    numbers: FxHashMap<Word, u32>,
+    numbers: Numbers,
     address: &'a mut dyn FnMut(&mut Cx, Word, Leaf) -> Result<Address, NotSent>,
 }
 
@@ -391,7 +392,7 @@ impl Sending<'_> {
     fn is_numbered(&mut self, word: Word) -> bool {
         let known = match self.objects.len() {
             0..=SEARCHED_MAX => self.objects.iter().position(|one| *one == word).map(|at| at as u32),
-            _ => self.numbers.get(&word).copied(),
+            _ => self.numbers.get(word),
         };
         match known {
             Some(number) => self.put((FIRST_NUMBER + number).to_le_bytes()),
@@ -405,10 +406,12 @@ impl Sending<'_> {
         self.objects.push(word);
         match self.objects.len() - 1 {
             0..SEARCHED_MAX => {}
-            SEARCHED_MAX => self.numbers.extend((0_u32..).zip(&self.objects).map(|(n, word)| (*word, n))),
-            last => {
-                self.numbers.insert(word, last as u32);
+            SEARCHED_MAX => {
+                for (number, word) in (0..).zip(&self.objects) {
+                    self.numbers.insert(*word, number);
+                }
             }
+            last => self.numbers.insert(word, last as u32),
         }
     }
 
@@ -492,6 +495,49 @@ impl Sink for Sending<'_> {
             self.put(word.to_le_bytes());
         }
         Ok(())
+    }
+}
+
+/// Numbers of objects, by address. What lies together is often sent together, so that there is a table of stretches of the heap
+/// and not of objects.
+#[derive(Default)]
+struct Numbers {
+    /// Where each stretch is.
+    stretches: FxHashMap<Word, usize>,
+    /// One more than the number of the object at each word of a stretch, or 0.
+    numbers: Vec<[u32; STRETCH_WORDS]>,
+    /// The stretch that was looked for last, and where it is, if there is any.
+    last: (Word, usize),
+}
+
+/// Words of a stretch.
+const STRETCH_WORDS: usize = 32;
+
+impl Numbers {
+    /// Which stretch an object is in, and where.
+    fn split(object: Word) -> (Word, usize) {
+        let at = object / size_of::<Word>() as Word;
+        (at / STRETCH_WORDS as Word, at as usize % STRETCH_WORDS)
+    }
+
+    fn get(&mut self, object: Word) -> Option<u32> {
+        let (stretch, at) = Numbers::split(object);
+        if self.last.0 != stretch {
+            self.last = (stretch, *self.stretches.get(&stretch)?);
+        }
+        self.numbers[self.last.1][at].checked_sub(1)
+    }
+
+    fn insert(&mut self, object: Word, number: u32) {
+        let (stretch, at) = Numbers::split(object);
+        if self.last.0 != stretch {
+            let place = *self.stretches.entry(stretch).or_insert(self.numbers.len());
+            if place == self.numbers.len() {
+                self.numbers.push([0; STRETCH_WORDS]);
+            }
+            self.last = (stretch, place);
+        }
+        self.numbers[self.last.1][at] = number + 1;
     }
 }
 
