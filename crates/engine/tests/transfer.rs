@@ -60,23 +60,27 @@ fn text(cx: &mut Cx, name: &str, args: &[Word]) -> String {
     unsafe { object::text(word) }.to_owned()
 }
 
-/// Addresses are those of a test: the fields of an actor's object.
-fn address_of(_: &mut Cx, actor: Word, leaf: Leaf) -> Result<Address, NotSent> {
-    assert_eq!(leaf, Leaf::Actor);
-    // SAFETY: the actors below have a field.
-    let index = unsafe { object::get(actor, 0) } as u32;
+/// What is sent as an address is made with one field, and that is the address.
+fn address_of(_: &mut Cx, object: Word, leaf: Leaf) -> Result<Address, NotSent> {
+    // SAFETY: it was made below.
+    let (class, index) = unsafe { (Table::of(object).info(), object::get(object, 0) as u32) };
+    assert_eq!(class.transfer, Transfer::Address(leaf));
     Ok(Address { capsule: 1, node: 2, index, generation: 3 })
 }
 
-fn new_actor(cx: &mut Cx, index: Word) -> Word {
-    let table = IMAGE.table_of(IMAGE.program().classes[IMAGE.program().find_class("Tally").unwrap()].ty);
-    cx.new_object(table, &[index]).unwrap()
+fn new_addressed(cx: &mut Cx, class: TypeId, index: Word) -> Word {
+    cx.new_object(IMAGE.table_of(class), &[index]).unwrap()
 }
 
-fn actor_at(cx: &mut Cx, leaf: Leaf, address: Address, _: TypeId) -> Result<Word, NotReceived> {
-    match (leaf, address) {
-        (Leaf::Actor, Address { capsule: 1, node: 2, index, generation: 3 }) => {
-            Ok(new_actor(cx, Word::from(index)))
+fn tally() -> TypeId {
+    IMAGE.program().classes[IMAGE.program().find_class("Tally").unwrap()].ty
+}
+
+fn object_at(cx: &mut Cx, leaf: Leaf, address: Address, class: TypeId) -> Result<Word, NotReceived> {
+    assert_eq!(IMAGE.table_of(class).info().transfer, Transfer::Address(leaf));
+    match address {
+        Address { capsule: 1, node: 2, index, generation: 3 } => {
+            Ok(new_addressed(cx, class, Word::from(index)))
         }
         _ => Err(NotReceived::Address(address)),
     }
@@ -98,7 +102,7 @@ fn encoded(cx: &mut Cx, values: &[Word], places: &[Place]) -> Vec<u8> {
 
 fn try_decoded(cx: &mut Cx, mut bytes: &[u8], places: &[Place]) -> Result<Vec<Word>, NotReceived> {
     // SAFETY: no code runs in the context.
-    let made = unsafe { decode(cx, &mut bytes, places, &mut actor_at)? };
+    let made = unsafe { decode(cx, &mut bytes, places, &mut object_at)? };
     Ok(made.to_vec())
 }
 
@@ -106,7 +110,7 @@ fn decoded(cx: &mut Cx, bytes: &[u8], places: &[Place]) -> Vec<Word> {
     let mut rest = [bytes, b"behind"].concat();
     let mut left = &rest[..];
     // SAFETY: as above.
-    let made = unsafe { decode(cx, &mut left, places, &mut actor_at) }.unwrap_or_else(|e| panic!("{e}"));
+    let made = unsafe { decode(cx, &mut left, places, &mut object_at) }.unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(left, b"behind");
     rest.fill(0xff);
     made.to_vec()
@@ -158,22 +162,35 @@ fn values_share_what_they_shared() {
 }
 
 #[test]
-fn actors_are_sent_as_addresses() {
+fn actors_and_destinations_of_answers_are_sent_as_addresses() {
     for collect in [Collect::Checked, Collect::Zeal(1)] {
         let (mut here, mut there) = (context(collect), context(collect));
-        let actor = new_actor(&mut here, 77);
-        let kept = here.keep(actor);
+        let actor = new_addressed(&mut here, tally(), 77);
+        let _actor = here.keep(actor);
         let (holder, holder_place) = call(&mut here, "new_holder", &[actor]);
         let _holder = here.keep(holder);
-        let places = [place(named("Counter")), holder_place, place(Types::ANY)];
-        let bytes = encoded(&mut here, &[actor, holder, actor], &places);
-        drop(kept);
+        let (group, group_place) = call(&mut here, "new_group", &[actor, actor]);
+        let _group = here.keep(group);
+        let answer = new_addressed(&mut here, named("replier[int]"), 78);
+        let _answer = here.keep(answer);
+        let values = [actor, holder, group, answer, actor];
+        let places = [
+            place(named("Counter")),
+            holder_place,
+            group_place,
+            place(named("replier[int]")),
+            place(Types::ANY),
+        ];
+        let bytes = encoded(&mut here, &values, &places);
         let made = decoded(&mut there, &bytes, &places);
         // SAFETY: they were compared with the places' types.
         unsafe {
             assert_eq!(object::get(made[0], 0), 77);
             assert_eq!(object::get(object::get(made[1], 0), 0), 77);
-            assert_eq!(object::get(made[2], 0), 77);
+            assert_eq!(object::get(made[2], sequence::LENGTH), 2);
+            assert_eq!(object::get(object::get(made[2], sequence::ELEMENTS + 1), 0), 77);
+            assert_eq!(object::get(made[3], 0), 78);
+            assert_eq!(object::get(made[4], 0), 77);
         }
         // An actor is no value for a place of another type, and nobody is made who is not there.
         let node = place(named("Node"));
@@ -251,7 +268,7 @@ fn bytes_of_others_are_refused() {
     check(&array(u64::MAX), "array[int]", "at byte 24: the bytes end too early");
     let class = |name: &str| IMAGE.program().classes[IMAGE.program().find_class(name).unwrap()].ty.as_u32();
     let wrong = |class: u32| format!("at byte 8: there is no class {class} whose objects are sent so");
-    check(&object_of(class("Tally")), "Counter", &wrong(class("Tally")));
+    check(&object_of(tally().as_u32()), "Counter", &wrong(tally().as_u32()));
     check(&object_of(Types::DIRECTORY.as_u32()), "directory", &wrong(Types::DIRECTORY.as_u32()));
     check(&object_of(Types::STRING.as_u32()), "string", &wrong(Types::STRING.as_u32()));
     check(&[short(4), short(class("N"))].concat(), "Node", &wrong(class("N")));
@@ -397,7 +414,7 @@ impl Maker {
             }
             Transfer::Address(_) => {
                 let index = self.below(100) as Word;
-                let word = new_actor(cx, index);
+                let word = new_addressed(cx, table.info().ty, index);
                 self.keep(cx, word)
             }
             Transfer::Content => self.content(cx, table, count, depth),
