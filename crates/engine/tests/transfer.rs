@@ -60,7 +60,7 @@ fn text(cx: &mut Cx, name: &str, args: &[Word]) -> String {
     unsafe { object::text(word) }.to_owned()
 }
 
-/// What is sent as an address is made with one field, and that is the address.
+/// What is sent as an address has that in its first field.
 fn address_of(_: &mut Cx, object: Word, leaf: Leaf) -> Result<Address, NotSent> {
     // SAFETY: it was made below.
     let (class, index) = unsafe { (Table::of(object).info(), object::get(object, 0) as u32) };
@@ -69,7 +69,10 @@ fn address_of(_: &mut Cx, object: Word, leaf: Leaf) -> Result<Address, NotSent> 
 }
 
 fn new_addressed(cx: &mut Cx, class: TypeId, index: Word) -> Word {
-    cx.new_object(IMAGE.table_of(class), &[index]).unwrap()
+    // More fields than an actor or a destination of answers has.
+    let mut fields = [0; 16];
+    fields[0] = index;
+    cx.new_object(IMAGE.table_of(class), &fields).unwrap()
 }
 
 fn tally() -> TypeId {
