@@ -213,6 +213,12 @@ pub enum Wrong {
     List,
 }
 
+/// Gives the address of something that is sent as such.
+pub type AddressOf<'f> = dyn FnMut(&mut Cx, Word, Leaf) -> Result<Address, NotSent> + 'f;
+
+/// Gives what is at an address, with the class that it is said to have.
+pub type ObjectAt<'f> = dyn FnMut(&mut Cx, Leaf, Address, TypeId) -> Result<Word, NotReceived> + 'f;
+
 /// Appends values to `out`; nothing if they cannot be sent.
 ///
 /// `address` gives the address of something that is sent as such, and may enter it into a table. Persistent objects that are
@@ -228,7 +234,7 @@ pub unsafe fn encode(
     cx: &mut Cx,
     values: &[Word],
     places: &[Place],
-    address: &mut dyn FnMut(&mut Cx, Word, Leaf) -> Result<Address, NotSent>,
+    address: &mut AddressOf<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), NotSent> {
     let start = out.len();
@@ -257,7 +263,7 @@ pub unsafe fn decode(
     cx: &mut Cx,
     bytes: &mut &[u8],
     places: &[Place],
-    reference: &mut dyn FnMut(&mut Cx, Leaf, Address, TypeId) -> Result<Word, NotReceived>,
+    reference: &mut ObjectAt<'_>,
 ) -> Result<SmallVec<[Word; 4]>, NotReceived> {
     let values = if places.iter().any(|place| place.is_reference()) { places.len() } else { 0 };
     let objects = cx.keep_list(values);
@@ -270,7 +276,7 @@ pub unsafe fn decode(
 }
 
 /// Values being written.
-struct Sending<'a> {
+struct Sending<'a, 'f> {
     cx: &'a mut Cx,
     out: &'a mut Vec<u8>,
     start: usize,
@@ -282,10 +288,10 @@ struct Sending<'a> {
     objects: SmallVec<[Word; SEARCHED_MAX]>,
     /// Their numbers, when they are too many to look through.
     numbers: Numbers,
-    address: &'a mut dyn FnMut(&mut Cx, Word, Leaf) -> Result<Address, NotSent>,
+    address: &'a mut AddressOf<'f>,
 }
 
-impl Sending<'_> {
+impl Sending<'_, '_> {
     unsafe fn all(&mut self) -> Result<(), NotSent> {
         let (values, places) = (self.values, self.places);
         for (value, place) in values.iter().zip(places) {
@@ -451,7 +457,7 @@ impl Sending<'_> {
     }
 }
 
-impl Sink for Sending<'_> {
+impl Sink for Sending<'_, '_> {
     type Error = NotSent;
 
     fn bool(&mut self, value: bool) {
@@ -542,7 +548,7 @@ impl Numbers {
 }
 
 /// Values being made.
-struct Receiving<'b, 'r> {
+struct Receiving<'b, 'r, 'f> {
     rest: &'b [u8],
     /// How many bytes there were.
     length: usize,
@@ -554,7 +560,7 @@ struct Receiving<'b, 'r> {
     promised: usize,
     /// Whether there are lists among the objects.
     lists: bool,
-    reference: &'r mut dyn FnMut(&mut Cx, Leaf, Address, TypeId) -> Result<Word, NotReceived>,
+    reference: &'r mut ObjectAt<'f>,
 }
 
 /// Bytes that what an object holds takes at least.
@@ -566,7 +572,7 @@ fn least_bytes(content: &Content, fields: usize) -> usize {
     }
 }
 
-impl<'b> Receiving<'b, '_> {
+impl<'b> Receiving<'b, '_, '_> {
     unsafe fn all(&mut self, cx: &mut Cx, places: &[Place]) -> Result<SmallVec<[Word; 4]>, NotReceived> {
         let mut values = SmallVec::with_capacity(places.len());
         for (at, place) in places.iter().enumerate() {
@@ -753,7 +759,7 @@ impl<'b> Receiving<'b, '_> {
     }
 }
 
-impl Source for Receiving<'_, '_> {
+impl Source for Receiving<'_, '_, '_> {
     type Error = NotReceived;
 
     fn bool(&mut self) -> Result<bool, NotReceived> {
