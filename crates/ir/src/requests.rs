@@ -7,12 +7,13 @@
 //! [`regions`] tells what that amounts to, in the terms of the paper: it colours the statements (002 figure 3) and finds the
 //! maximal regions in which all requests are independent of each other, with what their join continuation needs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
+use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
-use crate::program::Program;
-use crate::stmt::{Block, Callee, Func, Operand, Part, Site, Stmt, Var, VarDecl};
+use crate::program::{Body, Program};
+use crate::stmt::{Block, Callee, Func, FuncId, FuncKind, Operand, Part, Site, Stmt, Var, VarDecl};
 use crate::types::TypeKind;
 
 /// Variables whose reply may be missing.
@@ -169,6 +170,46 @@ pub(crate) fn lacking(program: &Program, func: &Func) -> Option<Site> {
     placing.added
 }
 
+/// The functions that wait for actors or have transactions: those in which that is written, and the scripts that call such of their
+/// own actor.
+///
+/// Cost: the size of the program times the length of the longest chain of such calls.
+pub fn waiting(program: &Program) -> HashSet<FuncId> {
+    let written =
+        program.funcs.iter().filter(|(_, func)| func.body.may_wait() || func.body.has_transaction());
+    let mut found: HashSet<FuncId> = written.map(|(id, _)| id).collect();
+    loop {
+        let before = found.len();
+        for (id, func) in program.funcs.iter().filter(|(_, func)| func.kind == FuncKind::Script) {
+            let calls = func.body.contains(&|stmt| match stmt {
+                Stmt::Call { callee: callee @ Callee::Method(_), .. } => {
+                    body_of(program, *callee).is_some_and(|body| found.contains(&body))
+                }
+                _ => false,
+            });
+            if calls {
+                found.insert(id);
+            }
+        }
+        if before == found.len() {
+            return found;
+        }
+    }
+}
+
+/// The code of a routine, or of a method that is called on its class's own type.
+pub fn body_of(program: &Program, callee: Callee) -> Option<FuncId> {
+    let body = match callee {
+        Callee::Routine(routine) => program.routines.get(routine)?.body,
+        Callee::Method(method) => *program.class_of_type(method.ty)?.bodies.get(method.method.index())?,
+        Callee::Procedure(_) | Callee::Itself => return None,
+    };
+    match body {
+        Body::Func(func) => Some(func),
+        Body::Native(_) => None,
+    }
+}
+
 struct Placing<'a> {
     program: &'a Program,
     func: &'a Func,
@@ -282,6 +323,8 @@ impl Placing<'_> {
                 let bodies = arms.iter_mut().flat_map(|arm| [&mut arm.cond, &mut arm.body]);
                 for block in bodies.chain(after.iter_mut().map(|(_, body)| body)) {
                     let mut here = before.clone();
+                    // An exception leaves an arm where it is raised.
+                    pending.append(&mut effect(block).any);
                     self.block(block, &mut here);
                     pending.append(&mut here);
                 }
@@ -397,7 +440,12 @@ fn effect_of(stmt: &Stmt) -> Effect {
         }
         Stmt::Transaction { body, .. } => own.then(effect(body)),
         Stmt::Select { arms, after, .. } => {
-            let arms = arms.iter().map(|arm| effect(&arm.cond).then(effect(&arm.body)));
+            let arms = arms.iter().map(|arm| {
+                let whole = effect(&arm.cond).then(effect(&arm.body));
+                // An exception leaves the arm where it is raised.
+                let left = Effect { may: whole.any.clone(), must: BTreeSet::new(), any: BTreeSet::new() };
+                whole.or(left)
+            });
             let all = arms.chain(after.iter().map(|(_, body)| effect(body)));
             let one = all.reduce(Effect::or).unwrap_or_default();
             own.then(one)
@@ -654,8 +702,11 @@ impl Found<'_> {
             Stmt::Transaction { body, .. } => live = self.joins_of(body, &live, ends),
             Stmt::Select { arms, after, .. } => {
                 let mut all = Pending::new();
+                // An exception leaves an arm to what comes behind.
+                let mut inner = ends.clone();
+                inner.raised.extend(&live);
                 for arm in arms {
-                    let mut taken = self.joins_of(&arm.body, &live, ends);
+                    let mut taken = self.joins_of(&arm.body, &live, &inner);
                     taken.extend(var_of(arm.test));
                     let mut cond = self.joins_of(&arm.cond, &taken, ends);
                     arm.vars.iter().for_each(|var| {
@@ -735,14 +786,34 @@ fn expose(block: &Block, filled: &mut Pending, reads: &mut Pending) {
         });
         match blocks.as_slice() {
             [] => filled.extend(writes),
-            // What only one of several blocks fills may not be filled after them; the variables of a statement are filled in its blocks.
+            // The variables of a statement are filled in its blocks, and what all fill from which control comes out is filled after them.
             blocks => {
                 let mut inner = filled.clone();
-                inner.extend(writes);
+                inner.extend(writes.iter().copied());
+                let mut after: Option<Pending> = None;
                 for block in blocks {
-                    expose(block, &mut inner.clone(), reads);
+                    let mut own = inner.clone();
+                    expose(block, &mut own, reads);
+                    if !jumps(block) {
+                        after =
+                            Some(after.map_or(own.clone(), |all| all.intersection(&own).copied().collect()));
+                    }
                 }
+                let one_runs = matches!(
+                    stmt,
+                    Stmt::If { .. } | Stmt::TypeIf { .. } | Stmt::Except { .. } | Stmt::Transaction { .. }
+                );
+                let after = after.into_iter().flatten().filter(|var| one_runs && !writes.contains(var));
+                filled.extend(after);
             }
         }
     }
+}
+
+/// Whether control never comes to the end of a block.
+fn jumps(block: &Block) -> bool {
+    matches!(
+        block.0.last(),
+        Some(Stmt::Break | Stmt::Continue | Stmt::Return(_) | Stmt::Signal { .. } | Stmt::Exit { .. })
+    )
 }

@@ -132,7 +132,7 @@ impl Block {
     }
 
     /// Whether there is such a statement among them, or in one of them.
-    fn contains(&self, is_one: &dyn Fn(&Stmt) -> bool) -> bool {
+    pub(crate) fn contains(&self, is_one: &dyn Fn(&Stmt) -> bool) -> bool {
         self.0.iter().any(|stmt| {
             let mut found = is_one(stmt);
             stmt.parts(&mut |part| {
@@ -403,8 +403,19 @@ pub struct Choice {
     pub cond: Block,
     /// The condition.
     pub test: Operand,
-    /// What runs in place of the method's body.
+    /// What runs in place of the method's body. `Reply` and the like answer the message, and so does `Signal`, with an exception that the
+    /// method's heading lists. No exception leaves the arm: it answers the message, if that is not answered yet, and control goes on
+    /// behind the statement. When the arm ends, by a jump, too, a message without result is answered, if it is not yet.
     pub body: Block,
+}
+
+impl Choice {
+    /// Whether an exception can leave the arm, after which control goes on behind the statement.
+    ///
+    /// Cost: linear in the number of statements.
+    pub fn may_raise(&self) -> bool {
+        [&self.cond, &self.body].into_iter().any(|block| block.contains(&Stmt::may_raise))
+    }
 }
 
 /// What a statement consists of; see [`Stmt::parts`].
@@ -422,6 +433,27 @@ impl Stmt {
     /// Whether the statement itself, not one in its blocks, requests or waits.
     pub fn may_wait(&self) -> bool {
         matches!(self, Stmt::Request { .. } | Stmt::Await { .. } | Stmt::Select { .. })
+    }
+
+    /// Whether the statement itself, not one in its blocks, can signal an exception.
+    pub fn may_raise(&self) -> bool {
+        match self {
+            // Of an actor in its own methods.
+            Stmt::Get { object, .. } | Stmt::Set { object, .. } => *object != Operand::Var(Var::from_u32(0)),
+            _ => !matches!(
+                self,
+                Stmt::Let { .. }
+                    | Stmt::If { .. }
+                    | Stmt::TypeIf { .. }
+                    | Stmt::While { .. }
+                    | Stmt::Except { .. }
+                    | Stmt::Break
+                    | Stmt::Continue
+                    | Stmt::Return(_)
+                    | Stmt::Reply { .. }
+                    | Stmt::ReplyTo { .. }
+            ),
+        }
     }
 
     /// Tells the parts of a statement in the order in which they come about when it runs, not those of the statements in its

@@ -345,38 +345,6 @@ pub struct Stmt {
     pub same_line: bool,
 }
 
-impl Stmt {
-    /// Whether the statement is, or contains, a transaction.
-    pub fn has_transaction(&self) -> bool {
-        let has = |body: &[Stmt]| body.iter().any(Stmt::has_transaction);
-        let inside = match &self.kind {
-            StmtKind::Transaction(_) => true,
-            StmtKind::Begin(body) | StmtKind::While { body, .. } | StmtKind::For { body, .. } => has(body),
-            StmtKind::If { arms, otherwise } => {
-                arms.iter().any(|(_, body)| has(body)) || otherwise.as_deref().is_some_and(has)
-            }
-            StmtKind::Tagcase { arms, others, .. } => {
-                arms.iter().any(|arm| has(&arm.body)) || others.as_deref().is_some_and(has)
-            }
-            StmtKind::Typecase { arms, others, .. } => {
-                arms.iter().any(|arm| has(&arm.body)) || others.as_deref().is_some_and(has)
-            }
-            StmtKind::Make { then, .. } => then.as_deref().is_some_and(has),
-            StmtKind::Wait { arms, after } => {
-                arms.iter().any(|arm| has(&arm.body)) || after.as_ref().is_some_and(|(_, body)| has(body))
-            }
-            _ => false,
-        };
-        inside
-            || self.handlers.iter().any(|handler| match handler {
-                Handler::Except { arms, others } => {
-                    arms.iter().any(|arm| has(&arm.body)) || others.as_ref().is_some_and(|o| has(&o.body))
-                }
-                Handler::Resignal(_) => false,
-            })
-    }
-}
-
 /// What is attached to a statement.
 #[derive(Debug)]
 #[allow(missing_docs)]

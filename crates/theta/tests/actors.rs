@@ -529,3 +529,285 @@ fn groups_and_places_of_answers_are_sent() {
 f (b: B, g: group[B], d: replier[array[int]]) send b.take(g, d, none[replier[int]]()) end f\n";
     good(text);
 }
+
+/// What each text is refused for; nothing if it is accepted.
+#[track_caller]
+fn told_of(rows: &[(&str, &[&str])]) {
+    for (text, expected) in rows {
+        let (sources, compilation) = compile_text(text);
+        let found: Vec<&str> = compilation.diagnostics.iter().map(|d| d.code.name()).collect();
+        let rendered = render_all(&sources, &compilation.diagnostics, Colour::Plain);
+        assert_eq!(found, *expected, "{text}\n{rendered}");
+    }
+}
+
+#[test]
+fn definitions() {
+    told_of(&[
+        // An actor is an actor type with all its methods, and below those that it implements.
+        (
+            "T = actor type m (n: int) returns (int) end T
+A = actor implements T m (n: int) returns (int) reply (n) end m k () end k end A
+f () returns (T) a: A := A.new() send a.k() return (a) end f",
+            &[],
+        ),
+        ("T = actor type m () end T\nA = actor implements T k () end k end A", &["E0204"]),
+        ("B = actor end B\nA = actor inherits B end A", &["E0109"]),
+        ("A = actor m () returns (int, int) signal failure(\"\") end m end A", &["E0411"]),
+        ("T = actor type m () yields (int) k () returns (int, int) end T", &["E0411", "E0411"]),
+        ("A = actor m [T] (v: int) end m end A", &["E0109"]),
+        // Its state is its own, and set by `new`, which signals nothing.
+        (
+            "A = actor n: int new () make {n := 1} end new end A\nf (a: A) returns (int) return (a.n) end f",
+            &["E0307"],
+        ),
+        ("A = actor n: int new () make {n := 1} end new m (a: A) a.n := 2 end m end A", &["E0307"]),
+        ("A = actor n: int new () make {n := 1} end new m () self.n := self.n + 1 end m end A", &[]),
+        ("A = actor n: int end A", &["E0214"]),
+        ("A = actor n: int new () end new end A", &["E0214"]),
+        ("A = actor n: int new () signal bad make {n := 1} end new end A", &["E0303"]),
+        (
+            "B = actor get () returns (int) reply (1) end get end B
+A = actor n: int new (b: B) make {n := b.get()} end new end A",
+            &["E0404"],
+        ),
+    ]);
+}
+
+#[test]
+fn messages_and_who_sends_them() {
+    told_of(&[
+        ("f (a: array[int]) send a.append(1) end f", &["E0202"]),
+        ("g () end g\nf () send g() end f", &["E0202"]),
+        ("f () send 1 end f", &["E0202"]),
+        // A result is dropped.
+        ("A = actor m () returns (int) reply (1) end m end A\nf (a: A) send a.m() end f", &[]),
+        // What is passive makes actors, sends and holds references.
+        (
+            "A = actor m () end m end A
+C = class a: A go () send a.m() end go end C
+it () yields (A) yield (A.new() on 0) yield (A.new() anywhere) end it",
+            &[],
+        ),
+        ("A = actor m () returns (int) reply (1) end m end A\nC = class a: A go () n: int := a.m() end go end C", &["E0404"]),
+        ("A = actor m () returns (int) reply (1) end m end A\nit (a: A) yields (int) yield (a.m()) end it", &["E0404"]),
+        ("A = actor m () end m end A\nf (a: A) delegate a.m() end f", &["E0404"]),
+        ("f () reply () end f", &["E0404"]),
+        // A message is no value, and operators are messages, too.
+        ("A = actor m (n: int) end m end A\nf (a: A) p: proc (int) := a.m end f", &["E0202"]),
+        ("A = actor m (n: int) end m end A\nf (a: A) p: proc () := bind(a.m, 1) end f", &["E0202"]),
+        (
+            "A = actor add (n: int) returns (int) reply (n) end add fetch (n: int) returns (int) reply (n) end fetch
+  store (i: int, v: int) end store end A
+B = actor m (a: A) returns (int) a[1] := a + 2 reply (a[1] + a[2]) end m end B",
+            &[],
+        ),
+        ("A = actor add (n: int) returns (int) reply (n) end add end A\nf (a: A) returns (int) return (a + 1) end f", &["E0404"]),
+        (
+            "A = actor equal (a: A) returns (bool) reply (true) end equal hash () returns (int) reply (1) end hash end A
+f (m: map[A, int]) end f",
+            &["E0206", "E0206"],
+        ),
+        // `main` waits, so that nobody calls it.
+        ("A = actor m () end m end A\nmain () a: A := A.new() a.m() end main\nf () main() end f", &["E0404"]),
+        ("main () print(\"\") end main\nf () main() end f", &[]),
+    ]);
+}
+
+#[test]
+fn what_is_sent() {
+    let text = |formal: &str, statement: &str| {
+        format!("B = actor put (v: {formal}) end put end B\nf (b: B, v: {formal}) {statement} end f")
+    };
+    for (formal, statement, expected) in [
+        ("sequence[string]", "send b.put(v)", &[][..]),
+        ("struct[a: array[int]]", "send b.put(v)", &["E0401"]),
+        ("struct[a: array[int]]", "send b.put(clone v)", &[]),
+        ("any", "send b.put(clone v)", &["E0401"]),
+        ("proc ()", "send b.put(v)", &["E0401"]),
+        ("sequence[any]", "send b.put(clone v)", &["E0401"]),
+        ("array[iter () yields (int)]", "send b.put(clone v)", &["E0401"]),
+        ("B", "send b.put(v)", &[]),
+        ("maybe[B]", "send b.put(v)", &[]),
+    ] {
+        assert_eq!(codes(&text(formal, statement)), expected, "{formal}: {statement}");
+    }
+    told_of(&[
+        // Volatile classes are not even copied.
+        (
+            "C = class b: B end C
+B = actor put (v: C) end put end B
+f (b: B) send b.put(clone C{b := b}) end f",
+            &["E0401"],
+        ),
+        // Exceptions, too.
+        ("A = actor m (a: array[int]) signals (bad (array[int])) signal bad(a) end m end A", &["E0401"]),
+        ("A = actor m (a: array[int]) signals (bad (array[int])) signal bad(clone a) end m end A", &[]),
+        (
+            "f (a: array[int]) signals (bad (array[int])) signal bad(a) end f
+A = actor m (a: array[int]) signals (bad (array[int])) f(a) resignal bad end m end A",
+            &["E0401"],
+        ),
+        // A call of an actor's own method sends nothing.
+        ("A = actor m (a: array[int]) self.k(a) end m k (a: array[int]) end k end A", &[]),
+        // Generic actors are looked at in each instantiation.
+        (
+            "A = actor [T] get (v: T) returns (T) reply (v) end get end A\nf (a: A[int]) send a.get(1) end f",
+            &[],
+        ),
+        (
+            "A = actor [T] get (v: T) returns (T) reply (v) end get end A\nf (a: A[array[int]]) end f",
+            &["E0401"],
+        ),
+    ]);
+}
+
+/// An actor with methods `k` (no result), `v` (a result, and an exception) and `m` around statements.
+fn waiting(body: &str) -> String {
+    format!(
+        "B = actor
+  m () returns (int)
+    {body}
+  end m
+  k (n: int) end k
+  v () returns (string) signals (bad) reply (\"\") end v
+end B
+odd () yields (int) yield (1) end odd"
+    )
+}
+
+#[test]
+fn arms_answer_the_message_that_they_take() {
+    for (body, expected) in [
+        ("wait when v (): reply (\"a\") end reply (1)", &[][..]),
+        ("wait when v (): reply (1) end reply (1)", &["E0202"]),
+        ("wait when v (): end reply (1)", &["E0403"]),
+        ("wait when v (): signal bad end reply (1)", &[]),
+        ("wait when v (): signal worse end reply (1)", &["E0303"]),
+        ("wait when k (n: int): reply () reply () end reply (1)", &["E0407"]),
+        ("wait when v (): d: replier[string] := replyto end reply (1)", &[]),
+        // An arm that ends the method answers both messages, one that goes elsewhere its own.
+        ("wait when k (n: int): return end reply (1)", &["E0403"]),
+        ("reply (1) wait when k (n: int): return end", &[]),
+        ("reply (1) wait when v (): return end", &["E0403"]),
+        ("while true do wait when v (): break end end reply (1)", &["E0403"]),
+        ("while true do wait when v (): reply (\"\") break end end reply (1)", &[]),
+        ("wait when v (): while true do break end reply (\"\") end reply (1)", &[]),
+        ("wait when v (): exit done end except when done: end reply (1)", &["E0403"]),
+        ("wait when k (n: int): exit done end except when done: end reply (1)", &[]),
+        // No exception leaves an arm: the method goes on behind the `wait`.
+        ("wait when k (n: int): n := n / 0 end except when zero: end reply (1)", &["E0304"]),
+        ("x: int wait when k (n: int): x := n end reply (x)", &[]),
+        ("x: int wait when k (n: int): x := n + 1 end reply (x)", &["E0301"]),
+        ("wait when k (n: int) if n > 1: end reply (1)", &[]),
+    ] {
+        assert_eq!(codes(&waiting(body)), expected, "{body}");
+    }
+}
+
+#[test]
+fn who_waits_for_what() {
+    for (body, expected) in [
+        ("wait end reply (1)", &["E0109"][..]),
+        ("wait after 10: end reply (1)", &["E0109"]),
+        ("wait when k (n: int): after 10: end reply (1)", &[]),
+        ("wait when w (): end reply (1)", &["E0201"]),
+        ("wait when k (): end reply (1)", &["E0203"]),
+        ("wait when k (n: string): end reply (1)", &["E0202"]),
+        ("wait when k (n: int) if (B.new() times 2).size() > 1: end reply (1)", &["E0408"]),
+        ("for i: int in odd() do wait when k (n: int): end end reply (1)", &["E0406"]),
+        ("for i: int in 1.to(3) do wait when k (n: int): end end reply (1)", &[]),
+        ("transaction wait when k (n: int): end end reply (1)", &["E0404"]),
+    ] {
+        assert_eq!(codes(&waiting(body)), expected, "{body}");
+    }
+    told_of(&[
+        ("f () wait when k (): end end f", &["E0404"]),
+        ("main () wait when k (): end end main", &["E0404"]),
+        ("A = functional actor m () wait when m (): end end m end A", &["E0405"]),
+        ("A = functional actor disable m when true m () end m end A", &["E0405"]),
+        ("A = actor disable k when true m () end m end A", &["E0201"]),
+        ("A = actor disable m (a, b) when true m (a: int) end m end A", &["E0203"]),
+        // Several lines for one method add up.
+        (
+            "A = actor n: int new () make {n := 1} end new disable m (k) when k > n disable m when n = 0 m (k: int) end m end A",
+            &[],
+        ),
+    ]);
+}
+
+#[test]
+fn functional_actors() {
+    told_of(&[
+        ("A = functional actor m (n: int) returns (int) reply (self.m(n) + self.m(n)) end m end A", &[]),
+        (
+            "C = class implements T n: int end C\nT = type n () returns (int) end T
+A = functional actor m () c: C := C{n := 1} c.n := 2 end m end A",
+            &[],
+        ),
+    ]);
+    // In a plain one it is a call.
+    let text = |word: &str| format!("A = {word} m (n: int) returns (int) reply (self.m(n)) end m end A");
+    assert!(lowered(&text("functional actor"), "A.m").contains("request A.m"));
+    let plain = lowered(&text("actor"), "A.m");
+    assert!(plain.contains(":= A.m(self, n)") && !plain.contains("request"), "{plain}");
+}
+
+#[test]
+fn an_answer_is_not_given_again_by_a_handler() {
+    let text = |body: &str| {
+        format!("A = actor m (a: array[int]) returns (int) signals (bounds, bad) {body} end m end A")
+    };
+    for (body, expected) in [
+        ("reply (a[1]) except when bounds: signal bad end", &[][..]),
+        ("begin reply (1) a[1] := 2 end except when bounds: signal bad end", &["E0407"]),
+        ("begin reply (1) a[1] := 2 end except when bounds: end", &[]),
+        ("reply (1) a[1] := 2 resignal bounds", &["E0407"]),
+        ("reply (a[1]) resignal bounds", &[]),
+    ] {
+        assert_eq!(codes(&text(body)), expected, "{body}");
+    }
+}
+
+#[test]
+fn transactions_of_actors() {
+    told_of(&[
+        (
+            "A = actor m () returns (int) n: int := 0 transaction n := 1 end except when aborted (why: string): end reply (n) end m end A",
+            &[],
+        ),
+        ("A = actor m (b: A) transaction send b.m(b) end end m end A", &[]),
+        ("A = actor m (b: A) transaction b.m(b) end end m end A", &["E0404"]),
+        // Its instance variables are outside.
+        (
+            "A = actor a: array[int] new () make {a := array_new[int]()} end new m () transaction a := array_new[int]() end end m end A",
+            &["E0409"],
+        ),
+        // What waits or has a transaction of its own is not called there, nor what calls it.
+        ("A = actor m () transaction self.k() end end m k () transaction end end k end A", &["E0404"]),
+        (
+            "A = actor m () transaction self.k() end end m k () self.j() end k j () wait when m (): end end j end A",
+            &["E0404"],
+        ),
+        (
+            "A = actor m () transaction self.k() end self.j() end m k () end k j () transaction end end j end A",
+            &[],
+        ),
+    ]);
+}
+
+#[test]
+fn regions_know_of_groups_and_places_of_answers() {
+    let text = program("buffer.theta");
+    let found = told(&text, "Demo.go");
+    assert_eq!(found, ["44 (1) -> 44:  | sum"]);
+    let text = script(
+        "    x: int := r.take(1)
+    g: group[R] := R.new() times 2
+    send g.note(1)
+    y: int := s.take(2)
+    d: replier[int] := replyto
+    d.deliver(x + y)",
+    );
+    assert_eq!(told(&text, "A.m"), ["7,10 (2) -> 12: x y | d"]);
+}

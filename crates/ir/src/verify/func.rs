@@ -21,6 +21,7 @@ pub(super) fn verify(program: &Program, func: &Func) -> Result<(), Vec<VerifyErr
         assigned: Assigned::nothing(func.vars.len()),
         loops: Vec::new(),
         handlers: Vec::new(),
+        outside: 0,
         depth: 0,
         transaction: false,
         over: Vec::new(),
@@ -68,6 +69,8 @@ struct Checker<'a> {
     assigned: Assigned,
     loops: Vec<Loop>,
     handlers: Vec<&'a [Arm]>,
+    /// How many of the handlers stand outside the arm of a `select` that the statement is in: exceptions do not get there.
+    outside: usize,
     depth: usize,
     /// Whether there is a transaction around the statement.
     transaction: bool,
@@ -192,11 +195,13 @@ impl<'a> Checker<'a> {
                 self.sequence(*dst, elements);
             }
             Stmt::Get { dst, object, class, field } => {
+                self.own_state(*object, *class);
                 if let Some(ty) = self.select(*object, *class, *field) {
                     self.fill(*dst, ty, Place::Source);
                 }
             }
             Stmt::Set { object, class, field, value } => {
+                self.own_state(*object, *class);
                 let ty = self.select(*object, *class, *field);
                 self.expect(*value, ty, Place::Source);
             }
@@ -288,6 +293,14 @@ impl<'a> Checker<'a> {
                 self.waits();
                 self.select_message(arms, after.as_ref());
             }
+        }
+    }
+
+    /// Rule 17 for the instance variables of actors.
+    fn own_state(&mut self, object: Operand, class: ClassId) {
+        let own = self.func.kind.has_receiver() && object == Operand::Var(Var::from_u32(0));
+        if let Some(def) = self.program.classes.get(class).filter(|def| def.actor.is_some() && !own) {
+            self.error(Kind::StateOfActor { class: def.name.clone() });
         }
     }
 
@@ -437,8 +450,14 @@ impl<'a> Checker<'a> {
             self.loops.pop();
             self.expect(arm.test, Some(Types::BOOL), Place::Test);
             self.taken.push(signature);
+            let outside = std::mem::replace(&mut self.outside, self.handlers.len());
             self.block(&arm.body);
+            self.outside = outside;
             self.taken.pop();
+            // With errors it may be too deep to be looked through.
+            if !self.errors.is_empty() || arm.may_raise() {
+                met.join(&before);
+            }
             met.join(&self.assigned);
         }
         if let Some((_, body)) = after {
@@ -766,7 +785,7 @@ impl<'a> Checker<'a> {
     fn signal(&mut self, signal: SignalId, values: &[Operand]) {
         if self.signal_in_range(signal) {
             let failure = [Types::STRING];
-            let declared = match self.func.signature.signal(signal) {
+            let declared = match self.answered().signal(signal) {
                 Some(s) => Some(s.values.as_slice()),
                 None => (signal == SignalId::FAILURE).then_some(&failure[..]),
             };
@@ -787,7 +806,10 @@ impl<'a> Checker<'a> {
             values.iter().enumerate().map(|(i, v)| self.operand(*v, Place::Value(i))).collect();
         if self.signal_in_range(signal) {
             let types: Option<Vec<TypeId>> = types.into_iter().collect();
-            if !self.reaches_handlers(signal, types.as_deref().unwrap_or(&[])) {
+            let outside = std::mem::take(&mut self.outside);
+            let taken = self.reaches_handlers(signal, types.as_deref().unwrap_or(&[]));
+            self.outside = outside;
+            if !taken {
                 let signal = self.signal_name(signal);
                 self.error(Kind::NoHandlerForExit { signal });
             }
@@ -797,7 +819,8 @@ impl<'a> Checker<'a> {
 
     /// Checks the innermost arm that takes an exception against its values; false if there is none. Rule 9.
     fn reaches_handlers(&mut self, signal: SignalId, values: &[TypeId]) -> bool {
-        let arm = self.handlers.iter().rev().find_map(|arms| arms.iter().find(|arm| takes(arm, signal)));
+        let reached = self.handlers.get(self.outside..).unwrap_or_default();
+        let arm = reached.iter().rev().find_map(|arms| arms.iter().find(|arm| takes(arm, signal)));
         let Some(arm) = arm else { return false };
         if arm.vars.is_empty() || arm.takes == ArmMatch::Others {
             return true;

@@ -43,6 +43,8 @@
 //!     itself. A message carries what the heading says. `create` names a class of actors, and a creator of it. Requests stand in
 //!     scripts, and in stand-alone procedures that no function calls; what answers, takes the place of the answer, delegates or selects stands in scripts.
 //!     None of it in batches, and no request in a transaction. An answer delivered to such a place is what the place is for.
+//!     An exception does not leave the arm of a `select`, and is one of what the message that it takes may signal. Instance variables of
+//!     an actor are read and written through its own `self` alone.
 //! 18. What may be pending is not touched before `await` has named it ([`crate::requests`]). What waits (`await`, `select`) stands in
 //!     no `for each`: an iterator would be on the stack ([`crate::resumable`]).
 //! 19. The methods of an actor's class are scripts, those of others are not; its creators and constraints are methods, which give
@@ -265,6 +267,8 @@ pub enum VerifyErrorKind {
     MessageToObject { callee: String },
     #[error("class `{class}` is none of actors, or has no such creator")]
     NoSuchCreator { class: String },
+    #[error("instance variables of an actor of class `{class}` from outside")]
+    StateOfActor { class: String },
     #[error("a request in what is called, in a transaction or in a batch")]
     RequestHere,
     #[error("only a script answers, delegates and selects")]

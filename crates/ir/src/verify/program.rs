@@ -1,12 +1,13 @@
 //! Types, classes and routines of a program. Rules 1 and 14.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::func::type_in_range;
 use super::{ProgramError, VerifyError, VerifyErrorKind as Kind};
 use crate::dispatch::Dispatch;
 use crate::program::{Body, Class, ClassId, Program};
-use crate::stmt::{Block, Callee, Func, FuncId, FuncKind, Part, Site, Stmt};
+use crate::requests::{body_of, waiting};
+use crate::stmt::{Block, Callee, Func, FuncKind, Part, Site, Stmt};
 use crate::types::{Method, MethodRef, Signature, TypeId, TypeKind, Types};
 
 /// Whether objects of static type `ty` have the instance variables of `class`: `ty` is its own type or that
@@ -65,35 +66,31 @@ pub(super) fn verify(program: &Program) -> Result<(), Vec<ProgramError>> {
 
 /// Nobody calls what has transactions: the code around a call relies on what it has found of objects. Rule 16.
 fn verify_transactions(program: &Program, errors: &mut Errors) {
-    fn calls(block: &Block, tell: &mut dyn FnMut(Callee)) {
+    /// Tells each call, and whether it is in a transaction.
+    fn calls(block: &Block, within: bool, tell: &mut dyn FnMut(Callee, bool)) {
         for stmt in &block.0 {
             if let Stmt::Call { callee, .. } = stmt {
-                tell(*callee);
+                tell(*callee, within);
             }
+            let within = within || matches!(stmt, Stmt::Transaction { .. });
             stmt.parts(&mut |part| {
                 if let Part::Block(block) = part {
-                    calls(block, tell);
+                    calls(block, within, tell);
                 }
             });
         }
     }
-    let with: HashSet<FuncId> = program
-        .funcs
-        .iter()
-        .filter(|(_, func)| func.body.has_transaction() || func.body.has_request())
-        .map(|(id, _)| id)
-        .collect();
+    let with = waiting(program);
     if with.is_empty() {
         return;
     }
     for func in program.funcs.values() {
-        calls(&func.body, &mut |callee| {
-            if let Callee::Routine(r) = callee
-                && let Body::Func(body) = program.routines[r].body
-                && with.contains(&body)
-            {
-                errors
-                    .push(&func.name, Kind::TransactionsCalled { callee: program.routines[r].name.clone() });
+        calls(&func.body, false, &mut |callee, within| {
+            // A script calls its own methods, but not in a transaction.
+            let never = within || matches!(callee, Callee::Routine(_));
+            if never && body_of(program, callee).is_some_and(|body| with.contains(&body)) {
+                let callee = program.callee_name(callee, func);
+                errors.push(&func.name, Kind::TransactionsCalled { callee });
             }
         });
     }

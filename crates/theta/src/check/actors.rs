@@ -3,14 +3,14 @@
 //! An actor's class is a class whose methods are scripts. A call of a method of an actor type is a request: it fills its variable
 //! later, and where the reply is needed is found when the body is complete (`bifrost_ir::requests`).
 
-use bifrost_ir::resumable::loops_without_iterators;
 use bifrost_ir::{
-    Arm, ArmMatch, Block, Callee, Choice, ClassId, Const, Destination, Func, FuncId, MethodRef, Operand,
-    Param, Signature, Site, Stmt as IrStmt, TypeId, TypeKind, Types, Var, builtin, requests,
+    Callee, Choice, Const, Destination, Func, FuncId, MethodRef, Operand, Param, Signature, Site,
+    Stmt as IrStmt, TypeId, TypeKind, Types, Var,
 };
 use smallvec::smallvec;
+use std::sync::Arc;
 
-use super::body::{Body, Role, Value};
+use super::body::{Body, Frame, Role, Value};
 use super::calls::{Given, Target};
 use super::flow::Flow;
 use super::handlers::Cover;
@@ -21,7 +21,12 @@ use crate::source::Span;
 
 /// A message whose arm is being checked (`wait`): what its answer must be, and what was known of that of the method itself.
 pub(crate) struct Taken {
+    name: Arc<str>,
     signature: Signature,
+    /// How many loops are around the `wait`.
+    loops: usize,
+    /// What was known of the answer to the message before: whether every path has given it, and where one may have.
+    before: (bool, Option<Span>),
 }
 
 impl<'a> Checker<'a> {
@@ -31,17 +36,7 @@ impl<'a> Checker<'a> {
         let (id, ty, env) = (info.id, info.ty, info.env.clone());
         let ast = self.class_ast(at);
         let Some(actor) = &ast.actor else { return };
-        for routine in &ast.methods {
-            let heading = &routine.heading;
-            let message = match () {
-                () if heading.result.yields => "is an iterator",
-                () if heading.result.types.len() > 1 => "returns several values",
-                () => continue,
-            };
-            let message = format!("`{}` {message}, which no method of an actor does", heading.name);
-            let help = "let it return one value, for example a `sequence` or a `struct`";
-            self.report(Diagnostic::error(Code::E0411, heading.name.span, message).help(help));
-        }
+        self.check_messages(ast.methods.iter().map(|routine| &routine.heading));
         let mut creators = vec![];
         for creator in &actor.creators {
             self.check_distinct(creator.args.iter().map(|arg| &arg.name));
@@ -106,6 +101,20 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// E0411 for headings of what actors cannot do.
+    pub(crate) fn check_messages<'h>(&mut self, headings: impl Iterator<Item = &'h ast::Heading>) {
+        for heading in headings {
+            let message = match () {
+                () if heading.result.yields => "is an iterator",
+                () if heading.result.types.len() > 1 => "returns several values",
+                () => continue,
+            };
+            let message = format!("`{}` {message}, which no method of an actor does", heading.name);
+            let help = "let it return one value, for example a `sequence` or a `struct`";
+            self.report(Diagnostic::error(Code::E0411, heading.name.span, message).help(help));
+        }
+    }
+
     /// A function of an actor with a heading, whose code comes later.
     fn heading_only(&mut self, name: &str, receiver: TypeId, signature: Signature) -> FuncId {
         let func = crate::lower::Builder::new(name.to_owned(), Some(receiver), signature).finish();
@@ -156,7 +165,7 @@ impl<'a> Checker<'a> {
         signature: Signature,
         creator: &'a ast::Creator,
     ) -> Func {
-        let name = std::sync::Arc::from("new");
+        let name = Arc::from("new");
         let mut body = Body::new(self, env, Role::Creator, Some(at), full, &name, signature);
         body.parameters(creator.args.iter().map(|arg| &arg.name));
         let make = creator.body.last().filter(|stmt| matches!(stmt.kind, StmtKind::Make { .. }));
@@ -229,37 +238,48 @@ impl<'a> Body<'_, 'a> {
         args: &'a Args,
     ) -> Vec<Value> {
         self.check_sent(args, &target.signature, &target.name);
+        self.ask(expr.span, method, &target.signature, operands).into_iter().collect()
+    }
+
+    /// A request of an actor; the reply, if the method has a result.
+    pub fn ask(
+        &mut self,
+        span: Span,
+        method: MethodRef,
+        signature: &Signature,
+        operands: Vec<Operand>,
+    ) -> Option<Value> {
         if let Some(transaction) = &self.transaction {
             let line = self.cx.sources.line(transaction.span.file, transaction.span.start);
             let message = format!("the transaction of line {line} cannot wait for an actor");
             let help = "use `send`, which leaves when the transaction is committed, or ask before it";
-            self.report(Diagnostic::error(Code::E0404, expr.span, message).help(help));
+            self.report(Diagnostic::error(Code::E0404, span, message).help(help));
         } else if self.role == Role::Condition {
-            self.report_effect(expr.span, "a request");
+            self.report_effect(span, "a request");
         } else if !self.may_wait() {
             let message = format!("`{}` is passive code and cannot wait for an actor", self.name);
             let help = "use `send`, or make this an actor method";
-            self.report(Diagnostic::error(Code::E0404, expr.span, message).help(help));
+            self.report(Diagnostic::error(Code::E0404, span, message).help(help));
         }
-        (self.asked_in, self.asked_at) = (Some(expr.span.file), Site(expr.span.start));
-        self.raise(&target.signature);
-        let result = target.signature.results.first().copied();
+        (self.asked_in, self.asked_at) = (Some(span.file), Site(span.start));
+        self.raise(signature);
+        let result = signature.results.first().copied();
         let dst = self.b.temp(Some(result.unwrap_or(Types::NULL)));
         self.b.emit(IrStmt::Request {
             method,
             args: operands.into_iter().collect(),
             dst,
             element: None,
-            site: Site(expr.span.start),
+            site: Site(span.start),
         });
         if let Some(frame) = self.frames.last_mut() {
             frame.requested.push(dst);
         }
         if result.is_none() {
             // Nothing else would show that it has happened.
-            self.b.emit(IrStmt::Await { vars: [dst].into_iter().collect(), site: Site(expr.span.start) });
+            self.b.emit(IrStmt::Await { vars: [dst].into_iter().collect(), site: Site(span.start) });
         }
-        result.map(|ty| Value { op: dst.into(), ty: self.cx.known(ty) }).into_iter().collect()
+        result.map(|ty| Value { op: dst.into(), ty: self.cx.known(ty) })
     }
 
     /// E0401: what is sent is a copy or cannot change.
@@ -274,15 +294,20 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    fn check_sendable(&mut self, value: &'a Expr, ty: TypeId, of: Option<&str>) {
+    pub fn check_sendable(&mut self, value: &'a Expr, ty: TypeId, of: Option<&str>) {
         if self.cx.is_sendable(ty) {
             return;
         }
         let kind = self.cx.program.types.kind(ty);
         let text = self.cx.sources.slice(value.span);
         let type_name = self.cx.type_name(ty);
-        if kind == TypeKind::Any || kind.is_routine() {
-            let message = format!("`{type_name}` is never sent");
+        if let Some(never) = self.cx.never_sent(ty) {
+            let message = match never == ty {
+                true => format!("`{type_name}` is never sent"),
+                false => {
+                    format!("`{type_name}` is never sent, because `{}` is not", self.cx.type_name(never))
+                }
+            };
             let help = "give the heading a type whose values cannot change";
             self.report(Diagnostic::error(Code::E0401, value.span, message).help(help));
             return;
@@ -369,25 +394,6 @@ impl<'a> Body<'_, 'a> {
             body,
             site,
         });
-    }
-
-    /// The type of a message's receiver if it is a group.
-    fn group_of(&self, target: &Target) -> Option<TypeId> {
-        let Some(Operand::Var(var)) = target.receiver else { return None };
-        let ty = self.b.func.vars[var].ty;
-        matches!(self.cx.program.types.kind(ty), TypeKind::Group(_)).then_some(ty)
-    }
-
-    /// What one of several messages or creations takes: a copy of its own of what can change.
-    fn owned(&mut self, signature: &Signature, operands: &[Operand], span: Span) -> Vec<Operand> {
-        let mut owned = vec![];
-        for (operand, param) in operands.iter().zip(&signature.params) {
-            owned.push(match self.cx.is_sendable(param.ty) {
-                true => *operand,
-                false => self.clone_of(Value { op: *operand, ty: Some(param.ty) }, span).op,
-            });
-        }
-        owned
     }
 
     /// `d.deliver(e)`
@@ -493,8 +499,13 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// The heading of the message that is answered here.
-    fn answered_heading(&self) -> Signature {
+    pub fn answered_heading(&self) -> Signature {
         self.taken.last().map_or(&self.signature, |taken| &taken.signature).clone()
+    }
+
+    /// The name of the method that it is for.
+    pub fn answered_name(&self) -> Arc<str> {
+        self.taken.last().map_or(&self.name, |taken| &taken.name).clone()
     }
 
     /// Notes an answer; reports where none can be given, or a second one (E0407).
@@ -531,9 +542,41 @@ impl<'a> Body<'_, 'a> {
     /// E0403 if the message has an answer due that a path to here has not given.
     pub fn check_answered(&mut self, span: Span) {
         if self.flow.reachable && !self.flow.has_answered() && !self.answered_heading().results.is_empty() {
-            let message = format!("`{}` can end without replying", self.name);
-            let help = "add `reply`, `signal` or `delegate` on this path";
-            self.report(Diagnostic::error(Code::E0403, span, message).help(help));
+            self.report_unanswered(&self.answered_name(), span);
+        }
+    }
+
+    fn report_unanswered(&mut self, name: &str, span: Span) {
+        let message = format!("`{name}` can end without replying");
+        let help = "add `reply`, `signal` or `delegate` on this path";
+        self.report(Diagnostic::error(Code::E0403, span, message).help(help));
+    }
+
+    /// The same where the method ends, in an arm of a `wait` or outside: for the messages that were taken, and for its own.
+    pub fn check_all_answered(&mut self, span: Span) {
+        self.check_answered(span);
+        if !self.flow.reachable {
+            return;
+        }
+        for at in 0..self.taken.len() {
+            let outer = match at {
+                0 => (self.name.clone(), !self.signature.results.is_empty()),
+                at => (self.taken[at - 1].name.clone(), !self.taken[at - 1].signature.results.is_empty()),
+            };
+            if outer.1 && !self.taken[at].before.0 {
+                self.report_unanswered(&outer.0, span);
+            }
+        }
+    }
+
+    /// The same where `break` or `continue` leaves arms of `wait`; what is known behind the jump is of the message before.
+    pub fn leave_arms(&mut self, span: Span) {
+        let left = self.taken.iter().filter(|taken| taken.loops == self.loops.len()).count();
+        if left > 0 {
+            self.check_answered(span);
+            let outermost = &self.taken[self.taken.len() - left];
+            let before = outermost.before;
+            self.flow.end_message(before);
         }
     }
 
@@ -590,81 +633,6 @@ impl<'a> Body<'_, 'a> {
         Value { op: dst.into(), ty: Some(ty) }
     }
 
-    /// `A.new(e) times k`: a loop that makes the members, the first on node 0 and each on the node after, and a group of what it made.
-    fn new_group(
-        &mut self,
-        expr: &'a Expr,
-        (class, ty): (ClassId, TypeId),
-        signature: &Signature,
-        operands: &[Operand],
-        count: Operand,
-    ) -> Value {
-        let at = expr.span.start;
-        let [array, group] =
-            [TypeKind::Array, TypeKind::Group].map(|kind| self.cx.program.types.instance(kind(ty)));
-        let count = self.call_builtin(&builtin::GROUP_COUNT, &[], vec![count], Types::INT, at);
-        let nodes = self.call_named("nodes", &[], vec![], Types::INT, at);
-        let members = self.call_named("array_new", &[ty], vec![], array, at);
-        let [made, node] = [0, 0].map(|value| {
-            let var = self.b.temp(Some(Types::INT));
-            self.b.assign(var, Operand::Const(Const::Int(value)));
-            var
-        });
-        self.b.open();
-        let more = self.call_method(Types::INT, "lt", vec![made.into(), count], at);
-        let cond = self.b.close();
-        self.b.open();
-        self.b.open();
-        let next = self.call_method(Types::INT, "mod", vec![made.into(), nodes], at);
-        self.b.assign(node, next);
-        let next = self.call_method(Types::INT, "add", vec![made.into(), Operand::Const(Const::Int(1))], at);
-        self.b.assign(made, next);
-        let body = self.b.close();
-        // Neither happens; but a handler of the program may take exceptions of these names with other values.
-        let takes = ArmMatch::Named(
-            ["overflow", "zero"].map(|name| self.cx.program.types.signal(name)).into_iter().collect(),
-        );
-        let arm = Arm { takes, vars: smallvec![], body: Block(vec![IrStmt::Break]) };
-        self.b.emit(IrStmt::Except { body, arms: vec![arm] });
-        let member = self.b.temp(Some(ty));
-        let args = self.owned(signature, operands, expr.span).into_iter().collect();
-        let place = Destination::On(node.into());
-        self.b.emit(IrStmt::Create { dst: member, class, creator: 0, args, place, site: Site(at) });
-        self.call_method(array, "append", vec![members, member.into()], at);
-        let body = self.b.close();
-        self.b.emit(IrStmt::While { cond, test: more, body });
-        let members = self.call_method(array, "to_sequence", vec![members], at);
-        let op = self.call_named("group_of", &[ty], vec![members], group, at);
-        Value { op, ty: Some(group) }
-    }
-
-    /// The result of a built-in routine.
-    fn call_named(
-        &mut self,
-        name: &str,
-        types: &[TypeId],
-        args: Vec<Operand>,
-        result: TypeId,
-        site: u32,
-    ) -> Operand {
-        let row = builtin::find_routine(name).expect("a row of the table");
-        self.call_builtin(row, types, args, result, site)
-    }
-
-    fn call_builtin(
-        &mut self,
-        row: &'static builtin::BuiltinRoutine,
-        types: &[TypeId],
-        args: Vec<Operand>,
-        result: TypeId,
-        site: u32,
-    ) -> Operand {
-        let id = builtin::instantiate(&mut self.cx.program, row, types);
-        let dst = self.b.temp(Some(result));
-        self.b.call(Callee::Routine(id), args, [dst], site);
-        dst.into()
-    }
-
     /// The class of the actor that `A.new` names.
     fn actor_class(&mut self, actor: &'a Expr) -> Option<usize> {
         let env = self.env.clone();
@@ -715,13 +683,24 @@ impl<'a> Body<'_, 'a> {
             let message = "a transaction cannot wait for a message";
             self.report(Diagnostic::error(Code::E0404, word, message).help("wait before it"));
         }
+        if arms.is_empty() {
+            let message = "a `wait` has at least one arm";
+            let help = "write `when m (…): …` for the messages that it takes";
+            self.report(Diagnostic::error(Code::E0109, word, message).help(help));
+        }
+        (self.asked_in, self.asked_at) = (Some(word.file), Site(word.start));
         let limit = after.map(|(limit, _)| self.expect(limit, Some(Types::INT)));
         let before = self.flow.clone();
         let mut met = Flow::nowhere();
         let mut choices = vec![];
         for arm in arms {
             self.flow = before.clone();
-            choices.extend(self.wait_arm(ty, arm));
+            let choice = self.wait_arm(ty, arm);
+            if choice.as_ref().is_some_and(Choice::may_raise) {
+                // An exception leaves the arm, and the method goes on.
+                met.join(before.clone());
+            }
+            choices.extend(choice);
             met.join(std::mem::replace(&mut self.flow, Flow::nowhere()));
         }
         let mut otherwise = None;
@@ -758,12 +737,20 @@ impl<'a> Body<'_, 'a> {
         self.role = role;
         let cond = self.b.close();
         let signature = heading.clone().unwrap_or_default();
-        let outer = self.flow.begin_message();
-        self.taken.push(Taken { signature });
-        let body = self.block(&arm.body);
+        let before = self.flow.begin_message();
+        let name = arm.method.name.clone();
+        self.taken.push(Taken { name, signature, loops: self.loops.len(), before });
+        self.frames.push(Frame::of_arm());
+        self.b.open();
+        self.enter();
+        self.statements(&arm.body);
+        self.exit();
+        self.await_requested();
+        let body = self.b.close();
+        self.frames.pop();
         self.check_answered(arm.method.span);
         self.taken.pop();
-        self.flow.end_message(outer);
+        self.flow.end_message(before);
         self.exit();
         let Some((method, heading)) = found.zip(heading) else {
             let diagnostic = self.no_method(ty, &arm.method.name, arm.method.span);
@@ -784,21 +771,5 @@ impl<'a> Body<'_, 'a> {
         }
         let test = test.unwrap_or(Operand::Const(Const::Bool(true)));
         Some(Choice { method, vars, cond, test, body })
-    }
-
-    /// Ends a script or `main`: takes the iterators away from under what waits, and puts the waits where replies are needed.
-    pub fn place_waits(&mut self, func: &mut Func) {
-        if !func.body.may_wait() {
-            return;
-        }
-        loops_without_iterators(&mut self.cx.program, func);
-        let held = requests::place_waits(&self.cx.program, func);
-        let Some(file) = self.asked_in else { return };
-        for site in held {
-            let span = Span { file, start: site.0, end: site.0 + 1 };
-            let message = "a loop over this iterator cannot wait for an actor in its body";
-            let help = "collect what the iterator yields first, or loop over the elements of an array";
-            self.report(Diagnostic::error(Code::E0406, span, message).help(help));
-        }
     }
 }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use bifrost_ir::{Const, Func, Operand, SignalId, Signature, Site, Stmt, TypeId, Var};
 
 use super::actors::Taken;
-use super::flow::{Flow, Slot};
+use super::flow::{Answered, Flow, Slot};
 use super::handlers::Elsewhere;
 use super::{Checker, Env};
 use crate::ast::{self, Expr, Handler, Ident};
@@ -83,6 +83,8 @@ pub(crate) struct Raised {
     pub complete: bool,
     /// What other parts of the same statement may raise.
     pub elsewhere: Elsewhere,
+    /// What was known of the answer to the message where something was raised.
+    pub answered: Answered,
 }
 
 /// A statement with handlers around the current one.
@@ -94,6 +96,24 @@ pub(crate) struct Frame {
     pub raised: Vec<(SignalId, Vec<TypeId>)>,
     /// The variables of the requests in it so far: they are awaited before it is left, so that handler and request stay together.
     pub requested: Vec<Var>,
+    /// What was known of the answer to the message where something was raised.
+    pub answered: Answered,
+    /// Whether this is the arm of a `wait`, which no exception leaves.
+    pub taken: bool,
+}
+
+impl Frame {
+    /// The frame of an arm of a `wait`.
+    pub fn of_arm() -> Frame {
+        Frame {
+            names: vec![],
+            others: true,
+            raised: vec![],
+            requested: vec![],
+            answered: Answered::default(),
+            taken: true,
+        }
+    }
 }
 
 /// A body being checked.
@@ -320,7 +340,9 @@ impl<'c, 'a> Body<'c, 'a> {
 
     /// Notes that what is called here may raise `signals`.
     pub fn raise(&mut self, signature: &Signature) {
+        let answered = Answered::at(&self.flow);
         let Some(frame) = self.frames.last_mut() else { return };
+        frame.answered.join(answered);
         for signal in &signature.signals {
             let known =
                 frame.raised.iter().any(|(name, types)| *name == signal.name && *types == signal.values);
@@ -342,16 +364,30 @@ impl<'c, 'a> Body<'c, 'a> {
             }
             Handler::Resignal(names) => (names.iter().map(|name| (name.name.clone(), None)).collect(), false),
         };
-        self.frames.push(Frame { names, others, raised: vec![], requested: vec![] });
+        let frame = Frame {
+            names,
+            others,
+            raised: vec![],
+            requested: vec![],
+            answered: Answered::default(),
+            taken: false,
+        };
+        self.frames.push(frame);
         inner(self);
         self.await_requested();
         let complete = (self.cx.diagnostics.len(), self.unknown_values) == before;
-        let raised = self.frames.pop().map_or(vec![], |frame| self.pass_on(frame));
-        Raised { signals: raised, complete, elsewhere: Elsewhere::Nothing }
+        let frame = self.frames.pop();
+        let answered = frame.as_ref().map(|frame| frame.answered).unwrap_or_default();
+        let raised = frame.map_or(vec![], |frame| self.pass_on(frame));
+        Raised { signals: raised, complete, elsewhere: Elsewhere::Nothing, answered }
     }
 
     /// Waits for the requests of the statement that is about to be left.
-    fn await_requested(&mut self) {
+    pub fn await_requested(&mut self) {
+        let answered = Answered::at(&self.flow);
+        if let Some(frame) = self.frames.last_mut().filter(|frame| !frame.requested.is_empty()) {
+            frame.answered.join(answered);
+        }
         let requested = self.frames.last_mut().map(|frame| std::mem::take(&mut frame.requested));
         let vars: SmallVec<[Var; 2]> = requested.into_iter().flatten().collect();
         if !vars.is_empty() && self.flow.reachable {
@@ -370,6 +406,9 @@ impl<'c, 'a> Body<'c, 'a> {
 
     /// What a frame that is left has raised; what it does not take is raised outside, too.
     fn pass_on(&mut self, frame: Frame) -> Vec<(SignalId, Vec<TypeId>)> {
+        if let Some(outer) = self.frames.last_mut() {
+            outer.answered.join(frame.answered);
+        }
         if let Some(outer) = self.frames.last_mut()
             && !frame.others
         {

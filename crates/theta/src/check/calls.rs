@@ -72,6 +72,12 @@ impl<'a> Body<'_, 'a> {
         if let Some(method) = self.requested(&target) {
             return Some(self.request(expr, method, &target, operands, args));
         }
+        if let Callee::Method(method) = target.callee
+            && self.is_actor(method.ty)
+            && self.transaction.is_some()
+        {
+            self.note_call(target.callee, &target.name, expr.span);
+        }
         self.raise(&target.signature);
         let dsts: Vec<_> = target.signature.results.iter().map(|ty| self.b.temp(Some(*ty))).collect();
         self.b.call(target.callee, operands, dsts.iter().copied(), expr.span.start);
@@ -285,19 +291,14 @@ impl<'a> Body<'_, 'a> {
         spans: Vec<Span>,
         span: Span,
     ) -> Option<Target> {
-        let heading = &self.cx.names.routines[def].ast.heading;
-        if &*heading.name.name == "main"
-            && self.cx.names.routines[def].ast.body.iter().any(crate::ast::Stmt::has_transaction)
-        {
-            let message = "`main` has transactions and cannot be called";
-            let help = "put what both need into a routine of its own";
-            self.report(Diagnostic::error(Code::E0410, span, message).help(help));
-        }
         let at = self.cx.routine_instance(def, args, span)?;
         let (id, demands) = (self.cx.routines[at].id, self.cx.routines[at].demands);
         self.cx.ask(Needs::Other(demands), spans);
         let signature = self.cx.program.routines[id].signature.clone();
         let name = self.cx.names.routines[def].ast.heading.name.to_string();
+        if name == "main" {
+            self.note_call(Callee::Routine(id), &name, span);
+        }
         Some(Target { callee: Callee::Routine(id), receiver: None, signature, name })
     }
 

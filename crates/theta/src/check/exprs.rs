@@ -4,6 +4,7 @@ use bifrost_ir::{Callee, Const, Operand, Stmt, TypeId, TypeKind, Types, Var};
 
 use super::Equate;
 use super::body::{Body, Role, Value};
+use super::calls::Target;
 use crate::ast::{Binary, Expr, ExprKind, Ident, Unary};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::nothing;
@@ -298,9 +299,25 @@ impl<'a> Body<'_, 'a> {
             // Perhaps it is the other side that is right.
             return self.wrong();
         }
+        let target = Target {
+            callee: Callee::Method(found),
+            receiver: Some(object.op),
+            signature: signature.clone(),
+            name: method.to_owned(),
+        };
+        if let Some(message) = self.requested(&target) {
+            let unsent = signature.params.iter().find(|param| !self.cx.is_sendable(param.ty));
+            if let Some(param) = unsent {
+                let text = format!("`{}` is mutable and private to this actor", self.cx.type_name(param.ty));
+                let help = format!("call `{method}` by its name, with `clone` before the argument");
+                self.report(Diagnostic::error(Code::E0401, span, text).help(help));
+            }
+            let reply = self.ask(span, message, &signature, operands);
+            return reply.unwrap_or(Value { op: nothing(), ty: Some(Types::NULL) });
+        }
         self.raise(&signature);
         let dsts: Vec<_> = signature.results.iter().map(|ty| self.b.temp(Some(*ty))).collect();
-        self.b.call(Callee::Method(found), operands, dsts.iter().copied(), span.start);
+        self.b.call(target.callee, operands, dsts.iter().copied(), span.start);
         match (dsts.first(), signature.results.first()) {
             (Some(var), Some(ty)) => Value { op: (*var).into(), ty: self.cx.known(*ty) },
             _ => Value { op: nothing(), ty: Some(Types::NULL) },

@@ -18,6 +18,32 @@ pub(crate) struct Flow {
     may_have: Option<Span>,
 }
 
+/// What is known of the answer to the message under way at some points together.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Answered {
+    /// Whether there is such a point.
+    known: bool,
+    /// Whether every path to each of them has answered.
+    answered: bool,
+    /// Where a path to one of them has.
+    may_have: Option<Span>,
+}
+
+impl Answered {
+    /// At one point.
+    pub fn at(flow: &Flow) -> Answered {
+        Answered { known: flow.reachable, answered: flow.answered, may_have: flow.may_have }
+    }
+
+    /// At the points of both.
+    pub fn join(&mut self, other: Answered) {
+        if other.known {
+            self.answered = other.answered && (self.answered || !self.known);
+            (self.known, self.may_have) = (true, self.may_have.or(other.may_have));
+        }
+    }
+}
+
 impl Flow {
     /// The start of a body.
     pub fn start() -> Flow {
@@ -42,6 +68,12 @@ impl Flow {
     /// Notes that the message under way is answered at `span`.
     pub fn answer(&mut self, span: Span) {
         (self.answered, self.may_have) = (true, Some(span));
+    }
+
+    /// What is known of the answer where handlers begin, after what was known where something was raised.
+    pub fn raised(&mut self, answered: Answered) {
+        self.may_have = self.may_have.or(answered.may_have);
+        self.answered |= answered.known && answered.answered;
     }
 
     /// Whether every path to here has answered.

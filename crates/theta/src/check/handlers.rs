@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::Checker;
 use super::body::{Body, Raised, Role, Value};
-use super::flow::Flow;
+use super::flow::{Answered, Flow};
 use crate::ast::{self, Expr, Handler, Ident, Stmt};
 use crate::diagnostic::{Code, Diagnostic};
 use crate::lower::depth;
@@ -79,12 +79,14 @@ impl<'a> Body<'_, 'a> {
     /// Runs `inner`, which is (a part of) a statement, inside its handlers.
     pub fn inside(&mut self, handlers: &'a [Handler], cover: &mut Cover, inner: &mut dyn FnMut(&mut Self)) {
         let Some((handler, rest)) = handlers.split_last() else { return inner(self) };
-        let before = self.flow.clone();
+        let mut before = self.flow.clone();
         self.b.open();
         let mut raised = self.framed(handler, |body| body.inside(rest, cover, inner));
         let mut covered = self.b.close();
         cover.note(&mut raised);
         let mut after = std::mem::replace(&mut self.flow, Flow::nowhere());
+        // An exception may have come after an answer.
+        before.raised(raised.answered);
         let mut arms = vec![];
         let (mut boxing, mut boxed_at) = (vec![], None);
         match handler {
@@ -107,6 +109,7 @@ impl<'a> Body<'_, 'a> {
                 }
             }
             Handler::Resignal(names) => {
+                self.flow = before;
                 arms.extend(names.iter().filter_map(|name| self.resignal(name, &raised)))
             }
         }
@@ -320,6 +323,14 @@ impl<'a> Body<'_, 'a> {
                 return None;
             }
         }
+        if self.role == Role::Script {
+            self.answered_once(name.span);
+            if let Some(ty) = listed.iter().find(|ty| !self.cx.is_sendable(**ty)) {
+                let message = format!("`{}` is mutable and private to this actor", self.cx.type_name(*ty));
+                let help = format!("handle `{name}`, and signal it with a `clone` of what it carries");
+                self.report(Diagnostic::error(Code::E0401, name.span, message).help(help));
+            }
+        }
         // What differs has the types of the heading, which no word needs a box for.
         let given = if equal { &carried[0] } else { &listed };
         let vars: SmallVec<[Var; 1]> = given.iter().map(|ty| self.b.temp(Some(*ty))).collect();
@@ -336,14 +347,15 @@ impl<'a> Body<'_, 'a> {
         if signal == SignalId::FAILURE {
             return Some(vec![Types::STRING]);
         }
-        if let Some(listed) = self.signature.signal(signal) {
+        let own = self.answered_heading();
+        if let Some(listed) = own.signal(signal) {
             return Some(listed.values.clone());
         }
-        let message = format!("`{}` does not list `{name}`", self.name);
+        let message = format!("`{}` does not list `{name}`", self.answered_name());
         let types: Vec<&str> = given.iter().map(|ty| self.cx.program.types.name(*ty)).collect();
         let clause =
             if types.is_empty() { name.to_string() } else { format!("{name} ({})", types.join(", ")) };
-        let help = if self.signature.signals.is_empty() {
+        let help = if own.signals.is_empty() {
             format!("add `signals ({clause})` to the heading")
         } else {
             format!("add `{clause}` to the `signals` of the heading")
@@ -353,6 +365,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     pub fn signal_statement(&mut self, stmt: &'a Stmt, name: &'a Ident, values: &'a [Expr]) {
+        let value_exprs = values;
         let found: Vec<(Value, Span)> = values.iter().map(|expr| (self.value(expr), expr.span)).collect();
         if self.role == Role::Script {
             // It is an answer, too, and ends the method.
@@ -365,6 +378,11 @@ impl<'a> Body<'_, 'a> {
             if let Some(listed) = self.listed(name, signal, &given)
                 && let Some(values) = self.carried(stmt, name, found, &listed)
             {
+                if self.role == Role::Script {
+                    for (value, ty) in value_exprs.iter().zip(&listed) {
+                        self.check_sendable(value, *ty, None);
+                    }
+                }
                 self.b.emit(IrStmt::Signal { signal, values });
             }
         }
@@ -392,8 +410,10 @@ impl<'a> Body<'_, 'a> {
     /// `exit e(v)`: a jump to the innermost handler that takes it.
     pub fn exit_statement(&mut self, name: &'a Ident, values: &'a [Expr]) {
         let found: Vec<(Value, Span)> = values.iter().map(|expr| (self.value(expr), expr.span)).collect();
-        let taker =
-            self.frames.iter().rposition(|f| f.others || f.names.iter().any(|(n, _)| *n == name.name));
+        let taker = self
+            .frames
+            .iter()
+            .rposition(|f| f.others && !f.taken || f.names.iter().any(|(n, _)| *n == name.name));
         match taker {
             _ if name.name.is_empty() => {}
             None => {
@@ -402,11 +422,16 @@ impl<'a> Body<'_, 'a> {
                 self.report(Diagnostic::error(Code::E0308, name.span, message).help(help));
             }
             Some(taker) => {
+                if self.frames[taker..].iter().any(|frame| frame.taken) {
+                    self.check_answered(name.span);
+                }
                 let signal = self.cx.signal(&name.name);
                 let types: Vec<TypeId> =
                     found.iter().map(|(value, _)| value.ty.unwrap_or(Types::ANY)).collect();
                 // Everything inside the taker lets it pass.
+                let answered = Answered::at(&self.flow);
                 let frame = &mut self.frames[taker];
+                frame.answered.join(answered);
                 if !frame.raised.contains(&(signal, types.clone())) {
                     frame.raised.push((signal, types));
                 }

@@ -232,6 +232,9 @@ impl<'a> Checker<'a> {
         self.demands[place] = demands;
         self.resolve_own_equates(&env, &ast.equates);
         self.check_distinct(ast.methods.iter().map(|heading| &heading.name));
+        if ast.actor {
+            self.check_messages(ast.methods.iter());
+        }
         let mut headings: Vec<OwnHeading> = vec![];
         for heading in &ast.methods {
             let (signature, demands) = self.resolve_method_heading(&env, heading, &ast.parms);

@@ -23,6 +23,7 @@ mod constants;
 mod diamonds;
 mod exprs;
 mod flow;
+mod groups;
 mod handlers;
 mod infer;
 mod instances;
@@ -36,6 +37,7 @@ mod stmts;
 mod stores;
 mod tagged;
 mod types;
+mod waits;
 mod wheres;
 
 use std::collections::{HashMap, HashSet};
@@ -161,6 +163,8 @@ pub(crate) struct Checker<'a> {
     pub nested: u32,
     /// By position in [`Names::natives`]; `None` if the routine cannot be used.
     pub native_routines: Vec<Option<RoutineId>>,
+    /// Calls of what may turn out to wait.
+    pub waiting_calls: Vec<waits::WaitingCall>,
     /// Natives that the program uses.
     pub used: Vec<natives::Used>,
     /// The natives that are registered, if that is known.
@@ -219,6 +223,7 @@ impl<'a> Checker<'a> {
             equate_depth: 0,
             nested: 0,
             native_routines: vec![],
+            waiting_calls: vec![],
             used: vec![],
             natives,
         }
@@ -234,6 +239,7 @@ impl<'a> Checker<'a> {
         self.settle();
         if !self.is_full() {
             self.check_bodies();
+            self.check_waiting_calls();
         }
         self.check_natives();
     }
@@ -343,6 +349,28 @@ impl<'a> Checker<'a> {
             || self.opaque.contains(&ty)
             || matches!(def.kind, TypeKind::Group(_) | TypeKind::Replier(_))
             || def.immutable && self.program.types.parts(ty).into_iter().all(|part| self.is_sendable(part))
+    }
+
+    /// What keeps values of a type from being sent, even as copies (section 10.8): an `any`, a routine, or a volatile class.
+    pub(crate) fn never_sent(&self, ty: TypeId) -> Option<TypeId> {
+        let kind = self.program.types.kind(ty);
+        match kind {
+            TypeKind::Any => Some(ty).filter(|_| self.known(ty).is_some()),
+            TypeKind::Class(class) if !self.program.types.def(ty).actor => {
+                let volatile = |field: TypeId| {
+                    let kind = self.program.types.kind(field);
+                    self.program.types.def(field).actor
+                        || kind.is_routine()
+                        || matches!(kind, TypeKind::Group(_) | TypeKind::Replier(_))
+                };
+                let native = self.program.native_class(class).is_some();
+                let fields = &self.program.classes[class].fields;
+                (native || fields.iter().any(|field| volatile(field.ty))).then_some(ty)
+            }
+            TypeKind::Group(_) | TypeKind::Replier(_) => None,
+            _ if kind.is_routine() => Some(ty),
+            _ => self.program.types.parts(ty).into_iter().find_map(|part| self.never_sent(part)),
+        }
     }
 
     /// Whether this is a type that has subtypes and classes.

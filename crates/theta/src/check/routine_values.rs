@@ -136,6 +136,14 @@ impl<'a> Body<'_, 'a> {
         mut operands: Vec<Operand>,
         span: Span,
     ) -> Value {
+        if let Callee::Method(method) = target.callee
+            && self.is_actor(method.ty)
+        {
+            let message = format!("`{}` is a message, and no value", target.name);
+            let help = "name a routine that sends it";
+            self.report(Diagnostic::error(Code::E0202, span, message).help(help));
+            return self.wrong();
+        }
         let wrong = target.signature.types().any(|ty| self.cx.known(ty).is_none());
         if wrong || !self.cx.may_add_type(span) {
             return self.wrong();

@@ -373,6 +373,7 @@ impl<'a> Body<'_, 'a> {
     fn jump(&mut self, stmt: &'a Stmt) {
         let is_break = matches!(stmt.kind, StmtKind::Break);
         self.await_before_jump();
+        self.leave_arms(stmt.core);
         let before = self.flow.leave();
         match self.loops.last_mut() {
             Some(inner) if is_break => {
@@ -405,8 +406,8 @@ impl<'a> Body<'_, 'a> {
                 let help = "write `reply (v)`, then `return` if it should end here";
                 let message = "an actor method answers with `reply`";
                 self.report(Diagnostic::error(Code::E0402, stmt.core, message).help(help));
-            } else if self.taken.is_empty() {
-                self.check_answered(stmt.core);
+            } else {
+                self.check_all_answered(stmt.core);
             }
             self.await_before_jump();
             self.b.emit(IrStmt::Return(SmallVec::new()));

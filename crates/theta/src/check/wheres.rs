@@ -30,6 +30,8 @@ pub(crate) struct Demand {
     pub name: String,
     /// What it must conform to.
     pub signature: Signature,
+    /// Whether the runtime calls it, which asks no actor.
+    pub called: bool,
 }
 
 /// An instantiation that was asked for.
@@ -109,6 +111,7 @@ impl<'a> Checker<'a> {
                     arg,
                     name: wanted.name.name.to_string(),
                     signature,
+                    called: false,
                 });
             }
         }
@@ -145,7 +148,7 @@ impl<'a> Checker<'a> {
             let arg = args[*place];
             let signature = builtin::element_signature(arg, name)?;
             let (owner, parm, name) = (owner.into(), parms[*place].into(), (*name).to_owned());
-            Some(Demand { owner, parm, place: Some(*place), arg, name, signature })
+            Some(Demand { owner, parm, place: Some(*place), arg, name, signature, called: true })
         });
         let demands = demands.collect();
         self.demands.push(demands);
@@ -160,7 +163,9 @@ impl<'a> Checker<'a> {
 
     /// Whether an argument has what it must have.
     pub(crate) fn is_met(&self, demand: &Demand) -> bool {
-        self.known(demand.arg).is_none() || self.satisfies(demand.arg, &demand.name, &demand.signature)
+        let asked = demand.called && self.program.types.def(demand.arg).actor;
+        self.known(demand.arg).is_none()
+            || !asked && self.satisfies(demand.arg, &demand.name, &demand.signature)
     }
 
     /// The same place for code that runs with what `demands` ask for, as far as the arguments have more.
@@ -204,6 +209,8 @@ impl<'a> Checker<'a> {
         let other = if &**parm == "K" { "another key type" } else { "another type" };
         let help = if self.opaque.contains(&demand.arg) {
             format!("add `where {arg} has {heading}`")
+        } else if demand.called && types.def(demand.arg).actor {
+            format!("methods of an actor are messages, which nobody sends here; use {other}")
         } else if let Some(found) = types.find_method(demand.arg, &demand.name) {
             let found = types.method(found);
             format!("the heading there is `{}`", types.heading(&found.name, &found.signature))
