@@ -10,7 +10,9 @@ mod oracle;
 mod random;
 mod support;
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -210,6 +212,32 @@ fn all_ways_give_the_numbers_of_the_oracle() {
         ways += 1;
     }
     assert_eq!(ways, 24 * 4 + 1 + 2 * 2);
+}
+
+#[test]
+fn a_measurement_that_is_ended_leaves_what_it_has_measured() {
+    let mut bench = bifrost();
+    bench.args([
+        "bench",
+        "oo7",
+        "--size",
+        "test3",
+        "--samples",
+        "100",
+        "--op",
+        "T6",
+        "--op",
+        "T10",
+        "--json",
+        "-",
+    ]);
+    let mut bench = bench.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(bench.stdout.take().unwrap()).lines();
+    let first: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    bench.kill().unwrap();
+    bench.wait().unwrap();
+    assert_eq!((&first["case"], &first["way"]), (&Value::from("T6"), &Value::from("futures")));
+    assert!(lines.count() < 7, "it was ended in the middle");
 }
 
 #[test]

@@ -4,20 +4,21 @@
 mod support;
 
 use std::io::{BufReader, Read};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
 
 use bifrost_repository::dump::{self, DUMP_LINE_BYTES_MAX, DUMP_OREF_MAX, LoadError};
 use bifrost_repository::embedded::{Options, open};
 use bifrost_repository::memory::{Map, Memory};
 use bifrost_repository::record::{ClassDescriptor, Field, FieldKind, Kind};
-use bifrost_repository::store::{self, Entry, Journal, JournalError, Store};
+use bifrost_repository::store::{self, Entry, Store};
 use bifrost_repository::{
     BatchId, CHANGES_KEPT_MAX, CLASSES_MAX, COMMIT_BYTES_MAX, Changes, Commit, CommitError, Error,
     FIELDS_MAX, GROUP_BYTES_MAX, Oref, REPLIES_KEPT_BYTES_MAX, REPLY_BYTES_MAX, ReadSet, Report, Repository,
     SESSIONS_KEPT_MAX, SPECIFICATION_BYTES_MAX, Tid,
 };
 use bytes::Bytes;
+use support::gate::Gate;
 use support::{commit_reading, directory, fetch, fresh, links, links_class, oref, put, sound};
 
 /// What is said of something that is too large.
@@ -192,40 +193,6 @@ fn changes_that_are_remembered() {
     assert!(orefs.iter().all(|oref| fetch(&store, *oref).is_some()));
 }
 
-/// A log that says when it is to write, waits until it may, once, and remembers how much it was given.
-struct Counting {
-    gate: Option<(Sender<()>, Receiver<()>)>,
-    given: Arc<Mutex<Vec<usize>>>,
-}
-
-impl Journal for Counting {
-    fn fits(&self, _: usize) -> bool {
-        true
-    }
-
-    fn append(&mut self, sequence: u64, payload: &[u8]) -> Result<(), JournalError> {
-        self.given.lock().unwrap().push(payload.len());
-        // The first record reserves orefs.
-        if sequence > 1
-            && let Some((writes, may)) = self.gate.take()
-        {
-            writes.send(()).unwrap();
-            may.recv().unwrap();
-        }
-        Ok(())
-    }
-
-    fn turn(&mut self) {}
-
-    fn generation(&self) -> u64 {
-        1
-    }
-
-    fn used(&self) -> u64 {
-        0
-    }
-}
-
 /// Reads one object, and says when it is asked about another: when it is compared with the commit that is being written.
 struct Compared {
     own: Oref,
@@ -248,9 +215,8 @@ impl ReadSet for Compared {
 fn bytes_of_a_group_of_commits() {
     const EACH: usize = 20 << 20;
     const COMMITS: usize = 8;
-    let ((writes, written), (may, wait)) = (channel(), channel());
-    let given = Arc::new(Mutex::new(Vec::new()));
-    let journal = Counting { gate: Some((writes, wait)), given: given.clone() };
+    let (journal, written, may) = Gate::closed();
+    let given = journal.given.clone();
     let store = Store::start(Map::default(), journal, vec![], store::Options::default()).unwrap();
     let orefs = fresh(&store, 1 + COMMITS as u32);
     let first = orefs[0];
@@ -344,9 +310,8 @@ fn orefs_of_a_dump() {
 
 #[test]
 fn orefs_of_a_store() {
-    let journal = Counting { gate: None, given: Arc::default() };
     let given = vec![vec![Entry::Reserve(Oref::MAX - 10)]];
-    let store = Store::start(Map::default(), journal, given, store::Options::default()).unwrap();
+    let store = Store::start(Map::default(), Gate::default(), given, store::Options::default()).unwrap();
     let beyond = format!("the number of orefs given is {}; the limit is {}", Oref::MAX + 1, Oref::MAX);
     assert_eq!(said(store.allocate(11)), beyond);
     let last = oref(fresh(&store, 10)[9].get());

@@ -2,42 +2,13 @@
 
 mod support;
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use bifrost_repository::memory::Map;
-use bifrost_repository::store::{Base, Installation, Journal, JournalError, Loaded, Options, Store, Totals};
+use bifrost_repository::store::{Base, Installation, Loaded, Options, Store, Totals};
 use bifrost_repository::{BatchId, ClassNumber, CommitError, Error, Holder, Oref, Repository, Stored, go_on};
-
-/// A log that says when it is to write, and waits until it may, once.
-struct Gate(Option<(Sender<()>, Receiver<()>)>);
-
-impl Journal for Gate {
-    fn fits(&self, _: usize) -> bool {
-        true
-    }
-
-    fn append(&mut self, sequence: u64, _: &[u8]) -> Result<(), JournalError> {
-        // The first record reserves orefs.
-        if sequence > 1
-            && let Some((writes, may)) = self.0.take()
-        {
-            writes.send(()).unwrap();
-            may.recv().unwrap();
-        }
-        Ok(())
-    }
-
-    fn turn(&mut self) {}
-
-    fn generation(&self) -> u64 {
-        1
-    }
-
-    fn used(&self) -> u64 {
-        0
-    }
-}
+use support::gate::Gate;
 
 struct Asked(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
@@ -50,8 +21,8 @@ impl Holder for Asked {
 /// A commit that is being written when a collection starts counts as a later one: what it makes stays.
 #[test]
 fn commits_on_their_way_when_a_collection_starts() {
-    let ((writes, written), (may, wait)) = (channel(), channel());
-    let store = Store::start(Map::default(), Gate(Some((writes, wait))), vec![], Options::default()).unwrap();
+    let (gate, written, may) = Gate::closed();
+    let store = Store::start(Map::default(), gate, vec![], Options::default()).unwrap();
     let new = support::fresh(&store, 1)[0];
     let before = store.head();
     std::thread::scope(|scope| {
@@ -85,8 +56,8 @@ fn root_like() -> bytes::Bytes {
 /// A conflict with a commit that is not durable yet is told when that is, and so is a batch that is committed twice.
 #[test]
 fn conflicts_with_commits_on_their_way() {
-    let ((writes, written), (may, wait)) = (channel(), channel());
-    let store = Store::start(Map::default(), Gate(Some((writes, wait))), vec![], Options::default()).unwrap();
+    let (gate, written, may) = Gate::closed();
+    let store = Store::start(Map::default(), gate, vec![], Options::default()).unwrap();
     let start = store.head();
     let id = BatchId { session: 1, number: 1 };
     let commit = |reply: &'static str, batch: bool| {
@@ -158,7 +129,7 @@ type HookedStore = Store<Hooked, Gate>;
 
 /// A store whose base can be hooked, for work that knows the store.
 fn hooked() -> Arc<HookedStore> {
-    Arc::new(Store::start(Hooked::default(), Gate(None), vec![], Options::default()).unwrap())
+    Arc::new(Store::start(Hooked::default(), Gate::default(), vec![], Options::default()).unwrap())
 }
 
 fn set(hook: &Hook, work: impl FnOnce() + Send + 'static) {

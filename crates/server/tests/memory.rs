@@ -1,16 +1,20 @@
 //! Stores that only one process has free by themselves what nothing leads to any more; those in memory are bounded.
 
+#[path = "support/lamp.rs"]
+mod lamp;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bifrost_cache::{Cache, NotCommitted};
 use bifrost_engine::{Engine, Mode, Run};
-use bifrost_native::{Cx, Registry, theta_class, theta_routine};
+use bifrost_native::Registry;
 use bifrost_repository::Place;
 use bifrost_runtime::Limits;
 use bifrost_server::objects::Objects;
 use bifrost_server::{Space, program};
 use bifrost_theta::{Options, Sources};
+use lamp::with_lamps;
 
 const AT_MOST: Duration = Duration::from_secs(60);
 /// Most bytes of the store.
@@ -144,21 +148,6 @@ fn a_store_that_is_full_says_so_and_can_be_made_emptier() {
     session.run_when_there_is_room("add");
 }
 
-/// Not stored.
-struct Lamp;
-
-#[theta_class("test::Lamp")]
-impl Lamp {
-    fn light(&self, _cx: &mut Cx) -> bool {
-        true
-    }
-}
-
-#[theta_routine("test::new_lamp")]
-fn new_lamp(_cx: &mut Cx) -> Lamp {
-    Lamp
-}
-
 const LAMPS: &str = r#"
 lamp = type light () returns (bool) end lamp
 NativeLamp = class native "test::Lamp" implements lamp end NativeLamp
@@ -168,7 +157,7 @@ setup () root().insert("lamp", new_lamp()) end setup
 
 #[test]
 fn a_native_that_setup_puts_where_it_would_be_stored_is_told_at_the_start() {
-    let registry = Registry::standard().with_class::<Lamp>().with_routine(new_lamp::native());
+    let registry = with_lamps(Registry::standard());
     assert_eq!(
         open(load(LAMPS, &registry)).unwrap_err(),
         "what `setup` made is not stored: an object of `NativeLamp` cannot be stored: it is native, and not persistent: implement \

@@ -3,6 +3,8 @@
 
 #[path = "../../session/tests/direct/mod.rs"]
 mod direct;
+#[path = "support/lamp.rs"]
+mod lamp;
 
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ use bifrost_repository::{Oref, Repository};
 use bifrost_runtime::Collect;
 use bifrost_theta::{Options, Sources};
 use direct::Session;
+use lamp::with_lamps;
 
 /// `page = type … end page`
 struct Page;
@@ -92,21 +95,6 @@ fn new_shelf(_cx: &mut Cx) -> Shelf {
     Shelf { pages: Vec::new(), added: 0 }
 }
 
-/// Not stored.
-struct Lamp;
-
-#[theta_class("test::Lamp")]
-impl Lamp {
-    fn light(&self, _cx: &mut Cx) -> bool {
-        true
-    }
-}
-
-#[theta_routine("test::new_lamp")]
-fn new_lamp(_cx: &mut Cx) -> Lamp {
-    Lamp
-}
-
 const PROGRAM: &str = r#"
 page = type title () returns (string) rename (title: string) end page
 shelf = type
@@ -161,11 +149,8 @@ lamps () root().insert("lamp", new_lamp()) end lamps
 "#;
 
 fn load(mode: Mode) -> Arc<Engine> {
-    let registry = Registry::standard()
-        .with_persistent_class::<Shelf>()
-        .with_class::<Lamp>()
-        .with_routine(new_shelf::native())
-        .with_routine(new_lamp::native());
+    let registry = with_lamps(Registry::standard());
+    let registry = registry.with_persistent_class::<Shelf>().with_routine(new_shelf::native());
     let mut sources = Sources::new();
     sources.add("main.theta", PROGRAM);
     bifrost_server::program::load_sources_with(sources, &Options::default(), Run::kept(mode), &registry)

@@ -22,6 +22,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::failure::{Exit, Failure, Outcome};
+use report::JsonLines;
 
 /// The program that the measurements run against.
 pub const THETA: &str = include_str!("bench.theta");
@@ -148,6 +149,7 @@ fn note_debug_build() {
 
 fn bench_calls(args: &Calls) -> Result<(), Failed> {
     note_debug_build();
+    let mut json = JsonLines::create(args.json.as_deref())?;
     let (client, server) = (args.cores[0], args.cores[1]);
     let folder = std::env::temp_dir().join(format!("bifrost-bench-{}", std::process::id()));
     std::fs::create_dir(&folder)?;
@@ -158,10 +160,10 @@ fn bench_calls(args: &Calls) -> Result<(), Failed> {
         report::print_cases(title, cases);
     }
     report::print_targets(&measured.targets);
-    if let Some(path) = &args.json {
-        let cases: Vec<_> = measured.sections.into_iter().flat_map(|(_, cases)| cases).collect();
-        report::write_json(path, &cases, &measured.targets)?;
+    for (_, cases) in &measured.sections {
+        json.write(cases)?;
     }
+    json.write(&measured.targets)?;
     if let Some(path) = &args.svg {
         report::write_chart(path, "Five ways to batch a loop", &measured.lines)?;
     }

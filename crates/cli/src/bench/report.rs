@@ -207,19 +207,34 @@ pub fn print_targets(targets: &[Target]) {
     }
 }
 
-/// Writes cases and targets as JSON, one object a line.
-pub fn write_json(path: &Path, cases: &[Case], targets: &[Target]) -> std::io::Result<()> {
-    let mut out: Box<dyn Write> = match path.to_str() {
-        Some("-") => Box::new(std::io::stdout().lock()),
-        _ => Box::new(std::io::BufWriter::new(std::fs::File::create(path)?)),
-    };
-    for case in cases {
-        writeln!(out, "{}", serde_json::to_string(case)?)?;
+/// Figures as JSON, one object a line. Each is written at once, so that a run that is ended leaves what it has measured.
+pub struct JsonLines(Option<Box<dyn Write>>);
+
+impl JsonLines {
+    /// Into a new file, or to the standard output for `-`; nothing is written without a path.
+    ///
+    /// # Errors
+    /// The file cannot be made.
+    pub fn create(path: Option<&Path>) -> std::io::Result<JsonLines> {
+        let out = match path {
+            None => None,
+            Some(path) if path.to_str() == Some("-") => Some(Box::new(std::io::stdout()) as Box<dyn Write>),
+            Some(path) => Some(Box::new(std::fs::File::create(path)?) as Box<dyn Write>),
+        };
+        Ok(JsonLines(out))
     }
-    for target in targets {
-        writeln!(out, "{}", serde_json::to_string(target)?)?;
+
+    /// Writes figures.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write<F: Serialize>(&mut self, figures: &[F]) -> std::io::Result<()> {
+        let Some(out) = &mut self.0 else { return Ok(()) };
+        for figure in figures {
+            writeln!(out, "{}", serde_json::to_string(figure)?)?;
+        }
+        out.flush()
     }
-    out.flush()
 }
 
 /// A line of a chart.

@@ -6,6 +6,7 @@ pub mod bodies;
 pub mod careless;
 pub mod cluster;
 pub mod disk;
+pub mod gate;
 pub mod history;
 pub mod life;
 pub mod proxy;

@@ -6,6 +6,7 @@
 mod client;
 mod ops;
 mod peers;
+mod plain;
 mod store;
 mod structures;
 #[rustfmt::skip]
@@ -25,7 +26,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args as ClapArgs, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::report::{self, Case, Target};
+use super::report::{self, Case, JsonLines, Target};
 use super::{Failed, note_debug_build, pin, say};
 use ops::{OPS, Op, Way, Ways};
 use peers::Peer;
@@ -62,6 +63,9 @@ const SIZES: [&str; 12] = [
 
 /// The size that the project's targets are for.
 const TARGET_SIZE: &str = "small3";
+
+/// Whole traversals of the largest databases are one batch each.
+const HEAP_BYTES_MAX: usize = 64 << 30;
 
 /// In which sessions operations over a store are measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -107,7 +111,7 @@ pub struct Args {
     /// Runs of each operation and way that count
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     samples: u32,
-    /// Write the figures as JSON, one object a line; `-` for the standard output
+    /// Write the figures as JSON, one object a line, each when it is measured; `-` for the standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// The cores of client and server
@@ -153,24 +157,25 @@ pub fn run(args: &Args) -> Result<(), Failed> {
         OPS.iter().filter(|op| args.op.is_empty() || args.op.iter().any(|o| o == op.name)).collect();
     pin(args.cores[0]);
     let beside = folder.path().join("store").display().to_string();
-    let (cases, control) = match args.store.as_ref().or((!args.peers.is_empty()).then_some(&beside)) {
+    let mut figures = Figures { cases: Vec::new(), json: JsonLines::create(args.json.as_deref())? };
+    let control = match args.store.as_ref().or((!args.peers.is_empty()).then_some(&beside)) {
         Some(store) => {
-            let mut measured = store::measure(args, store, &chosen, folder.path())?;
+            let control = store::measure(args, store, &chosen, folder.path(), &mut figures)?;
             for peer in &args.peers {
                 let folder = tempfile::tempdir_in(&folder)?;
-                measured.cases.extend(peer.measure(args, &chosen, folder.path())?);
+                figures.add(peer.measure(args, &chosen, folder.path())?)?;
             }
-            same_results(&measured.cases)?;
-            (measured.cases, measured.targets)
+            control
         }
         None => {
             let serving = Serving::start(args, folder.path(), MEMORY)?;
             let session = serving.session()?;
-            let cases = measure(args, &chosen, &session)?;
+            measure(args, &chosen, &session, &mut figures)?;
             session.close()?;
-            (cases, Vec::new())
+            None
         }
     };
+    let Figures { cases, mut json } = figures;
     print(args, &cases);
     if !args.peers.is_empty() {
         peers::print(&cases);
@@ -180,9 +185,7 @@ pub fn run(args: &Args) -> Result<(), Failed> {
     if !targets.is_empty() {
         report::print_targets(&targets);
     }
-    if let Some(path) = &args.json {
-        report::write_json(path, &cases, &targets)?;
-    }
+    json.write(&targets)?;
     Ok(())
 }
 
@@ -198,41 +201,49 @@ impl Args {
     }
 }
 
-/// Whether all ways of an operation gave the same number.
-fn same_results(cases: &[Case]) -> Result<(), Failed> {
-    for case in cases {
-        let first = cases.iter().find(|other| other.case == case.case).unwrap_or(case);
-        if first.result != case.result {
-            let (name, a, b) = (&case.case, first.result, case.result);
-            let (ours, theirs) = (case.way.unwrap_or(case.peer), first.way.unwrap_or(first.peer));
-            return Err(format!("{name} gives {a:?} as {theirs} and {b:?} as {ours}").into());
-        }
-    }
-    Ok(())
+/// What has been measured so far.
+struct Figures {
+    cases: Vec<Case>,
+    json: JsonLines,
 }
 
-fn measure(args: &Args, chosen: &[&Op], session: &Session) -> Result<Vec<Case>, Failed> {
+impl Figures {
+    /// Adds cases, which must give what the same operation gave before.
+    fn add(&mut self, new: Vec<Case>) -> Result<(), Failed> {
+        self.json.write(&new)?;
+        for case in new {
+            let first = self.cases.iter().find(|other| other.case == case.case).unwrap_or(&case);
+            if first.result != case.result {
+                let (name, a, b) = (&case.case, first.result, case.result);
+                let (ours, theirs) = (case.way.unwrap_or(case.peer), first.way.unwrap_or(first.peer));
+                return Err(format!("{name} gives {a:?} as {theirs} and {b:?} as {ours}").into());
+            }
+            self.cases.push(case);
+        }
+        Ok(())
+    }
+}
+
+fn measure(args: &Args, chosen: &[&Op], session: &Session, figures: &mut Figures) -> Result<(), Failed> {
     let db = generate(&args.size, args.seed, session, None)?;
     let theta = stubs::new_oo7(session, &db);
     let ways = Ways::new(session, &db, &theta);
     let bar = ProgressBar::new(chosen.len() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
-    let mut cases = Vec::new();
     for op in chosen {
         bar.set_message(op.name);
         // What the server does by itself is compared; a client's own run leaves it much to clean up.
         let (whole, client): (Vec<Way>, Vec<Way>) =
             args.ways(op).partition(|way| matches!(way, Way::Bcs | Way::Theta));
         for way in client {
-            cases.extend(measure_op(args.samples, session, &ways, op, &[way])?);
+            figures.add(measure_op(args.samples, session, &ways, op, &[way])?)?;
         }
-        cases.extend(measure_op(args.samples, session, &ways, op, &whole)?);
+        figures.add(measure_op(args.samples, session, &ways, op, &whole)?)?;
         bar.inc(1);
     }
     bar.finish_and_clear();
-    same_results(&cases)?;
     match theta.check().claim()?.as_str() {
-        "" => Ok(cases),
+        "" => Ok(()),
         wrong => Err(format!("the database is not right afterwards: {wrong}").into()),
     }
 }
@@ -372,21 +383,24 @@ fn print(args: &Args, cases: &[Case]) {
     }
 }
 
+fn sources() -> Sources {
+    let mut sources = Sources::new();
+    for (name, text) in SOURCES {
+        sources.add(name, text);
+    }
+    sources
+}
+
 /// The server of the measurements: says where it listens, and serves until its input ends.
 ///
 /// # Errors
 /// The program cannot run, or the server cannot listen.
 pub fn serve(folder: &Path, core: usize, store: &str, prefetch: Option<usize>) -> Result<(), Failed> {
     pin(core);
-    let mut sources = Sources::new();
-    for (name, text) in SOURCES {
-        sources.add(name, text);
-    }
-    let engine = program::load_sources(sources, &Options::default(), Run::kept(Mode::Compiled))?;
+    let engine = program::load_sources(sources(), &Options::default(), Run::kept(Mode::Compiled))?;
     let mut config = Config { listen: vec![format!("shm://{}/shm", folder.display())], ..Config::default() };
-    // Whole traversals of the largest databases are one batch each.
-    config.heap_bytes_max = 64 << 30;
-    config.batch_heap_bytes_max = 64 << 30;
+    config.heap_bytes_max = HEAP_BYTES_MAX;
+    config.batch_heap_bytes_max = HEAP_BYTES_MAX;
     config.cache_bytes_max = 16 << 30;
     config.prefetch_objects_max = prefetch.unwrap_or(config.prefetch_objects_max);
     config.store = store.to_owned();

@@ -1,5 +1,5 @@
 //! OO7 over a store: each operation hot, in a session that has run it before, and cold, in a new session over a store whose
-//! server has just been started; and what concurrency control costs, beside objects that are in no store.
+//! server has just been started; and what concurrency control costs, beside an engine without it.
 //!
 //! Each run is a transaction, and its commit belongs to its time. Code is warm in both: a new server first runs the operation on a
 //! tiny database of its own.
@@ -17,7 +17,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use super::super::report::{Case, Target, summary};
 use super::super::{Failed, Helper};
 use super::ops::{Op, Way, Ways};
-use super::{Args, TARGET_SIZE, Temperature, generate, stubs};
+use super::plain::Plain;
+use super::{Args, Figures, TARGET_SIZE, Temperature, generate, stubs};
 
 /// Cold runs of each operation and way at most: each takes a server of its own.
 const COLD_MAX: u32 = 3;
@@ -60,35 +61,51 @@ impl Serving {
 
     /// What the caches of its sessions have done so far.
     fn cached(&mut self) -> Result<Counted, Failed> {
+        let [calls, asked, ahead, used, evicted] = self.ask("cached")?;
+        Ok(Counted { calls, asked, ahead, used, evicted, ..Counted::default() })
+    }
+
+    /// T1 without concurrency control, in its process: the result and the milliseconds.
+    fn plain_t1(&mut self, args: &Args) -> Result<(i64, f64), Failed> {
+        let [result, ns] = self.ask(&format!("t1 {} {}", args.size, args.seed))?;
+        Ok((i64::try_from(result)?, ns as f64 / 1e6))
+    }
+
+    fn ask<const N: usize>(&mut self, question: &str) -> Result<[u64; N], Failed> {
         let input = self.helper.0.stdin.as_mut().ok_or("no input to write to")?;
-        input.write_all(b"cached\n")?;
+        writeln!(input, "{question}")?;
         input.flush()?;
         let mut line = String::new();
         self.out.read_line(&mut line)?;
         let numbers: Vec<u64> = line.split_whitespace().map_while(|word| word.parse().ok()).collect();
-        let [calls, asked, ahead, used, evicted] = numbers[..] else {
-            return Err("the server is gone".into());
-        };
-        Ok(Counted { calls, asked, ahead, used, evicted, ..Counted::default() })
+        numbers.try_into().map_err(|_| "the server is gone".into())
     }
 
     /// Answers questions until there are no more.
     pub fn answer(server: &bifrost_server::Server) -> Result<(), Failed> {
+        let mut plain = None;
         let mut input = std::io::stdin().lock();
         let mut line = String::new();
         while input.by_ref().take(1 << 10).read_line(&mut line)? > 0 {
-            let Counted { calls, asked, ahead, used, evicted, .. } = server.cached();
-            super::super::say(&format!("{calls} {asked} {ahead} {used} {evicted}"))?;
+            let answer = match line.split_whitespace().collect::<Vec<_>>()[..] {
+                ["t1", size, seed] => {
+                    let plain = match &plain {
+                        Some(plain) => plain,
+                        None => &*plain.insert(Plain::start(size, seed.parse()?)?),
+                    };
+                    let (result, took) = plain.t1()?;
+                    format!("{result} {}", took.as_nanos())
+                }
+                _ => {
+                    let Counted { calls, asked, ahead, used, evicted, .. } = server.cached();
+                    format!("{calls} {asked} {ahead} {used} {evicted}")
+                }
+            };
+            super::super::say(&answer)?;
             line.clear();
         }
         Ok(())
     }
-}
-
-/// What has been measured.
-pub struct Measured {
-    pub cases: Vec<Case>,
-    pub targets: Vec<Target>,
 }
 
 /// The name of a database in its store.
@@ -108,22 +125,27 @@ fn database(args: &Args, session: &Session) -> Result<stubs::Database, Failed> {
     generate(&args.size, args.seed, session, Some(&name(args)))
 }
 
-/// Runs the operations.
-pub fn measure(args: &Args, store: &str, chosen: &[&Op], folder: &Path) -> Result<Measured, Failed> {
+/// Runs the operations. Gives what concurrency control costs, if it was measured and there is a target for it.
+pub fn measure(
+    args: &Args,
+    store: &str,
+    chosen: &[&Op],
+    folder: &Path,
+    figures: &mut Figures,
+) -> Result<Option<Target>, Failed> {
     let bar = ProgressBar::new(2 * chosen.len() as u64);
     bar.set_style(ProgressStyle::with_template("{bar:30} {percent:>3}%  {msg}")?);
     let mut serving = Serving::start(args, folder, store)?;
     let session = serving.session()?;
     let db = database(args, &session)?;
-    let mut cases = Vec::new();
-    let mut targets = Vec::new();
+    let mut cost = None;
     if args.measures(Temperature::Hot) {
         let theta = stubs::new_oo7(&session, &db);
         let ways = Ways::new(&session, &db, &theta);
         for op in chosen {
             bar.set_message(format!("{}, hot", op.name));
             for way in args.ways(op) {
-                cases.push(hot(args.samples, &mut serving, &session, &ways, op, way)?);
+                figures.add(vec![hot(args.samples, &mut serving, &session, &ways, op, way)?])?;
             }
             bar.inc(1);
         }
@@ -131,9 +153,9 @@ pub fn measure(args: &Args, store: &str, chosen: &[&Op], folder: &Path) -> Resul
             && args.way.iter().all(|way| *way == Way::Theta || args.way.len() > 1)
         {
             bar.set_message("T1, with and without concurrency control");
-            let (more, target) = control(args, &session, &db, folder)?;
-            cases.extend(more);
-            targets.extend((args.size == TARGET_SIZE).then_some(target));
+            let (cases, target) = control(args, &mut serving, &session, &db)?;
+            figures.add(cases)?;
+            cost = (args.size == TARGET_SIZE).then_some(target);
         }
     }
     session.close()?;
@@ -142,7 +164,7 @@ pub fn measure(args: &Args, store: &str, chosen: &[&Op], folder: &Path) -> Resul
     for op in chosen.iter().filter(|_| args.measures(Temperature::Cold)) {
         bar.set_message(format!("{}, cold", op.name));
         for way in args.ways(op) {
-            cases.push(cold(args, store, folder, &mut last, op, way)?);
+            figures.add(vec![cold(args, store, folder, &mut last, op, way)?])?;
         }
         bar.inc(1);
     }
@@ -154,7 +176,7 @@ pub fn measure(args: &Args, store: &str, chosen: &[&Op], folder: &Path) -> Resul
     let session = serving.session()?;
     let db: stubs::Database = session.lookup(&name(args));
     match db.check().claim()?.as_str() {
-        "" => Ok(Measured { cases, targets }),
+        "" => Ok(cost),
         wrong => Err(format!("the database is not right afterwards: {wrong}").into()),
     }
 }
@@ -308,56 +330,60 @@ fn difference(before: Counted, after: Counted) -> Counted {
     }
 }
 
-/// Hot T1 as a method, in turn in a transaction of its own, in a transaction that goes on, and over objects of a session alone, which
-/// nothing in the store leads to: of these transactions note nothing.
+/// Hot T1 as a method, in turn in an engine without concurrency control, over objects of a session alone, of which transactions note
+/// nothing, in a transaction of its own, and in a transaction that goes on.
 fn control(
     args: &Args,
+    serving: &mut Serving,
     on: &Session,
     db: &stubs::Database,
-    folder: &Path,
 ) -> Result<(Vec<Case>, Target), Failed> {
-    let serving = Serving::start(args, folder, MEMORY)?;
-    let off = serving.session()?;
-    let plain = stubs::new_oo7(&off, &generate(&args.size, args.seed, &off, None)?);
+    let alone = serving.session()?;
+    let unstored = stubs::new_oo7(&alone, &generate(&args.size, args.seed, &alone, None)?);
     let kept = stubs::new_oo7(on, db);
-    let mut times: [Vec<f64>; 3] = Default::default();
+    let mut times: [Vec<f64>; 4] = Default::default();
     let mut results = Vec::new();
     for pair in 0..=args.samples.max(PAIRS_MIN) {
+        let (result, ms) = serving.plain_t1(args)?;
+        let mut took = [ms, 0.0, 0.0, 0.0];
+        results.push(result);
         let mut one = |at: usize, call: &dyn Fn() -> Result<i64, Failed>| {
             let start = Instant::now();
             results.push(call()?);
-            // The first of each warms up.
-            if pair > 0 {
-                times[at].push(start.elapsed().as_secs_f64() * 1e3);
-            }
+            took[at] = start.elapsed().as_secs_f64() * 1e3;
             Ok::<(), Failed>(())
         };
-        one(0, &|| Ok(plain.t1().claim()?))?;
-        one(1, &|| {
+        one(1, &|| Ok(unstored.t1().claim()?))?;
+        one(2, &|| {
             let result = kept.t1();
             on.commit();
             Ok(result.claim()?)
         })?;
         kept.t1().claim()?;
-        one(2, &|| Ok(kept.t1().claim()?))?;
+        one(3, &|| Ok(kept.t1().claim()?))?;
         on.commit().claim()?;
+        // The first of each warms up.
+        if pair > 0 {
+            times.iter_mut().zip(took).for_each(|(times, ms)| times.push(ms));
+        }
     }
     results.dedup();
     let [result] = results[..] else {
-        return Err("T1 gives other numbers over objects of a session alone".into());
+        return Err("T1 gives other numbers over objects that are in no store".into());
     };
     let names = [
+        "T1, without concurrency control",
         "T1, objects of a session alone",
         "T1, a transaction each",
         "T1, in a transaction that has read all",
     ];
     let medians: Vec<f64> = times.iter_mut().map(|times| summary(times).0).collect();
     let target = "T1 hot, with concurrency control against without";
-    let target = Target::new(target, medians[1] / medians[0], CONTROL_MOST, "x");
+    let target = Target::new(target, medians[2] / medians[0], CONTROL_MOST, "x");
     let cases = names.iter().zip(&mut times).map(|(name, times)| {
         Case::new(*name, times.len() as u64, "ms", times).part_of("oo7").by(Way::Theta.name()).gives(result)
     });
     let cases = cases.collect();
-    off.close()?;
+    alone.close()?;
     Ok((cases, target))
 }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use clap::Args as ClapArgs;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::report::{self, Target};
+use super::report::{self, JsonLines, Target};
 use super::{Failed, note_debug_build};
 use cases::{CASES, Case};
 use ours::Theta;
@@ -88,6 +88,8 @@ pub fn run(args: &Args) -> Result<(), Failed> {
         return Err(format!("there is no case `{unknown}`; `bifrost bench theta --help` lists them").into());
     }
     let samples = if args.quick { 1 } else { args.samples };
+    let mut json = JsonLines::create(args.json.as_deref())?;
+    let mut written = 0;
     let mut measured = Measured::default();
     let chosen: Vec<&Case> = CASES.iter().filter(|c| wanted(c.name)).collect();
     if !chosen.is_empty() {
@@ -101,6 +103,8 @@ pub fn run(args: &Args) -> Result<(), Failed> {
             let mut contest = Contest::prepare(case, &tools, folder.path())?;
             contest.run(n, samples, &bar)?;
             contest.finish(n, &mut measured);
+            json.write(&measured.cases[written..])?;
+            written = measured.cases.len();
         }
         bar.finish_and_clear();
         table::print(&measured.rows);
@@ -112,9 +116,8 @@ pub fn run(args: &Args) -> Result<(), Failed> {
         measured.targets.extend(compiling.targets);
     }
     report::print_targets(&measured.targets);
-    if let Some(path) = &args.json {
-        report::write_json(path, &measured.cases, &measured.targets)?;
-    }
+    json.write(&measured.cases[written..])?;
+    json.write(&measured.targets)?;
     if let Some(path) = &args.svg {
         table::write_chart(path, &measured.rows)?;
     }
