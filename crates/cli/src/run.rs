@@ -2,15 +2,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bifrost_engine::{Engine, Mode, Run};
 use bifrost_ir::{RoutineId, TypeKind, Types};
 use bifrost_native::Registry;
 use bifrost_native::standard::Files;
 use bifrost_repository::Place;
+use bifrost_runtime::actor::Stats;
 use bifrost_runtime::{HeapStats, Limits};
 use bifrost_server::config::{MEMORY, collect};
+use bifrost_server::nodes::{NODES_MAX, Nodes, nap};
 use bifrost_server::objects::Objects;
 use bifrost_server::program;
 use bifrost_server::space::Space;
@@ -29,6 +30,7 @@ Examples:
   bifrost run hello.theta
   bifrost run queens.theta 8
   bifrost run --interpret queens.theta 8   the same without machine code: slower, for comparison
+  bifrost run --nodes 2 --stats queens.theta 10   actors on two threads, and what they did
   bifrost run --store bank.store bank.theta ann 100")]
 pub struct Args {
     /// The file with `main`; what it imports is found by itself
@@ -59,6 +61,15 @@ pub struct Args {
     /// Print what the collector did to the standard error, at the end
     #[arg(long)]
     gc_stats: bool,
+    /// How many threads run the program's actors; `main` runs on the first
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
+    nodes: u32,
+    /// Let this number decide which messages are calls and what runs next, so that a run can be repeated
+    #[arg(long, value_name = "N", conflicts_with = "nodes")]
+    seed: Option<u64>,
+    /// Print what the actors of each node did to the standard error, at the end
+    #[arg(long)]
+    stats: bool,
 }
 
 /// Runs the command.
@@ -75,6 +86,10 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         .map(str::parse::<Place>)
         .transpose()
         .map_err(|e| Failure::new(Exit::Usage, format!("`--store` cannot be used: {e}")))?;
+    if args.nodes > 1 && store.is_some() {
+        return Err(Failure::new(Exit::Usage, "a program over a store has one node")
+            .help("leave out `--nodes`, or `--store` and the transactions"));
+    }
     let run = if store.is_some() { Run::kept(mode) } else { mode.into() };
     let engine = Engine::with_natives(program, run, registry.natives().clone())?;
     let (main, takes_arguments) = find_main(&engine, args)?;
@@ -89,10 +104,16 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
             (space, Some(cache))
         }
     };
-    let ended = space.on_stack(|| {
-        let mut cx = space.lock();
+    let nodes = Nodes::new(space, args.nodes, limits, |cx| {
         cx.actors.set_log(|text| tracing::warn!("{text}"));
-        cx.actors.set_nap(|ms| std::thread::sleep(Duration::from_millis(ms)));
+        cx.actors.set_nap(nap);
+        if let Some(seed) = args.seed {
+            cx.actors.set_order(seed);
+        }
+    })
+    .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let ended = nodes.run(|space| {
+        let mut cx = space.lock();
         let words = match takes_arguments {
             true => vec![
                 engine
@@ -103,9 +124,15 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         };
         // SAFETY: the context runs this engine's image, and `find_main` has seen what `main` takes.
         unsafe { engine.call(&mut cx, main, &words) }.map_err(|raised| raised.to_string())
-    })?;
+    });
+    let ended = ended.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     if args.gc_stats {
-        eprintln!("{}", heap_line(&space.lock().heap_stats()));
+        eprintln!("{}", heap_line(&nodes.heap_stats()));
+    }
+    if args.stats {
+        for (node, stats) in nodes.stats().iter().enumerate() {
+            eprintln!("node {node}: {}", actors_line(stats));
+        }
     }
     match ended {
         Ok(_) => Ok(()),
@@ -113,6 +140,27 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
             Err(Failure::new(Exit::Failed, format!("`main` ended with the exception {exception}")))
         }
     }
+}
+
+/// What the actors of a node did, on one line.
+fn actors_line(stats: &Stats) -> String {
+    let direct = 100.0 * stats.direct as f64 / stats.messages.max(1) as f64;
+    format!(
+        "actors made {}, on other nodes {}; messages {}, {direct:.1} % of them calls, queued {}, to other nodes {}; methods with a \
+         join {}, waits {}, made way {}; turns {}; longest queue {}; request cycles {}; exceptions that nobody awaited {}",
+        stats.created,
+        stats.created_remotely,
+        stats.messages,
+        stats.queued,
+        stats.sent,
+        stats.joins,
+        stats.waits,
+        stats.ways,
+        stats.turns,
+        stats.longest_queue,
+        stats.cycles,
+        stats.lost_exceptions,
+    )
 }
 
 /// What the collector did, on one line.

@@ -159,14 +159,21 @@ pub(crate) struct Request {
     pub element: Option<Place>,
 }
 
+/// Where a new actor goes.
+#[derive(Debug)]
+pub(crate) enum Destination {
+    Here,
+    On(Place),
+    Anywhere,
+}
+
 /// A creation.
 #[derive(Debug)]
 pub(crate) struct Create {
     pub table: &'static Table,
     pub creator: u32,
     pub args: Box<[Place]>,
-    /// The node, if it was said.
-    pub on: Option<Place>,
+    pub place: Destination,
     pub dst: Place,
     pub site: Site,
 }

@@ -12,6 +12,7 @@ use bifrost_runtime::actor::JoinLayout;
 use bifrost_runtime::image::Image;
 
 use crate::node::{
+    self,
     Arm, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared, Request, Script, Select,
     SelfCall, Target, Transaction, TypeIf, While,
 };
@@ -200,9 +201,10 @@ impl Preparer<'_> {
                 table: self.image.table_of(self.program.classes[*class].ty),
                 creator: *creator,
                 args: self.operands(args),
-                on: match place {
-                    Destination::On(node) => Some(self.operand(*node)),
-                    Destination::Here | Destination::Anywhere => None,
+                place: match place {
+                    Destination::Here => node::Destination::Here,
+                    Destination::On(node) => node::Destination::On(self.operand(*node)),
+                    Destination::Anywhere => node::Destination::Anywhere,
                 },
                 dst: self.var(*dst),
                 site: *site,

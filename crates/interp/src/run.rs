@@ -250,6 +250,8 @@ pub(crate) struct Run<'i> {
     pub(crate) path: SmallVec<[u32; 8]>,
     /// Whether it is on its way to where it goes on.
     pub(crate) resuming: bool,
+    /// Whether it stops only to make way for others.
+    pub(crate) makes_way: bool,
 }
 
 impl<'i> Run<'i> {
@@ -263,6 +265,7 @@ impl<'i> Run<'i> {
             join: 0,
             path: SmallVec::new(),
             resuming: false,
+            makes_way: false,
         }
     }
 }
@@ -618,7 +621,13 @@ impl Run<'_> {
     #[inline(always)]
     fn back_edge(&mut self, function: &Prepared) -> Flow {
         if self.cx().must_attend() {
-            return self.attend(Site::default());
+            match self.attend(Site::default()) {
+                Flow::Next => {}
+                flow => return flow,
+            }
+        }
+        if self.join != 0 && self.cx().actors.must_make_way() {
+            return self.make_way();
         }
         self.burn(function, Site::default())
     }
@@ -647,7 +656,8 @@ impl Run<'_> {
             }
             match self.back_edge(function) {
                 Flow::Next => {}
-                flow => break flow,
+                // It goes on with the condition.
+                flow => break self.stopped(flow, 0),
             }
         };
         self.note_step(flow, steps);

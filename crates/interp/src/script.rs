@@ -12,9 +12,12 @@ use bifrost_runtime::object::{self, get, set};
 use bifrost_runtime::{Cx, Table};
 use smallvec::SmallVec;
 
-use crate::node::{Choice, Create, Message, Place, Prepared, Request, Script, Select, SelfCall};
+use crate::node::{Choice, Create, Destination, Message, Place, Prepared, Request, Script, Select, SelfCall};
 use crate::op::OpError;
 use crate::run::{Flow, Frame, Interp, Run};
+
+/// At the innermost end of a path: the statement that it leads to was not begun.
+const AFRESH: u32 = u32::MAX;
 
 impl Interp {
     /// Runs a function that may wait. `nested` is a call of an actor on itself.
@@ -90,6 +93,7 @@ impl Run<'_> {
             let words = (running as *mut Word).add(bifrost_heap::OBJECT_WORDS + join::WORDS);
             let ret = match self.block(prepared, Frame(words), &prepared.body) {
                 Flow::Pending => match self.note_path() {
+                    Ok(()) if self.makes_way => return actor::make_way(self.cx, running),
                     Ok(()) => return actor::suspend(self.cx, running),
                     Err(ret) => ret,
                 },
@@ -130,7 +134,20 @@ impl Run<'_> {
 
     /// The next step of the way to where the function goes on.
     pub(crate) fn next_step(&mut self) -> u32 {
-        self.path.pop().expect("a path leads to a statement that waits")
+        let step = self.path.pop().expect("a path leads to a statement that waits");
+        if self.path.last() == Some(&AFRESH) {
+            self.path.clear();
+            self.resuming = false;
+        }
+        step
+    }
+
+    /// Stops at the end of a loop's step, so that others run. It goes on with the loop's condition.
+    #[cold]
+    pub(crate) fn make_way(&mut self) -> Flow {
+        self.makes_way = true;
+        self.path.extend([AFRESH, 0]);
+        Flow::Pending
     }
 
     /// Whether the function goes on right here.
@@ -152,18 +169,16 @@ impl Run<'_> {
     }
 
     pub(crate) fn create(&mut self, frame: Frame, create: &Create) -> Flow {
-        if let Some(place) = create.on {
-            let node = frame.get(place) as i64;
-            if node != 0 {
-                let ret = self.cx().failure(&format!("there is no node {node}"));
-                return self.failed(ret, create.site);
-            }
-        }
+        let site = match create.place {
+            Destination::Here => actor::Site::Here,
+            Destination::On(place) => actor::Site::On(frame.get(place) as i64),
+            Destination::Anywhere => actor::Site::Anywhere,
+        };
         let mut words: SmallVec<[Word; 8]> = SmallVec::new();
         words.push(0);
         words.extend(create.args.iter().map(|place| frame.get(*place)));
         // SAFETY: the function is verified: the class is one of actors, whose creator takes these words, which the frame keeps.
-        let ret = unsafe { actor::create(self.cx, create.table, create.creator, &mut words) };
+        let ret = unsafe { actor::create(self.cx, create.table, create.creator, &mut words, site) };
         if !ret.returned() {
             return self.failed(ret, create.site);
         }
@@ -180,6 +195,11 @@ impl Run<'_> {
             Outcome::Signalled => {
                 let kept = self.kept(sent);
                 self.cx().log_lost(kept);
+                Flow::Next
+            }
+            Outcome::Pending => {
+                // SAFETY: it came with the outcome.
+                unsafe { actor::drop_answer(self.cx, ret.value) };
                 Flow::Next
             }
             _ => Flow::Next,

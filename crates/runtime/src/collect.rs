@@ -234,6 +234,7 @@ impl Cx {
                 if let Some(engine) = image.engine() {
                     trace_code(&**engine, *exit_frame, *activation, &mut |word| marker.root(word));
                 }
+                actors.collected(&|object| marker.lives(object));
                 if let Some(keeper) = &transaction.keeper {
                     keeper.collected(&|object| marker.lives(object));
                 }

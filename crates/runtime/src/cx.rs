@@ -1,7 +1,7 @@
 //! The context of running code.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bifrost_heap::{Heap, Window};
@@ -101,6 +101,8 @@ pub struct Poll {
     epoch: AtomicU64,
     /// The poll words of the context while that lives.
     words: Mutex<Option<PollAddress>>,
+    /// Whether the turn of what runs is over.
+    turn_over: AtomicBool,
 }
 
 /// What running code looks at to learn that it shall attend. (design.md, Polls)
@@ -146,6 +148,18 @@ impl Poll {
             && epoch % 2 == 1
         {
             self.kill.store(epoch << 8 | why as u64, Ordering::Relaxed);
+            // SAFETY: the context lives while its address is here, see `PollAddress`.
+            unsafe { words.0.as_ref() }.ask();
+        }
+    }
+
+    /// Has a method of an actor that runs now make way for others at its next poll, if there are any.
+    pub fn end_turn(&self) {
+        let words = self.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(words) = &*words
+            && self.epoch() % 2 == 1
+        {
+            self.turn_over.store(true, Ordering::Relaxed);
             // SAFETY: the context lives while its address is here, see `PollAddress`.
             unsafe { words.0.as_ref() }.ask();
         }
@@ -280,7 +294,12 @@ impl Cx {
     /// `seed` is that of `random`; `now_ms` is the clock.
     pub fn new(image: Arc<Image>, limits: Limits, seed: u64, now_ms: fn() -> i64) -> Box<Cx> {
         let poll =
-            Arc::new(Poll { kill: AtomicU64::new(0), epoch: AtomicU64::new(0), words: Mutex::new(None) });
+            Arc::new(Poll {
+            kill: AtomicU64::new(0),
+            epoch: AtomicU64::new(0),
+            words: Mutex::new(None),
+            turn_over: AtomicBool::new(false),
+        });
         let mut cx = Box::new(Cx {
             poll_words: PollWords::default(),
             window: Window::empty(),
@@ -494,6 +513,9 @@ impl Cx {
         if kill != 0 && kill >> 8 == self.poll.epoch.load(Ordering::Relaxed) {
             self.poll_words.ask();
             return Ret::KILLED;
+        }
+        if self.poll.turn_over.swap(false, Ordering::Relaxed) {
+            self.actors.end_turn();
         }
         Ret::NOTHING
     }

@@ -20,7 +20,7 @@ use bifrost_ir::{
 use cranelift_entity::EntityRef;
 
 use crate::abi::{ARGS_MAX, Code, Ret, VALUES_MAX, Word, YIELDS_MAX};
-use crate::actor::layout::{caller_table, exception_table, mail_field, replier_shape};
+use crate::actor::layout::{Tables, exception_table, mail_field, replier_shape};
 use crate::actor::{ActorClass, JoinLayout, State};
 use crate::content::Content;
 use crate::cx::Cx;
@@ -315,7 +315,7 @@ pub struct Image {
     joins: Vec<OnceLock<JoinLayout>>,
     /// The tables of kept exceptions, by which of their values are references.
     exceptions: Mutex<HashMap<u32, &'static Table>>,
-    caller: &'static Table,
+    pub(crate) of_actors: Tables,
     signals: WellKnownSignals,
     interpreter: OnceLock<Arc<dyn Interpreter>>,
     modes: Option<Modes>,
@@ -495,7 +495,7 @@ impl Image {
             lasting,
             joins,
             exceptions: Mutex::default(),
-            caller: caller_table(),
+            of_actors: Tables::new(),
             signals,
             interpreter: OnceLock::new(),
             modes,
@@ -571,11 +571,6 @@ impl Image {
     pub(crate) fn exception_table(&self, references: u32) -> &'static Table {
         let mut tables = self.exceptions.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         tables.entry(references).or_insert_with(|| exception_table(references))
-    }
-
-    /// The table of callers of programs.
-    pub(crate) fn caller_table(&self) -> &'static Table {
-        self.caller
     }
 
     /// The ids of often raised exceptions.
@@ -857,6 +852,8 @@ fn make_actor_class(program: &Program, slots: u32, kind: TypeKind, dormant: &'st
         State::Dormant => dormant,
         _ if mail_field(program, kind).is_none() => dormant,
         _ => {
+            let far: &'static Shape = Box::leak(Box::default());
+            let shape = if state == State::Remote { far } else { shape };
             let table = make_table(shape, info, slots, None);
             // SAFETY: the table was just made, and nobody else has it.
             unsafe { set_table_state(table, dormant, state) };

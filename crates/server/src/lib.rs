@@ -14,6 +14,7 @@ mod collector;
 pub mod config;
 mod connection;
 pub mod metrics;
+pub mod nodes;
 pub mod objects;
 pub mod program;
 mod server;

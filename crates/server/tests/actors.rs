@@ -11,7 +11,10 @@ use std::sync::Arc;
 
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::actor::Stats;
+use bifrost_runtime::cx::Kill;
 use bifrost_runtime::{Collect, Limits};
+use bifrost_server::Space;
+use bifrost_server::nodes::Nodes;
 use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use output::{Ran, run_with};
 
@@ -449,6 +452,53 @@ end main";
     assert_eq!(ran.output, "end\n");
     assert_eq!((stats.created, stats.messages), (200_001, 200_001));
     assert!(stats.queued > 0, "the stack is not that deep");
+}
+
+#[test]
+fn a_loop_without_end_makes_way_for_others() {
+    let text = "Runaway = actor
+  stop: bool
+  new () make {stop := false} end new
+  run (c: Counter)
+    while true do send c.add(1) end
+  end run
+end Runaway
+Counter = actor
+  n: int
+  new () make {n := 0} end new
+  add (k: int) n := n + k end add
+  get () returns (int) reply (n) end get
+end Counter
+main ()
+  r: Runaway := Runaway.new()
+  c: Counter := Counter.new()
+  send r.run(c)
+  n: int := 0
+  while c.get() < 3 do n := n + 1 end
+  print(\"on\")
+end main";
+    for mode in [Mode::Compiled, Mode::Interpreted] {
+        let engine = load(text, mode);
+        let space = Space::new(engine.clone(), Limits::default()).expect("there is memory for a heap");
+        let nodes = Nodes::new(space, 1, Limits::default(), |_| {}).expect("there are means for a node");
+        let main = engine.find_entry("main", 0).expect("the program has one");
+        let said = nodes.run(|space| {
+            space.capture_output();
+            let poll = space.poll().clone();
+            let (sender, receiver) = std::sync::mpsc::channel::<()>();
+            // The program never ends by itself.
+            std::thread::spawn(move || {
+                let _ = receiver.recv_timeout(std::time::Duration::from_secs(2));
+                poll.kill(poll.epoch(), Kill::Stop);
+            });
+            let mut cx = space.lock();
+            // SAFETY: the context runs this engine's image, and `main` takes nothing.
+            let ended = unsafe { engine.call(&mut cx, main, &[]) };
+            drop(sender);
+            (ended.map_err(|raised| raised.to_string()), cx.take_output())
+        });
+        assert_eq!(said.unwrap(), (Err("killed(Stop)".to_owned()), "on\n".to_owned()), "{mode:?}");
+    }
 }
 
 #[test]

@@ -26,6 +26,12 @@ pub enum Kind {
     Replier = 3,
     /// Who called the program: takes the answer of `main`.
     Caller = 4,
+    /// A message that went to another node ([`outgoing`]).
+    Outgoing = 5,
+    /// Somebody on another node who waits for an answer ([`away`]).
+    Away = 6,
+    /// The destination of an answer on another node, as a value. Its `DUE` and `ELEMENT` are the [`far`] address.
+    FarReplier = 7,
 }
 
 impl Kind {
@@ -40,7 +46,10 @@ impl Kind {
             1 => Kind::Message,
             2 => Kind::Join,
             3 => Kind::Replier,
-            _ => Kind::Caller,
+            4 => Kind::Caller,
+            5 => Kind::Outgoing,
+            6 => Kind::Away,
+            _ => Kind::FarReplier,
         }
     }
 }
@@ -141,6 +150,38 @@ pub mod replier {
     pub const FIELDS: usize = owed::FIELDS + 3;
 }
 
+/// Fields of a message that went to another node, which begins with [`owed`].
+pub mod outgoing {
+    use super::owed;
+
+    /// The class and the method, the one in the upper half.
+    pub const METHOD: usize = owed::FIELDS;
+    /// How many fields it has.
+    pub const FIELDS: usize = owed::FIELDS + 1;
+}
+
+/// Fields of somebody on another node who waits, which begins with a [`Kind`].
+pub mod away {
+    /// The node, in the upper half, and the index there.
+    pub const PLACE: usize = 1;
+    /// The generation of the index.
+    pub const GENERATION: usize = 2;
+    /// The class and the method that the answer is of, the one in the upper half.
+    pub const METHOD: usize = 3;
+    /// How many fields it has.
+    pub const FIELDS: usize = 4;
+}
+
+/// Fields of what stands for an actor of another node.
+pub mod far {
+    /// The node, in the upper half, and the index there.
+    pub const PLACE: usize = 0;
+    /// The generation of the index.
+    pub const GENERATION: usize = 1;
+    /// How many fields it has.
+    pub const FIELDS: usize = 2;
+}
+
 /// Fields of an actor's mail: what is queued for it, a list for each method of its class.
 pub mod mail {
     /// How many messages are queued.
@@ -214,11 +255,14 @@ pub enum State {
     Selecting = 2,
     /// Its creator failed: each message is answered with that failure.
     Failed = 3,
+    /// It is on another node, and this stands for it: messages go there.
+    Remote = 4,
 }
 
 impl State {
     /// All, in the order of their tables.
-    pub const ALL: [State; 4] = [State::Dormant, State::Active, State::Selecting, State::Failed];
+    pub const ALL: [State; 5] =
+        [State::Dormant, State::Active, State::Selecting, State::Failed, State::Remote];
 }
 
 /// What the actors of a class have in common.
@@ -339,9 +383,22 @@ pub(crate) fn replier_shape(reference: bool) -> Shape {
     Shape::of(own.into_iter().chain(value))
 }
 
-/// The table of callers of programs.
-pub(crate) fn caller_table() -> &'static Table {
-    inner_table("caller", Shape::leaf())
+/// The tables of what belongs to all programs with actors.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    pub caller: &'static Table,
+    pub outgoing: &'static Table,
+    pub away: &'static Table,
+}
+
+impl Tables {
+    pub fn new() -> Tables {
+        Tables {
+            caller: inner_table("caller", Shape::leaf()),
+            outgoing: inner_table("outgoing", Shape::of([owed::TO as u32])),
+            away: inner_table("away", Shape::leaf()),
+        }
+    }
 }
 
 /// The table of the mail of actors with so many methods.

@@ -15,12 +15,14 @@
 
 pub mod layout;
 mod node;
+mod remote;
 
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State};
-pub use node::{Actors, Stats};
+pub use node::{Actors, Stats, run_node};
+pub use remote::{Network, Received, Wait};
 
 use bifrost_heap::HeapFull;
-use bifrost_ir::{MethodId, SignalId, Signature, TypeId, TypeKind, Types};
+use bifrost_ir::{FuncId, MethodId, SignalId, Signature, TypeId, TypeKind, Types};
 use smallvec::SmallVec;
 
 use crate::abi::{Outcome, Ret, VALUES_MAX, Word};
@@ -112,6 +114,20 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
             }
             State::Active | State::Selecting => enqueue(cx, slot, args, false),
             State::Failed => failed(cx, actor),
+            State::Remote => remote::send(cx, slot, args),
+        }
+    }
+}
+
+/// Nobody awaits the answer that an outcome `Pending` promised.
+///
+/// # Safety
+/// `cx` is the current context, and `owing` came with the outcome.
+pub unsafe fn drop_answer(cx: *mut Cx, owing: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if Kind::of(owing) == Kind::Outgoing {
+            remote::settle_open(cx);
         }
     }
 }
@@ -352,6 +368,9 @@ unsafe fn rest(cx: *mut Cx, actor: Word, ret: Ret) -> Ret {
         }
         let class = class_of(actor);
         let post = get(actor, class.mail);
+        if state(actor) == State::Failed {
+            return Ret::NOTHING;
+        }
         if post == 0 {
             set_state(actor, State::Dormant);
         } else if get(post, mail::WAITING) != 0 {
@@ -377,6 +396,12 @@ pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
         set(owing, owed::TO, to);
         set(owing, owed::DUE, due.word());
         set(owing, owed::ELEMENT, element as Word);
+        if Kind::of(owing) == Kind::Outgoing {
+            match to {
+                0 => remote::settle_open(cx),
+                _ => remote::expect_answer(cx, owing),
+            }
+        }
         if Kind::of(owing) == Kind::Replier && get(owing, replier::USED) != 0 {
             let answer = match get(owing, replier::EXCEPTION) {
                 0 => Answer::Value(get(owing, replier::VALUE)),
@@ -408,6 +433,7 @@ unsafe fn deliver(cx: *mut Cx, to: Word, due: Due, element: i64, answer: Answer)
         }
         match Kind::of(to) {
             Kind::Join => fill(cx, to, due, element, answer),
+            Kind::Away => remote::answer(cx, to, answer),
             _ => (*cx).actors.answered(answer),
         }
     }
@@ -521,15 +547,44 @@ pub unsafe fn has_element(image: &Image, container: Word, index: i64) -> bool {
     }
 }
 
-/// Makes an actor and runs its creator. The reference, or the outcome to end with. A creator that fails makes an actor that answers all
-/// with that failure.
+/// Where a new actor goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Site {
+    /// To this node.
+    Here,
+    /// To the node of that number.
+    On(i64),
+    /// To a node that has nothing to do, else to this.
+    Anywhere,
+}
+
+/// Makes an actor and runs its creator, or has that done elsewhere. The reference, or the outcome to end with. A creator that fails makes an
+/// actor that answers all with that failure.
 ///
 /// # Safety
 /// `cx` is the current context, `table` that of a class of actors, and `args` what its creator takes, with a free word for the actor at
 /// first; the caller keeps them.
-pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mut [Word]) -> Ret {
+pub unsafe fn create(
+    cx: *mut Cx,
+    table: &'static Table,
+    creator: u32,
+    args: &mut [Word],
+    site: Site,
+) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
+        let node = match site {
+            Site::Here => (*cx).node(),
+            Site::On(node) if (0..i64::from((*cx).nodes())).contains(&node) => node as u32,
+            Site::On(node) => {
+                let nodes = (*cx).nodes();
+                return (*cx).failure(&format!("there is no node {node}: nodes() is {nodes}"));
+            }
+            Site::Anywhere => (*cx).actors.remote.idle_node().unwrap_or((*cx).node()),
+        };
+        if node != (*cx).node() {
+            return remote::create(cx, table, creator, args, node);
+        }
         let class = table.info().actor().expect("a class of actors");
         let actor = match (*cx).alloc(table, class.mail + 1) {
             Ok(actor) => actor.as_ptr() as Word,
@@ -538,25 +593,47 @@ pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mu
         args[0] = actor;
         let _kept = (*cx).keep(actor);
         (*cx).actors.stats.created += 1;
+        let ret = bear(cx, actor, class.creators[creator as usize], args);
+        if ret.returned() { Ret::of(actor) } else { ret }
+    }
+}
+
+/// Runs the creator of an actor: returned, or killed.
+unsafe fn bear(cx: *mut Cx, actor: Word, creator: FuncId, args: &[Word]) -> Ret {
+    // SAFETY: promised by the caller: the words are the actor and what the creator takes, and are kept.
+    unsafe {
         let image = (*cx).image().clone();
-        let ret = image.interpreter().expect("an image with actors has an interpreter").call(
-            cx,
-            class.creators[creator as usize],
-            args,
-        );
-        if ret.outcome == Outcome::Killed as u64 {
-            return ret;
-        }
-        if !ret.returned() {
-            let why = (*cx).signal_values[0];
-            let _why = (*cx).keep(why);
-            let post = mail_of(cx, actor);
-            if let Ok(post) = post {
-                set(post, mail::FAILURE, why);
+        let interpreter = image.interpreter().expect("an image with actors has an interpreter");
+        let ret = interpreter.call(cx, creator, args);
+        match Outcome::from(ret) {
+            Outcome::Returned | Outcome::Killed => ret,
+            _ => {
+                stillborn(cx, actor);
+                Ret::NOTHING
             }
-            set_state(actor, State::Failed);
         }
-        Ret::of(actor)
+    }
+}
+
+/// The creator of an actor has failed, with the exception in the context: what is queued for it is answered so, and what comes will be.
+unsafe fn stillborn(cx: *mut Cx, actor: Word) {
+    // SAFETY: promised by the caller: an actor.
+    unsafe {
+        let why = (*cx).signal_values[0];
+        let _why = (*cx).keep(why);
+        let class = class_of(actor);
+        set_state(actor, State::Failed);
+        let Ok(post) = mail_of(cx, actor) else { return };
+        set(post, mail::FAILURE, why);
+        for method in (0..class.methods as u32).map(MethodId::from_u32) {
+            while let sent @ 1.. = get(post, list_of(method)) {
+                remove(post, method, 0, sent);
+                let _sent = (*cx).keep(sent);
+                let _ = failed(cx, actor);
+                let kept = (*cx).kept_exception(&Signature::default());
+                deliver_owed(cx, sent, Answer::Exception(kept));
+            }
+        }
     }
 }
 
@@ -617,7 +694,10 @@ pub unsafe fn delegate(cx: *mut Cx, running: Word, owing: Word) {
         set(running, join::FLAGS, flags);
         match flags & (join::DETACHED | join::NESTED) == join::DETACHED {
             true => owe_as(cx, owing, running),
-            false => set(running, join::DELEGATED, owing),
+            false => {
+                remote::expect_answer(cx, owing);
+                set(running, join::DELEGATED, owing);
+            }
         }
     }
 }
@@ -646,6 +726,9 @@ pub unsafe fn reply_to(cx: *mut Cx, running: Word, table: &'static Table) -> Ret
 pub unsafe fn deliver_to(cx: *mut Cx, destination: Word, value: Word) {
     // SAFETY: promised by the caller.
     unsafe {
+        if Kind::of(destination) == Kind::FarReplier {
+            return remote::deliver(cx, destination, value);
+        }
         if get(destination, replier::USED) != 0 {
             return (*cx).actors.log("a second answer to one message is ignored");
         }
@@ -712,6 +795,25 @@ pub unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
             return pending(waiter);
         }
         given(cx, waiter, flags)
+    }
+}
+
+/// What a method that makes way for others ends with, once its join knows where it goes on: as [`suspend`], and it goes on by itself.
+///
+/// # Safety
+/// As for [`suspend`].
+pub unsafe fn make_way(cx: *mut Cx, waiter: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let _kept = (*cx).keep(waiter);
+        set(waiter, join::AWAITED, 0);
+        set(waiter, join::MISSING, 0);
+        let ret = suspend(cx, waiter);
+        if !Outcome::from(ret).eq(&Outcome::Signalled) {
+            (*cx).actors.stats.ways += 1;
+            ready(cx, waiter);
+        }
+        ret
     }
 }
 
@@ -911,7 +1013,7 @@ pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Wor
         let signature = &image.program().routines[desc.routine].signature;
         let reference = signature.results.first().is_some_and(|ty| image.is_reference(*ty));
         (*cx).actors.begin_main(reference);
-        let table = image.caller_table();
+        let table = image.of_actors.caller;
         let caller = match (*cx).alloc(table, owed::FIELDS) {
             Ok(caller) => caller.as_ptr() as Word,
             Err(full) => return (*cx).out_of_memory(full),

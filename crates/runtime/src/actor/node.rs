@@ -1,12 +1,14 @@
 //! What a node has to do, in which order it does it, and how it finds that nothing can happen any more.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use bifrost_heap::Marker;
 use rustc_hash::FxHashSet;
 
 use super::layout::{join, mail, message, owed};
 use super::{Answer, Due, Kind, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state};
+use super::remote::{Network, Received, Remote, Wait, accept, settle_open};
 use super::{owe_as, remove, take_message, words_of};
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
@@ -34,8 +36,12 @@ impl Work {
 /// What a node has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Actors made.
+    /// Actors made here.
     pub created: u64,
+    /// Actors that were made here for other nodes to have.
+    pub created_remotely: u64,
+    /// Messages that went to other nodes.
+    pub sent: u64,
     /// Messages sent.
     pub messages: u64,
     /// Messages that were calls.
@@ -46,6 +52,8 @@ pub struct Stats {
     pub joins: u64,
     /// How often a method waited.
     pub waits: u64,
+    /// How often a method made way for others in the middle of a loop.
+    pub ways: u64,
     /// Turns: things taken from the queue of what there is to do.
     pub turns: u64,
     /// The most messages that one actor had waiting.
@@ -58,6 +66,9 @@ pub struct Stats {
 
 /// Most joins that are looked at to find whether a request waits for itself.
 const CYCLE_JOINS_MAX: usize = 4096;
+
+/// In a run whose order a seed decides, a method makes way at the end of one step of a loop out of so many.
+const WAYS: u64 = 8;
 
 /// The actors' part of a context: what there is to do.
 #[derive(Debug)]
@@ -72,8 +83,11 @@ pub struct Actors {
     main_is_reference: bool,
     /// Of a run whose order a seed decides.
     order: Option<u64>,
+    /// Whether what runs has had its time.
+    turn_over: bool,
     log: fn(&str),
     nap: fn(u64),
+    pub(super) remote: Remote,
     /// What was done.
     pub stats: Stats,
 }
@@ -88,8 +102,10 @@ impl Default for Actors {
             main: None,
             main_is_reference: false,
             order: None,
+            turn_over: false,
             log: |_| {},
             nap: |_| std::hint::spin_loop(),
+            remote: Remote::default(),
             stats: Stats::default(),
         }
     }
@@ -104,6 +120,11 @@ impl Actors {
     /// Where lines go, instead of nowhere, that tell what went wrong without anybody awaiting it.
     pub fn set_log(&mut self, log: fn(&str)) {
         self.log = log;
+    }
+
+    /// Lets the node reach others; [`Cx::set_node`] says how many there are.
+    pub fn set_network(&mut self, network: Box<dyn Network>, nodes: u32) {
+        self.remote.set_network(network, nodes);
     }
 
     /// How the node sleeps, for so many milliseconds at most, when it has nothing to do but to wait for a time; else it spins.
@@ -127,6 +148,20 @@ impl Actors {
     /// Whether the seed wants a message queued that could be a call.
     pub(super) fn postpones(&mut self) -> bool {
         self.choose(2) == Some(0)
+    }
+
+    /// What runs has had its time: a method that may wait makes way at the end of a loop's step.
+    pub(crate) fn end_turn(&mut self) {
+        self.turn_over = true;
+    }
+
+    /// Whether the method that runs shall make way for others.
+    pub fn must_make_way(&mut self) -> bool {
+        if self.order.is_some() {
+            return self.choose(WAYS) == Some(0);
+        }
+        // Whoever sent to it may be below it on the stack, and wait for nothing else.
+        std::mem::take(&mut self.turn_over)
     }
 
     pub(super) fn push(&mut self, work: Work) {
@@ -184,11 +219,46 @@ impl Actors {
             for sent in &self.suspects {
                 marker.root(*sent);
             }
+            for known in self.remote.roots() {
+                marker.root(known);
+            }
             match self.main {
                 Some(Answer::Exception(kept)) => marker.root(kept),
                 Some(Answer::Value(word)) if self.main_is_reference => marker.root(word),
                 _ => {}
             }
+        }
+    }
+}
+
+impl Actors {
+    /// Forgets what only stood for something else, and that nobody knows any more.
+    pub(crate) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
+        self.remote.forget(lives);
+    }
+}
+
+/// Runs the actors of a node that has no `main`, until the network says that it is over: returned, or killed.
+///
+/// # Safety
+/// `cx` is the current context, between [`Cx::begin`] and [`Cx::leave`].
+pub unsafe fn run_node(cx: *mut Cx) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe { run(cx) }
+}
+
+/// Takes packets that came. Whether something may have happened; an outcome to end with if the run was ended or can end.
+unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match (*cx).actors.remote.receive(wait) {
+            Received::Packets(from, packets) => {
+                let ret = accept(cx, from, &packets);
+                if ret.returned() { Ok(true) } else { Err(ret) }
+            }
+            Received::Nothing => Ok(false),
+            Received::Over => Err(Ret::NOTHING),
+            Received::Stopped => Err(Ret::KILLED),
         }
     }
 }
@@ -199,13 +269,39 @@ pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
     unsafe {
         loop {
             look_for_cycles(cx);
+            settle_open(cx);
+            let far = (*cx).actors.remote.has_network();
+            if far && (*cx).actors.remote.knows_many() {
+                (*cx).collect();
+            }
+            if far && let Err(ret) = receive(cx, Wait::No) {
+                return ret;
+            }
             let Some(work) = (*cx).actors.pop() else {
+                if far {
+                    let wait = match (*cx).actors.timers.first_key_value() {
+                        Some(((time, _), _)) => {
+                            let left = time.saturating_sub((*cx).now_ms()).max(0);
+                            Wait::For(Duration::from_millis(left as u64))
+                        }
+                        None => Wait::Idle,
+                    };
+                    match receive(cx, wait) {
+                        Ok(true) => continue,
+                        Ok(false) => {}
+                        Err(ret) => return ret,
+                    }
+                }
                 if wait_for_timer(cx) {
+                    continue;
+                }
+                if far {
                     continue;
                 }
                 return Ret::NOTHING;
             };
             (*cx).actors.stats.turns += 1;
+            (*cx).actors.turn_over = false;
             let _kept = (*cx).keep(work.word());
             let ended = match work {
                 Work::Join(waiter) => resume(cx, waiter),

@@ -9,6 +9,7 @@ use bifrost_repository::ClassNumber;
 use bifrost_runtime::actor::Stats;
 use bifrost_runtime::{Collect, Cx, HeapStats, Limits};
 use bifrost_server::Space;
+use bifrost_server::nodes::Nodes;
 use bifrost_server::objects::Objects;
 
 /// How a program went.
@@ -40,26 +41,44 @@ pub fn run_with(
     (ran, stats)
 }
 
+/// The same on several nodes. What the first printed.
+pub fn run_on(
+    engine: &Arc<Engine>,
+    limits: Limits,
+    count: u32,
+    arguments: &[String],
+    ready: impl Fn(&mut Cx),
+) -> (Ran, Vec<Stats>) {
+    let plain = engine.find_entry("main", 0);
+    let main = plain.or_else(|| engine.find_entry("main", 1)).expect("a program has `main`");
+    let space = Space::new(engine.clone(), limits).expect("there is memory for a heap");
+    let nodes = Nodes::new(space, count, limits, ready).expect("there are means for nodes");
+    let arguments = plain.is_none().then_some(arguments);
+    let ran = nodes.run(|space| run_here(space, main, arguments)).expect("there are threads");
+    (ran, nodes.stats())
+}
+
 /// Runs a routine in a space, with the arguments of a program if it takes them.
 fn run_in(space: &Space, main: RoutineId, arguments: Option<&[String]>) -> Ran {
+    space.on_stack(|| run_here(space, main, arguments)).expect("there is memory for a stack")
+}
+
+/// The same, on this stack.
+fn run_here(space: &Space, main: RoutineId, arguments: Option<&[String]>) -> Ran {
     let engine = space.engine();
     space.capture_output();
-    space
-        .on_stack(|| {
-            let mut cx = space.lock();
-            let mut passed = vec![];
-            if let Some(arguments) = arguments {
-                passed.push(engine.arguments(&mut cx, arguments).expect("room for the arguments"));
-            }
-            // SAFETY: the context runs this engine's image, and `main` takes the arguments.
-            let ended = unsafe { engine.call(&mut cx, main, &passed) };
-            let mut output = cx.take_output();
-            if let Err(raised) = ended {
-                output += &raised.to_string();
-            }
-            Ran { output, heap: cx.heap_stats() }
-        })
-        .expect("there is memory for a stack")
+    let mut cx = space.lock();
+    let mut passed = vec![];
+    if let Some(arguments) = arguments {
+        passed.push(engine.arguments(&mut cx, arguments).expect("room for the arguments"));
+    }
+    // SAFETY: the context runs this engine's image, and `main` takes the arguments.
+    let ended = unsafe { engine.call(&mut cx, main, &passed) };
+    let mut output = cx.take_output();
+    if let Err(raised) = ended {
+        output += &raised.to_string();
+    }
+    Ran { output, heap: cx.heap_stats() }
 }
 
 /// What `main` prints without arguments, and the exception that it ends with, if it does.
