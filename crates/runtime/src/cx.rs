@@ -293,8 +293,7 @@ impl Cx {
     /// A context with an empty heap for a linked program.
     /// `seed` is that of `random`; `now_ms` is the clock.
     pub fn new(image: Arc<Image>, limits: Limits, seed: u64, now_ms: fn() -> i64) -> Box<Cx> {
-        let poll =
-            Arc::new(Poll {
+        let poll = Arc::new(Poll {
             kill: AtomicU64::new(0),
             epoch: AtomicU64::new(0),
             words: Mutex::new(None),

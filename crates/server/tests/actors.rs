@@ -523,19 +523,38 @@ end main"
 
 #[test]
 fn the_examples_of_the_papers_give_their_results() {
-    let text = include_str!("../../theta/tests/programs/fib_queens.theta");
-    let engine = load(text, Mode::Compiled);
-    let (ran, stats) = ran(&engine, Collect::Ordinary, None, &["8"]);
-    // 002 section 6: 92 solutions, 1,964 actors below the root.
-    assert_eq!(ran.output, "fib 34, queens 92\n");
-    let fibs = stats.created - 1 - 1_965;
-    assert_eq!(fibs, 33, "each call of fib but those on itself makes an actor");
-    for seed in 0..20 {
-        let (ran, _) = ran_in_order(&engine, seed);
-        assert_eq!(ran.output, "fib 34, queens 92\n", "seed {seed}");
-    }
+    let engine = load(include_str!("../../../examples/actors/queens.theta"), Mode::Compiled);
+    let (said, stats) = ran(&engine, Collect::Ordinary, None, &["8"]);
+    assert_eq!(said.output, "8 queens: 92 solutions\n");
+    // 002 section 6: 1,964 actors below the root.
+    assert_eq!((stats.created, stats.messages), (1_965, 1_965));
+    let engine = load(include_str!("../../../examples/actors/queen_objects.theta"), Mode::Compiled);
+    let (said, stats) = ran(&engine, Collect::Ordinary, None, &["8"]);
+    // 003 section 6: 2,056 queens.
+    assert_eq!(said.output, "8 queens: 92 solutions, 2056 queens placed\n");
+    assert_eq!(stats.created, 2_057);
 }
 
-fn ran_in_order(engine: &Arc<Engine>, seed: u64) -> (Ran, Stats) {
-    ran(engine, Collect::Ordinary, Some(seed), &["8"])
+#[test]
+fn the_examples_give_the_same_in_a_thousand_orders() {
+    for (text, arguments, expected) in [
+        (include_str!("../../../examples/actors/fib.theta"), &["7"][..], "fib(7) = 21\n"),
+        (include_str!("../../../examples/actors/queens.theta"), &["5"], "5 queens: 10 solutions\n"),
+        (
+            include_str!("../../../examples/actors/queen_objects.theta"),
+            &["5"],
+            "5 queens: 10 solutions, 53 queens placed\n",
+        ),
+        (include_str!("../../../examples/actors/buffers.theta"), &[], "selecting 465, refusing 465\n"),
+    ] {
+        let engine = load(text, Mode::Compiled);
+        for seed in 0..1000 {
+            let (said, _) = ran(&engine, Collect::Ordinary, Some(seed), arguments);
+            assert_eq!(said.output, expected, "seed {seed}");
+        }
+    }
+    let quadrature = load(include_str!("../../../examples/actors/quadrature.theta"), Mode::Compiled);
+    for seed in 0..25 {
+        assert_eq!(printed(&quadrature, Collect::Ordinary, Some(seed)), "area 16336.281799383085\n");
+    }
 }

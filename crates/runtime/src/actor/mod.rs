@@ -564,13 +564,7 @@ pub enum Site {
 /// # Safety
 /// `cx` is the current context, `table` that of a class of actors, and `args` what its creator takes, with a free word for the actor at
 /// first; the caller keeps them.
-pub unsafe fn create(
-    cx: *mut Cx,
-    table: &'static Table,
-    creator: u32,
-    args: &mut [Word],
-    site: Site,
-) -> Ret {
+pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mut [Word], site: Site) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let node = match site {

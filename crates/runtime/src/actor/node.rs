@@ -7,8 +7,8 @@ use bifrost_heap::Marker;
 use rustc_hash::FxHashSet;
 
 use super::layout::{join, mail, message, owed};
-use super::{Answer, Due, Kind, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state};
 use super::remote::{Network, Received, Remote, Wait, accept, settle_open};
+use super::{Answer, Due, Kind, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state};
 use super::{owe_as, remove, take_message, words_of};
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;

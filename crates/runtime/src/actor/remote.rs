@@ -484,7 +484,13 @@ pub(super) unsafe fn expect_answer(cx: *mut Cx, owing: Word) {
 }
 
 /// Makes an actor on another node: the reference, or the outcome to end with.
-pub(super) unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &[Word], node: u32) -> Ret {
+pub(super) unsafe fn create(
+    cx: *mut Cx,
+    table: &'static Table,
+    creator: u32,
+    args: &[Word],
+    node: u32,
+) -> Ret {
     // SAFETY: promised by the caller: the class is one of actors, and the words behind the first are what its creator takes.
     unsafe {
         settle_open(cx);
@@ -525,7 +531,8 @@ pub(super) unsafe fn answer(cx: *mut Cx, to: Word, answer: Answer) {
 }
 
 fn signature_of(cx: &Cx, method: Word) -> Signature {
-    let method = MethodRef { ty: TypeId::from_u32((method >> 32) as u32), method: MethodId::from_u32(method as u32) };
+    let method =
+        MethodRef { ty: TypeId::from_u32((method >> 32) as u32), method: MethodId::from_u32(method as u32) };
     cx.image().program().types.method(method).signature.clone()
 }
 
@@ -641,7 +648,9 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
             Ok(ret) if ret.outcome == Outcome::Killed as u64 => return ret,
             Ok(_) => {}
             // SAFETY: as above.
-            Err(wrong) => unsafe { (*cx).actors.log(&format!("a packet of node {from} is dropped: {wrong}")) },
+            Err(wrong) => unsafe {
+                (*cx).actors.log(&format!("a packet of node {from} is dropped: {wrong}"))
+            },
         }
     }
     Ret::NOTHING
@@ -772,7 +781,12 @@ unsafe fn accept_answer(cx: *mut Cx, packet: &mut &[u8]) -> Result<(), Wrong> {
     }
 }
 
-unsafe fn read_answer(cx: *mut Cx, packet: &mut &[u8], signature: &Signature, signal: u32) -> Result<Answer, Wrong> {
+unsafe fn read_answer(
+    cx: *mut Cx,
+    packet: &mut &[u8],
+    signature: &Signature,
+    signal: u32,
+) -> Result<Answer, Wrong> {
     // SAFETY: promised by the caller.
     unsafe {
         let image = (*cx).image().clone();

@@ -1,0 +1,63 @@
+//! The examples with actors print the same on one node and on several, compiled and interpreted, however often the heaps are collected.
+
+mod support;
+
+use support::{bifrost, examples, stderr, stdout};
+
+#[test]
+fn examples_with_actors_print_what_they_should() {
+    let folder = examples().join("actors");
+    let mut found = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let file = entry.unwrap().path();
+        if file.extension().is_none_or(|it| it != "theta") {
+            continue;
+        }
+        found += 1;
+        let expected = std::fs::read_to_string(file.with_extension("txt")).unwrap();
+        let ways: [(&[&str], &str); 6] = [
+            (&[], "ordinary"),
+            (&[], "zeal=50"),
+            (&["--interpret"], "check"),
+            (&["--nodes", "2"], "check"),
+            (&["--nodes", "3", "--interpret"], "ordinary"),
+            (&["--seed", "42"], "check"),
+        ];
+        for (way, collect) in ways {
+            let output =
+                bifrost().arg("run").args(way).arg(&file).env("BIFROST_GC", collect).output().unwrap();
+            let said = (stdout(&output), stderr(&output), output.status.code());
+            assert_eq!(said, (&*expected, "", Some(0)), "{} {way:?} {collect}", file.display());
+        }
+    }
+    assert_eq!(found, 5);
+}
+
+#[test]
+fn what_actors_did_is_told() {
+    let queens = examples().join("actors/queens.theta");
+    let output = bifrost().args(["run", "--nodes", "2", "--stats"]).arg(&queens).output().unwrap();
+    assert_eq!((stdout(&output), output.status.code()), ("8 queens: 92 solutions\n", Some(0)));
+    let lines: Vec<&str> = stderr(&output).lines().collect();
+    assert!(lines[0].starts_with("node 0: actors made ") && lines[1].starts_with("node 1: "), "{lines:?}");
+    // 002 section 6: 1,964 below the root.
+    let made = lines.iter().map(|line| {
+        let words: Vec<&str> = line.split(' ').collect();
+        words[4].trim_end_matches(',').parse::<u64>().unwrap()
+    });
+    assert_eq!(made.sum::<u64>(), 1_965);
+}
+
+#[test]
+fn numbers_of_nodes_that_cannot_be() {
+    let queens = examples().join("actors/queens.theta");
+    for (way, said) in [
+        (&["--nodes", "0"][..], "0 is not in 1..=255"),
+        (&["--nodes", "2", "--seed", "1"], "cannot be used with"),
+        (&["--nodes", "2", "--store", "memory:"], "a program over a store has one node"),
+    ] {
+        let output = bifrost().arg("run").args(way).arg(&queens).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{way:?}");
+        assert!(stderr(&output).contains(said), "{way:?}: {}", stderr(&output));
+    }
+}
