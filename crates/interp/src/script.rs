@@ -6,7 +6,7 @@
 
 use bifrost_ir::FuncId;
 use bifrost_runtime::abi::{Outcome, Ret, Word};
-use bifrost_runtime::actor::layout::{join, message, owed};
+use bifrost_runtime::actor::layout::{join, owed};
 use bifrost_runtime::actor::{self, Answer, Due, Kind};
 use bifrost_runtime::object::{self, get, set};
 use bifrost_runtime::{Cx, Table};
@@ -447,7 +447,15 @@ impl Run<'_> {
         }
     }
 
-    /// Whether an arm takes a message.
+    /// The exception under way, of a method of the actor.
+    fn kept_of(&mut self, method: bifrost_ir::MethodId) -> Word {
+        let image = self.interp.image().clone();
+        // SAFETY: the join is that of an actor's method.
+        let info = unsafe { Table::of(get(self.join, join::ACTOR)) }.info();
+        self.cx().kept_exception(&image.program().types.def(info.ty).methods[method].signature)
+    }
+
+    /// Whether an arm takes a message. A condition that fails takes none.
     fn fits(&mut self, function: &Prepared, frame: Frame, arm: &Choice, words: &[Word]) -> Result<bool, Ret> {
         for (place, word) in arm.vars.iter().zip(&words[1..]) {
             frame.set(*place, *word);
@@ -455,7 +463,12 @@ impl Run<'_> {
         match self.block(function, frame, &arm.cond) {
             Flow::Next => Ok(frame.get(arm.test) != 0),
             Flow::Killed => Err(Ret::KILLED),
-            _ => Err(Ret::SIGNALLED),
+            _ => {
+                self.failed = false;
+                let kept = self.kept_of(arm.method);
+                self.cx().log_lost(kept);
+                Ok(false)
+            }
         }
     }
 
@@ -470,21 +483,20 @@ impl Run<'_> {
         if flow == Flow::Pending {
             return self.stopped(flow, at as u32);
         }
+        // No exception leaves an arm: it answers the message, and the method goes on behind the selection.
         // SAFETY: the join is this function's, and the arm's message is under way.
         unsafe {
-            match flow {
-                Flow::Signalled | Flow::Raised | Flow::Exit => {
-                    let taken = get(self.join, join::TAKEN);
-                    let info = Table::of(get(taken, message::RECEIVER)).info();
-                    let image = self.interp.image().clone();
-                    let signature = &image.program().types.def(info.ty).methods[arm.method].signature;
-                    let kept = self.cx().kept_exception(signature);
-                    let _kept = self.cx().keep(kept);
-                    actor::end_arm(self.cx, self.join, Answer::Exception(kept));
-                    self.cx().raise_kept(kept);
+            if matches!(flow, Flow::Signalled | Flow::Raised | Flow::Exit) {
+                let kept = self.kept_of(arm.method);
+                let _kept = self.cx().keep(kept);
+                if actor::is_answered(self.join) {
+                    self.cx().log_lost(kept);
                 }
-                _ => actor::end_arm(self.cx, self.join, Answer::Value(0)),
+                self.failed = false;
+                actor::end_arm(self.cx, self.join, Answer::Exception(kept));
+                return Flow::Next;
             }
+            actor::end_arm(self.cx, self.join, Answer::Value(0));
         }
         flow
     }

@@ -438,6 +438,40 @@ end main";
 }
 
 #[test]
+fn an_arm_answers_for_itself() {
+    let text = "Box = actor
+  n: int
+  new () make {n := 0} end new
+  div (k: int) returns (int) signals (small)
+    if k = 1 then signal small end
+    reply (100 / k)
+  end div
+  serve (m: int)
+    i: int := 0
+    while i < m do
+      wait when div (k: int):
+        if k = 1 then signal small end
+        reply (100 / k)
+      end
+      n := n + 1
+      i := i + 1
+    end
+  end serve
+  count () returns (int) reply (n) end count
+end Box
+main ()
+  b: Box := Box.new()
+  send b.serve(3)
+  x: int := b.div(5)
+  print(x.unparse())
+  begin print(b.div(1).unparse()) end except when small: print(\"small\") end
+  begin print(b.div(0).unparse()) end except when failure (why: string): print(why) end
+  print(b.count().unparse())
+end main";
+    prints(text, "20\nsmall\nunhandled exception: zero\n3\n");
+}
+
+#[test]
 fn a_chain_of_sends_is_as_long_as_it_likes() {
     let text = "Link = actor
   pass (next: int, k: int)

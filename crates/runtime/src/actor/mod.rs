@@ -13,23 +13,25 @@
 //! | code of a method that may wait | [`suspend`], [`answer`], [`end`], [`take_message`] |
 //! | whoever runs the node | [`call_main`] |
 
+mod exceptions;
 pub mod layout;
 mod node;
 mod remote;
 
+pub use exceptions::{first_exception, note_exception};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State};
 pub use node::{Actors, Stats, run_node};
 pub use remote::{Network, Received, Wait};
 
 use bifrost_heap::HeapFull;
-use bifrost_ir::{FuncId, MethodId, SignalId, Signature, TypeId, TypeKind, Types};
+use bifrost_ir::{FuncId, MethodId, SignalId, Signature, TypeKind};
 use smallvec::SmallVec;
 
-use crate::abi::{Outcome, Ret, VALUES_MAX, Word};
+use crate::abi::{Outcome, Ret, Word};
 use crate::cx::{Cx, stack_pointer};
 use crate::image::{Image, RoutineDesc, Table};
 use crate::object::{self, get, set};
-use layout::{exception, join, mail, message, owed, replier};
+use layout::{join, mail, message, owed, replier};
 
 /// An outcome `Pending` with what owes the answer.
 #[inline]
@@ -856,7 +858,7 @@ pub unsafe fn end(cx: *mut Cx, running: Word, ret: Ret, signature: &Signature) -
         }
         let flags = get(running, join::FLAGS);
         set(running, join::FLAGS, flags | join::ENDED);
-        log_exceptions(cx, running);
+        exceptions::log_all(cx, running);
         if !detached {
             return match flags & join::ANSWERED {
                 0 => ret,
@@ -884,110 +886,7 @@ pub unsafe fn end(cx: *mut Cx, running: Word, ret: Ret, signature: &Signature) -
     }
 }
 
-/// Exceptions that nobody awaited.
-unsafe fn log_exceptions(cx: *mut Cx, running: Word) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let mut kept = get(running, join::EXCEPTIONS);
-        while kept != 0 {
-            (*cx).log_lost(kept);
-            kept = get(kept, exception::NEXT);
-        }
-    }
-}
-
-/// Enters an exception that came at once instead of a reply.
-///
-/// # Safety
-/// `running` is a join, `kept` an exception.
-pub unsafe fn note_exception(running: Word, kept: Word, due: Due) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        set(kept, exception::DUE, due.word());
-        set(kept, exception::NEXT, get(running, join::EXCEPTIONS));
-        set(running, join::EXCEPTIONS, kept);
-    }
-}
-
-/// The exception that came instead of one of some replies, that of the first request if there are several; they are forgotten.
-///
-/// # Safety
-/// `running` is a join.
-pub unsafe fn first_exception(running: Word, concerns: &dyn Fn(u16) -> bool) -> Option<Word> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let (mut first, mut kept, mut others) = (0, get(running, join::EXCEPTIONS), 0);
-        let due = |kept: Word| Due::from_word(get(kept, exception::DUE));
-        while kept != 0 {
-            let next = get(kept, exception::NEXT);
-            if !concerns(due(kept).pending) {
-                set(kept, exception::NEXT, others);
-                others = kept;
-            } else if first == 0 || due(kept).request < due(first).request {
-                first = kept;
-            }
-            kept = next;
-        }
-        set(running, join::EXCEPTIONS, others);
-        (first != 0).then_some(first)
-    }
-}
-
 impl Cx {
-    /// Keeps the exception under way as an object, which the caller keeps. `signature` is the heading that it came by.
-    pub fn kept_exception(&mut self, signature: &Signature) -> Word {
-        let id = self.signalled();
-        let types: SmallVec<[TypeId; 4]> = match signature.signal(id) {
-            Some(signal) => signal.values.iter().copied().collect(),
-            None if id == SignalId::FAILURE => [Types::STRING].into_iter().collect(),
-            None => SmallVec::new(),
-        };
-        let image = self.image().clone();
-        let references = types.iter().enumerate();
-        let references = references.fold(0, |all, (at, ty)| all | u32::from(image.is_reference(*ty)) << at);
-        let values: SmallVec<[Word; VALUES_MAX]> = SmallVec::from_slice(&self.signal_values[..types.len()]);
-        let words: SmallVec<[Word; VALUES_MAX]> =
-            (0..types.len()).filter(|at| references >> at & 1 == 1).map(|at| values[at]).collect();
-        let _kept = self.keep_all(&words);
-        let made = self.alloc_beyond(image.exception_table(references), exception::VALUES + types.len());
-        // SAFETY: the object was just made with so many fields.
-        unsafe {
-            set(made, exception::SIGNAL, u64::from(id.as_u32()));
-            for (at, value) in values.iter().enumerate() {
-                set(made, exception::VALUES + at, *value);
-            }
-        }
-        made
-    }
-
-    /// Signals an exception that was kept.
-    pub fn raise_kept(&mut self, kept: Word) -> Ret {
-        // SAFETY: `kept` was made by `kept_exception`.
-        unsafe {
-            self.signal_id = get(kept, exception::SIGNAL);
-            for at in 0..object::fields(kept) - exception::VALUES {
-                self.signal_values[at] = get(kept, exception::VALUES + at);
-            }
-        }
-        Ret::SIGNALLED
-    }
-
-    /// Says that nobody takes an exception.
-    pub fn log_lost(&mut self, kept: Word) {
-        // SAFETY: `kept` was made by `kept_exception`, and `failure` carries a string.
-        let text = unsafe {
-            let id = SignalId::from_u32(get(kept, exception::SIGNAL) as u32);
-            let name = self.image().program().types.signal_name(id).to_owned();
-            let told = id == SignalId::FAILURE && object::fields(kept) > exception::VALUES;
-            match told {
-                true => format!("{name}(\"{}\")", object::text(get(kept, exception::VALUES))),
-                false => name,
-            }
-        };
-        self.actors.stats.lost_exceptions += 1;
-        self.actors.log(&format!("nobody awaits the exception {text}"));
-    }
-
     /// Where the stack is so deep that messages are queued.
     #[inline]
     fn nesting_limit(&self) -> usize {

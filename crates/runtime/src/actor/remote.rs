@@ -633,10 +633,10 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
     let mut rest = packets;
     while !rest.is_empty() {
         let parts = number(&mut rest).ok().and_then(|bytes| rest.split_at_checked(bytes as usize));
-        // SAFETY: promised by the caller: the context is the current one.
         let accepted = match parts {
             Some((packet, behind)) => {
                 rest = behind;
+                // SAFETY: promised by the caller: the context is the current one.
                 unsafe { accept_one(cx, from, packet) }
             }
             None => {
