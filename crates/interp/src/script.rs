@@ -487,6 +487,9 @@ impl Run<'_> {
         // SAFETY: the join is this function's, and the arm's message is under way.
         unsafe {
             if matches!(flow, Flow::Signalled | Flow::Raised | Flow::Exit) {
+                if flow != Flow::Raised {
+                    self.cx().unhandled();
+                }
                 let kept = self.kept_of(arm.method);
                 let _kept = self.cx().keep(kept);
                 if actor::is_answered(self.join) {
