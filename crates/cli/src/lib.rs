@@ -19,6 +19,7 @@ mod run;
 mod serve;
 mod shell;
 mod store;
+mod trace;
 mod veneer;
 
 use std::process::ExitCode;

@@ -31,6 +31,7 @@ Examples:
   bifrost run queens.theta 8
   bifrost run --interpret queens.theta 8   the same without machine code: slower, for comparison
   bifrost run --nodes 2 --stats queens.theta 10   actors on two threads, and what they did
+  bifrost run --nodes 2 --trace queens.json queens.theta 6   a picture of what ran when
   bifrost run --store bank.store bank.theta ann 100")]
 pub struct Args {
     /// The file with `main`; what it imports is found by itself
@@ -67,6 +68,9 @@ pub struct Args {
     /// Let this number decide which messages are calls and what runs next, so that a run can be repeated
     #[arg(long, value_name = "N", conflicts_with = "nodes")]
     seed: Option<u64>,
+    /// Write what happened when on each node to a file that ui.perfetto.dev and chrome://tracing show
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Print what the actors of each node did to the standard error, at the end
     #[arg(long)]
     stats: bool,
@@ -110,6 +114,9 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         if let Some(seed) = args.seed {
             cx.actors.set_order(seed);
         }
+        if args.trace.is_some() {
+            cx.actors.start_trace();
+        }
     })
     .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     let ended = nodes.run(|space| {
@@ -126,6 +133,9 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         unsafe { engine.call(&mut cx, main, &words) }.map_err(|raised| raised.to_string())
     });
     let ended = ended.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    if let Some(file) = &args.trace {
+        crate::trace::write(file, &nodes)?;
+    }
     if args.gc_stats {
         eprintln!("{}", heap_line(&nodes.heap_stats()));
     }

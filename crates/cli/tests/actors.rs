@@ -49,6 +49,30 @@ fn what_actors_did_is_told() {
 }
 
 #[test]
+fn what_ran_when_is_written_to_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.json");
+    let queens = examples().join("actors/queens.theta");
+    let mut command = bifrost();
+    command.args(["run", "--nodes", "2", "--trace"]).arg(&file).arg(&queens).arg("6");
+    let output = command.output().unwrap();
+    assert_eq!((stdout(&output), output.status.code()), ("6 queens: 4 solutions\n", Some(0)));
+    let events: Vec<serde_json::Value> =
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let took = |kind: &str, node: u64| {
+        let of = events.iter().filter(|event| event["cat"] == kind && event["tid"] == node);
+        of.filter(|event| event["dur"].as_f64().is_some_and(|dur| dur >= 0.0)).count()
+    };
+    for node in 0..2 {
+        assert!(took("call", node) > 10 && took("packets", node) > 0 && took("idle", node) > 0, "{events:?}");
+    }
+    assert!(events.iter().any(|event| event["name"] == "NQueen.comp" && event["cat"] == "join"));
+    let output = bifrost().args(["run", "--trace", "/"]).arg(&queens).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cannot be written"), "{}", stderr(&output));
+}
+
+#[test]
 fn numbers_of_nodes_that_cannot_be() {
     let queens = examples().join("actors/queens.theta");
     for (way, said) in [

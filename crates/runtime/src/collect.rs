@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use bifrost_heap::{HeapFull, HeapUse, OBJECT_WORDS, SIZE_MASK, Window};
 
 use crate::abi::{Activation, ExitFrame, Ret, Word};
+use crate::actor::What;
 use crate::cx::{Collect, Cx};
 use crate::image::{Engine, Table};
 use crate::roots::Frame;
@@ -241,6 +242,7 @@ impl Cx {
             }
         });
         let took = (self.collecting.now_ns)().saturating_sub(start);
+        self.note(What::Collection, start);
         self.collecting.pause_ns = took;
         self.collecting.pause_ns_max = self.collecting.pause_ns_max.max(took);
         self.collecting.pauses_ns += took;

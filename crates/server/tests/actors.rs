@@ -536,6 +536,59 @@ end main";
 }
 
 #[test]
+fn an_actor_at_rest_is_small() {
+    let text = "Cell = actor
+  a: int  b: int
+  new (k: int) make {a := k, b := k} end new
+  get () returns (int) reply (a + b) end get
+end Cell
+main ()
+  all: array[Cell] := array_new[Cell]()
+  for i: int in 1.to(300000) do all.append(Cell.new(i)) end
+  print(all[300000].get().unparse())
+end main";
+    let engine = load(text, Mode::Compiled);
+    let (ran, _) = ran(&engine, Collect::Ordinary, None, &[]);
+    assert_eq!(ran.output, "600000\n");
+    // Its header, two variables, its mail; and places in the array and in those that it had before it grew.
+    let bytes = ran.heap.usage.used_bytes / 300_000;
+    assert!(bytes <= 40 + 4 * 8, "{bytes} bytes for each actor");
+}
+
+#[test]
+fn a_selection_finds_its_message_among_many() {
+    let text = "Box = actor
+  seen: int
+  new () make {seen := 0} end new
+  put (k: int) seen := seen + 1 end put
+  key (k: int) seen := seen + 1000000 end key
+  serve (n: int)
+    i: int := 0
+    while i < n do
+      wait when key (k: int): seen := seen + k end
+      i := i + 1
+    end
+  end serve
+  get () returns (int) reply (seen) end get
+end Box
+main ()
+  b: Box := Box.new()
+  send b.serve(2000)
+  for i: int in 1.to(100000) do send b.put(i) end
+  for i: int in 1.to(2000) do send b.key(i) end
+  print(b.get().unparse())
+end main";
+    let engine = load(text, Mode::Compiled);
+    let started = std::time::Instant::now();
+    let (ran, stats) = ran(&engine, Collect::Ordinary, None, &[]);
+    // 2,000 keys, then 100,000 others.
+    assert_eq!(ran.output, "2101000\n");
+    assert!(stats.longest_queue >= 100_000);
+    // Looked for one by one, 2,000 times 100,000 messages would take minutes.
+    assert!(started.elapsed().as_secs() < 60);
+}
+
+#[test]
 fn dead_actors_are_freed() {
     let text = format!(
         "{COUNTER}main ()

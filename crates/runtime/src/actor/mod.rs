@@ -17,14 +17,16 @@ mod exceptions;
 pub mod layout;
 mod node;
 mod remote;
+mod trace;
 
 pub use exceptions::{first_exception, note_exception};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State};
 pub use node::{Actors, Stats, run_node};
 pub use remote::{Network, Received, Wait};
+pub use trace::{EVENTS_MAX, Event, Trace, What};
 
 use bifrost_heap::HeapFull;
-use bifrost_ir::{FuncId, MethodId, SignalId, Signature, TypeKind};
+use bifrost_ir::{FuncId, MethodId, MethodRef, SignalId, Signature, TypeKind};
 use smallvec::SmallVec;
 
 use crate::abi::{Outcome, Ret, Word};
@@ -173,8 +175,23 @@ pub unsafe fn refused(cx: *mut Cx, class: &ActorClass, slot: u32, args: &[Word])
     }
 }
 
-/// Enters the method of an actor.
+/// Enters the method of an actor, for a message that is a call.
 unsafe fn run_method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if !(*cx).actors.is_traced() {
+            return enter_method(cx, slot, args);
+        }
+        let (ty, start) = (Table::of(args[0]).info().ty, (*cx).trace_clock());
+        let what = What::Call(MethodRef { ty, method: method_of(args[0], slot) });
+        let ret = enter_method(cx, slot, args);
+        (*cx).note(what, start);
+        ret
+    }
+}
+
+/// Enters the method of an actor.
+unsafe fn enter_method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let image = (*cx).image().clone();

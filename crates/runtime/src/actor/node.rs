@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bifrost_heap::Marker;
+use bifrost_ir::{FuncId, MethodRef};
 use rustc_hash::FxHashSet;
 
 use super::layout::{join, mail, message, owed};
 use super::remote::{Network, Received, Remote, Wait, accept, settle_open};
+use super::trace::{Trace, What};
 use super::{Answer, Due, Kind, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state};
 use super::{owe_as, remove, take_message, words_of};
 use crate::abi::{Outcome, Ret, Word};
@@ -88,6 +90,7 @@ pub struct Actors {
     log: fn(&str),
     nap: fn(u64),
     pub(super) remote: Remote,
+    trace: Option<Box<Trace>>,
     /// What was done.
     pub stats: Stats,
 }
@@ -106,6 +109,7 @@ impl Default for Actors {
             log: |_| {},
             nap: |_| std::hint::spin_loop(),
             remote: Remote::default(),
+            trace: None,
             stats: Stats::default(),
         }
     }
@@ -120,6 +124,20 @@ impl Actors {
     /// Where lines go, instead of nowhere, that tell what went wrong without anybody awaiting it.
     pub fn set_log(&mut self, log: fn(&str)) {
         self.log = log;
+    }
+
+    /// From now on keeps what happens.
+    pub fn start_trace(&mut self) {
+        self.trace = Some(Box::default());
+    }
+
+    /// What happened since then.
+    pub fn take_trace(&mut self) -> Option<Trace> {
+        self.trace.take().map(|trace| *trace)
+    }
+
+    pub(super) fn is_traced(&self) -> bool {
+        self.trace.is_some()
     }
 
     /// Lets the node reach others; [`Cx::set_node`] says how many there are.
@@ -238,6 +256,23 @@ impl Actors {
     }
 }
 
+impl Cx {
+    /// The clock, if the node is traced.
+    pub(super) fn trace_clock(&self) -> u64 {
+        if self.actors.is_traced() { self.now_ns() } else { 0 }
+    }
+
+    /// Keeps that something happened since a time, if the node is traced.
+    pub(crate) fn note(&mut self, what: What, start_ns: u64) {
+        if self.actors.trace.is_some() {
+            let now = self.now_ns();
+            if let Some(trace) = &mut self.actors.trace {
+                trace.add(what, start_ns, now);
+            }
+        }
+    }
+}
+
 /// Runs the actors of a node that has no `main`, until the network says that it is over: returned, or killed.
 ///
 /// # Safety
@@ -251,9 +286,16 @@ pub unsafe fn run_node(cx: *mut Cx) -> Ret {
 unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        match (*cx).actors.remote.receive(wait) {
+        let start = (*cx).trace_clock();
+        let received = (*cx).actors.remote.receive(wait);
+        if wait != Wait::No {
+            (*cx).note(What::Idle, start);
+        }
+        match received {
             Received::Packets(from, packets) => {
+                let start = (*cx).trace_clock();
                 let ret = accept(cx, from, &packets);
+                (*cx).note(What::Packets(from), start);
                 if ret.returned() { Ok(true) } else { Err(ret) }
             }
             Received::Nothing => Ok(false),
@@ -365,7 +407,10 @@ unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
             set_state(actor, State::Active);
         }
         let image = (*cx).image().clone();
-        image.interpreter().expect("an image with actors has an interpreter").resume(cx, waiter)
+        let start = (*cx).trace_clock();
+        let ret = image.interpreter().expect("an image with actors has an interpreter").resume(cx, waiter);
+        (*cx).note(What::Join(FuncId::from_u32(get(waiter, join::FUNC) as u32)), start);
+        ret
     }
 }
 
@@ -376,9 +421,22 @@ unsafe fn serve(cx: *mut Cx, sent: Word) -> Ret {
         let words = words_of(sent);
         let ret = match state(words[0]) {
             State::Failed => super::failed(cx, words[0]),
-            _ => super::run_method(cx, get(sent, message::SLOT) as u32, &words),
+            _ => served(cx, get(sent, message::SLOT) as u32, &words),
         };
         settle(cx, sent, ret)
+    }
+}
+
+/// Enters the method that a queued message is for.
+unsafe fn served(cx: *mut Cx, slot: u32, words: &[Word]) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let start = (*cx).trace_clock();
+        let method = super::method_of(words[0], slot);
+        let ty = crate::image::Table::of(words[0]).info().ty;
+        let ret = super::enter_method(cx, slot, words);
+        (*cx).note(What::Message(MethodRef { ty, method }), start);
+        ret
     }
 }
 
@@ -445,7 +503,7 @@ unsafe fn turn(cx: *mut Cx, actor: Word) -> Ret {
         };
         let _kept = (*cx).keep(sent);
         set_state(actor, State::Active);
-        let ret = super::run_method(cx, get(sent, message::SLOT) as u32, &words_of(sent));
+        let ret = served(cx, get(sent, message::SLOT) as u32, &words_of(sent));
         let settled = settle(cx, sent, ret);
         if !settled.returned() {
             return settled;
