@@ -189,7 +189,7 @@ impl Run<'_> {
     pub(crate) fn send(&mut self, frame: Frame, sent: &Message) -> Flow {
         let words = self.words(frame, &sent.args);
         // SAFETY: the function is verified: the receiver is an actor with the method, which takes these words; the frame keeps them.
-        let ret = unsafe { actor::send(self.cx, sent.slot, &words) };
+        let ret = unsafe { actor::send_past(self.cx, sent.slot, &words) };
         match Outcome::from(ret) {
             Outcome::Killed => self.failed(ret, sent.site),
             Outcome::Signalled => {

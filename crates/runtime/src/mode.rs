@@ -364,6 +364,11 @@ impl Cx {
         self.transaction.scope != Scope::Outside
     }
 
+    /// Whether a `transaction` statement of the program is under way.
+    pub(crate) fn in_program_transaction(&self) -> bool {
+        self.transaction.scope == Scope::Inside
+    }
+
     /// From now on there are transactions where the program says `transaction`, and nowhere else. Between transactions, in a context
     /// with a keeper.
     pub fn set_transactions_by_program(&mut self) {
@@ -392,6 +397,10 @@ impl Cx {
         let kept = keeper.commit(self);
         self.transaction.scope = Scope::Outside;
         match kept {
+            Ok(()) => crate::actor::leave_transaction(self),
+            Err(_) => self.actors.drop_held(),
+        }
+        match kept {
             Ok(()) => Ret::NOTHING,
             Err(NotKept::Refused(why)) => self.aborted(&why),
             Err(NotKept::Failed(why)) => self.failure(&why),
@@ -404,6 +413,7 @@ impl Cx {
         let Some(keeper) = self.transaction.keeper.clone() else { return ended };
         keeper.abort(self);
         self.transaction.scope = Scope::Outside;
+        self.actors.drop_held();
         if ended == Ret::KILLED && self.forgive(Kill::Conflict) {
             let overtaken = std::mem::take(&mut self.transaction.stale);
             return self.aborted(&changed_by_others(&overtaken));

@@ -9,24 +9,24 @@ mod output;
 
 use std::sync::Arc;
 
-use bifrost_engine::{Engine, Mode};
+use bifrost_engine::{Engine, Mode, Run};
 use bifrost_runtime::actor::Stats;
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::Space;
 use bifrost_server::nodes::Nodes;
 use bifrost_theta::{Colour, Options, Sources, compile, render_all};
-use output::{Ran, run_with};
+use output::{Ran, run_with, stored_output};
 
 /// A program that is ready to run.
 #[track_caller]
-fn load(text: &str, mode: Mode) -> Arc<Engine> {
+fn load(text: &str, run: impl Into<Run>) -> Arc<Engine> {
     let mut sources = Sources::new();
     sources.add("actors.theta", text);
     let compiled = compile(&sources, &Options::default());
     let said = render_all(&sources, &compiled.diagnostics, Colour::Plain);
     let program = compiled.program.unwrap_or_else(|| panic!("{said}"));
-    Engine::new(program, mode).expect("a program that can run")
+    Engine::new(program, run).expect("a program that can run")
 }
 
 /// Runs `main`, in the order of a seed if there is one.
@@ -532,6 +532,55 @@ end main";
             (ended.map_err(|raised| raised.to_string()), cx.take_output())
         });
         assert_eq!(said.unwrap(), (Err("killed(Stop)".to_owned()), "on\n".to_owned()), "{mode:?}");
+    }
+}
+
+#[test]
+fn what_is_sent_in_a_transaction_leaves_when_it_is_committed() {
+    let text = format!(
+        "{COUNTER}Desk = actor
+  last: int
+  new () make {{last := 0}} end new
+  ask (c: Counter) returns (int)
+    d: replier[int] := replyto
+    transaction
+      send c.add(1000)
+      d.deliver(7)
+      last := 8
+    end
+  end ask
+  last_one () returns (int) reply (last) end last_one
+end Desk
+main ()
+  c: Counter := Counter.new()
+  transaction
+    send c.add(1)
+  end
+  print(c.get().unparse())
+  begin
+    transaction
+      send c.add(10)
+      x: int := 1 / 0
+      print(x.unparse())
+    end
+  end except when zero: print(\"aborted\") end
+  transaction
+    for i: int in 1.to(3) do send c.add(100) end
+  end
+  print(c.get().unparse())
+  d: Desk := Desk.new()
+  print(d.ask(c).unparse())
+  print(d.last_one().unparse())
+  print(c.get().unparse())
+end main"
+    );
+    for mode in [Mode::Compiled, Mode::Interpreted] {
+        let engine = load(&text, Run::kept(mode));
+        for collect in [Collect::Ordinary, Collect::Zeal(1)] {
+            let output = stored_output(&engine, collect);
+            let lines: Vec<&str> = output.lines().take(6).collect();
+            assert_eq!(lines, ["1", "aborted", "301", "7", "8", "1301"], "{mode:?} {collect:?}");
+        }
     }
 }
 

@@ -99,7 +99,7 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
         let class = class_of(actor);
         (*cx).actors.stats.messages += 1;
         match Table::of(actor).state() {
-            State::Dormant if !may_nest(cx) => enqueue(cx, slot, args, class.functional),
+            State::Dormant if !may_nest(cx) => enqueue(cx, slot, args),
             State::Dormant if class.functional => {
                 (*cx).actors.stats.direct += 1;
                 run_method(cx, slot, args)
@@ -107,7 +107,7 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
             State::Dormant => {
                 match refused(cx, class, slot, args) {
                     Ok(false) => {}
-                    Ok(true) => return enqueue(cx, slot, args, false),
+                    Ok(true) => return enqueue(cx, slot, args),
                     Err(ret) => return ret,
                 }
                 (*cx).actors.stats.direct += 1;
@@ -116,7 +116,7 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
                 let ended = rest(cx, actor, ret);
                 if ended.returned() { ret } else { ended }
             }
-            State::Active | State::Selecting => enqueue(cx, slot, args, false),
+            State::Active | State::Selecting => enqueue(cx, slot, args),
             State::Failed => failed(cx, actor),
             State::Remote => remote::send(cx, slot, args),
         }
@@ -203,12 +203,23 @@ unsafe fn enter_method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
 
 /// Queues a message. `Pending` with it, or the outcome to end with.
 #[cold]
-unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word], functional: bool) -> Ret {
+unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let ret = message_of(cx, slot, args);
+        match Outcome::from(ret) {
+            Outcome::Returned => queue(cx, ret.value),
+            _ => ret,
+        }
+    }
+}
+
+/// A message as an object, or the outcome to end with.
+unsafe fn message_of(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller; all that is allocated is kept until it is reachable.
     unsafe {
         let actor = args[0];
-        let method = method_of(actor, slot);
-        let kind = class_of(actor).message(method);
+        let kind = class_of(actor).message(method_of(actor, slot));
         let _kept = (*cx).keep(actor);
         let references: SmallVec<[Word; 8]> =
             (0..kind.args).filter(|at| kind.references >> at & 1 == 1).map(|at| args[1 + at]).collect();
@@ -223,11 +234,21 @@ unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word], functional: bool) -> Re
         for (at, arg) in args[1..].iter().enumerate() {
             set(made, message::ARGS + at, *arg);
         }
+        Ret::of(made)
+    }
+}
+
+/// Puts a message into the queue of its receiver, an actor of this node. `Pending` with it, or the outcome to end with.
+unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let actor = get(made, message::RECEIVER);
         (*cx).actors.stats.queued += 1;
-        if functional {
+        if class_of(actor).functional {
             (*cx).actors.push(node::Work::Message(made));
             return pending(made);
         }
+        let method = method_of(actor, get(made, message::SLOT) as u32);
         let _made = (*cx).keep(made);
         let post = match mail_of(cx, actor) {
             Ok(post) => post,
@@ -252,6 +273,57 @@ unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word], functional: bool) -> Re
             _ => {}
         }
         pending(made)
+    }
+}
+
+/// Sends a message of the past type: as [`send`], but in a transaction of the program it leaves when that is committed.
+///
+/// # Safety
+/// As for [`send`].
+pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if !(*cx).in_program_transaction() {
+            return send(cx, slot, args);
+        }
+        let ret = message_of(cx, slot, args);
+        if !ret.returned() {
+            return ret;
+        }
+        (*cx).actors.hold(node::Held::Message(ret.value));
+        Ret::NOTHING
+    }
+}
+
+/// A transaction of the program is committed: what was sent in it leaves. Nothing of it runs at once.
+pub(crate) fn leave_transaction(cx: &mut Cx) {
+    let held = cx.actors.take_held();
+    let words: Vec<Word> = held.iter().flat_map(|held| held.references()).collect();
+    let _held = cx.keep_all(&words);
+    for held in held {
+        // SAFETY: what is held was made by `send_past` and `deliver_to`, and is kept.
+        unsafe {
+            match held {
+                node::Held::Answer { destination, value, .. } => deliver_to(cx, destination, value),
+                node::Held::Message(made) => {
+                    let actor = get(made, message::RECEIVER);
+                    match state(actor) {
+                        State::Remote => {
+                            let ret = remote::send(cx, get(made, message::SLOT) as u32, &words_of(made));
+                            if Outcome::from(ret) == Outcome::Signalled {
+                                let kept = cx.kept_exception(&Signature::default());
+                                cx.log_lost(kept);
+                            }
+                            remote::settle_open(cx);
+                        }
+                        State::Failed => {}
+                        _ => {
+                            queue(cx, made);
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -739,6 +811,13 @@ pub unsafe fn reply_to(cx: *mut Cx, running: Word, table: &'static Table) -> Ret
 pub unsafe fn deliver_to(cx: *mut Cx, destination: Word, value: Word) {
     // SAFETY: promised by the caller.
     unsafe {
+        if (*cx).in_program_transaction() {
+            let image = (*cx).image().clone();
+            let ty = Table::of(destination).info().ty;
+            let reference =
+                matches!(image.program().types.kind(ty), TypeKind::Replier(r) if image.is_reference(r));
+            return (*cx).actors.hold(node::Held::Answer { destination, value, reference });
+        }
         if Kind::of(destination) == Kind::FarReplier {
             return remote::deliver(cx, destination, value);
         }

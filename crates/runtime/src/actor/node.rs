@@ -35,6 +35,26 @@ impl Work {
     }
 }
 
+/// What was sent in a transaction of the program and leaves when that is committed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Held {
+    /// A message.
+    Message(Word),
+    /// An answer, which may be a reference.
+    Answer { destination: Word, value: Word, reference: bool },
+}
+
+impl Held {
+    /// The objects that it consists of.
+    pub(super) fn references(self) -> impl Iterator<Item = Word> {
+        let (first, second) = match self {
+            Held::Message(made) => (made, None),
+            Held::Answer { destination, value, reference } => (destination, reference.then_some(value)),
+        };
+        std::iter::once(first).chain(second)
+    }
+}
+
 /// What a node has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -91,6 +111,7 @@ pub struct Actors {
     nap: fn(u64),
     pub(super) remote: Remote,
     trace: Option<Box<Trace>>,
+    held: Vec<Held>,
     /// What was done.
     pub stats: Stats,
 }
@@ -110,6 +131,7 @@ impl Default for Actors {
             nap: |_| std::hint::spin_loop(),
             remote: Remote::default(),
             trace: None,
+            held: Vec::new(),
             stats: Stats::default(),
         }
     }
@@ -198,6 +220,19 @@ impl Actors {
         self.suspects.push(sent);
     }
 
+    pub(super) fn hold(&mut self, held: Held) {
+        self.held.push(held);
+    }
+
+    pub(super) fn take_held(&mut self) -> Vec<Held> {
+        std::mem::take(&mut self.held)
+    }
+
+    /// A transaction was aborted: what was sent in it never was.
+    pub(crate) fn drop_held(&mut self) {
+        self.held.clear();
+    }
+
     pub(super) fn answered(&mut self, answer: Answer) {
         self.main = Some(answer);
     }
@@ -236,6 +271,9 @@ impl Actors {
             }
             for sent in &self.suspects {
                 marker.root(*sent);
+            }
+            for held in self.held.iter().flat_map(|held| held.references()) {
+                marker.root(held);
             }
             for known in self.remote.roots() {
                 marker.root(known);
