@@ -9,7 +9,7 @@ use bifrost_native::Registry;
 use bifrost_native::standard::Files;
 use bifrost_repository::Place;
 use bifrost_runtime::actor::Stats;
-use bifrost_runtime::{HeapStats, Limits};
+use bifrost_runtime::{Cx, HeapStats, Limits};
 use bifrost_server::config::{MEMORY, collect};
 use bifrost_server::nodes::{NODES_MAX, Nodes, nap};
 use bifrost_server::objects::Objects;
@@ -65,8 +65,8 @@ pub struct Args {
     /// How many threads run the program's actors; `main` runs on the first
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     nodes: u32,
-    /// Let this number decide which messages are calls and what runs next, so that a run can be repeated
-    #[arg(long, value_name = "N", conflicts_with = "nodes")]
+    /// Let this number decide which messages are calls and what runs next, so that a run can be repeated; all nodes on one thread
+    #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Write what happened when on each node to a file that ui.perfetto.dev and chrome://tracing show
     #[arg(long, value_name = "FILE")]
@@ -108,16 +108,20 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
             (space, Some(cache))
         }
     };
-    let nodes = Nodes::new(space, args.nodes, limits, |cx| {
+    let ready = |cx: &mut Cx| {
         cx.actors.set_log(|text| tracing::warn!("{text}"));
         cx.actors.set_nap(nap);
         if let Some(seed) = args.seed {
-            cx.actors.set_order(seed);
+            cx.set_order(seed);
         }
         if args.trace.is_some() {
             cx.actors.start_trace();
         }
-    })
+    };
+    let nodes = match args.seed.filter(|_| args.nodes > 1) {
+        Some(seed) => Nodes::simulated(space, args.nodes, limits, seed, ready),
+        None => Nodes::new(space, args.nodes, limits, ready),
+    }
     .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     let ended = nodes.run(|space| {
         let mut cx = space.lock();

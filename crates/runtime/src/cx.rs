@@ -632,6 +632,13 @@ impl Cx {
         self.root_object = directory;
     }
 
+    /// Has a seed decide in which order the actors of this node run ([`Actors::set_order`]), and what is random for the program: the same seed
+    /// gives the same run.
+    pub fn set_order(&mut self, seed: u64) {
+        self.random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        self.actors.set_order(seed);
+    }
+
     /// A number in `0..n`, `n > 0`, from the seed given at the start (xorshift64*).
     pub fn random(&mut self, n: u64) -> u64 {
         self.random ^= self.random >> 12;

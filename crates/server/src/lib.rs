@@ -18,6 +18,7 @@ pub mod nodes;
 pub mod objects;
 pub mod program;
 mod server;
+mod simulation;
 pub mod space;
 mod text;
 

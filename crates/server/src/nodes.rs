@@ -16,6 +16,7 @@ use bifrost_runtime::actor::{self, Network, Received, Stats, Wait};
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::{Cx, HeapStats, Limits};
 
+use crate::simulation::Simulation;
 use crate::space::Space;
 
 /// Most nodes of a program in one process.
@@ -176,6 +177,8 @@ impl Network for Door {
 pub struct Nodes {
     spaces: Vec<Arc<Space>>,
     shared: Arc<Shared>,
+    /// In place of threads and channels.
+    simulation: Option<Simulation>,
 }
 
 /// Why there are no nodes.
@@ -221,7 +224,30 @@ impl Nodes {
                 cx.actors.set_network(Box::new(Door { node, shared: shared.clone(), mail, next }), count);
             }
         }
-        Ok(Nodes { spaces, shared })
+        Ok(Nodes { spaces, shared, simulation: None })
+    }
+
+    /// So many nodes on one thread, with channels between them, in an order that a seed decides: which node takes a step, and which packets
+    /// arrive. The same seed gives the same run.
+    ///
+    /// # Errors
+    /// [`NodesError`]
+    pub fn simulated(
+        first: Arc<Space>,
+        count: u32,
+        limits: Limits,
+        seed: u64,
+        ready: impl Fn(&mut Cx),
+    ) -> Result<Nodes, NodesError> {
+        let mut nodes = Nodes::new(first, count, limits, ready)?;
+        let simulation = Simulation::new(count, seed);
+        for (node, space) in (0..).zip(&nodes.spaces) {
+            let mut cx = space.lock();
+            cx.set_order(seed.wrapping_mul(u64::from(NODES_MAX)) + u64::from(node));
+            cx.actors.set_network(simulation.door(node), count);
+        }
+        nodes.simulation = Some(simulation);
+        Ok(nodes)
     }
 
     /// Runs `main` on the first node's stack while the others do what they are asked for, and ends them when it comes back.
@@ -232,6 +258,11 @@ impl Nodes {
     /// # Panics
     /// As `main` does.
     pub fn run<T: Send>(&self, main: impl FnOnce(&Space) -> T + Send) -> Result<T, NodesError> {
+        if let Some(simulation) = &self.simulation {
+            return Ok(
+                self.spaces[0].on_stack(|| simulation.run(&self.spaces[1..], || main(&self.spaces[0])))?
+            );
+        }
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let mut started = Vec::new();

@@ -36,7 +36,7 @@ fn ran(engine: &Arc<Engine>, collect: Collect, seed: Option<u64>, arguments: &[&
     run_with(engine, limits, &arguments, |cx| {
         cx.actors.set_log(|_| {});
         if let Some(seed) = seed {
-            cx.actors.set_order(seed);
+            cx.set_order(seed);
         }
     })
 }

@@ -11,7 +11,7 @@ use bifrost_runtime::{Collect, Limits};
 use bifrost_server::Space;
 use bifrost_server::nodes::{Nodes, nap};
 use bifrost_theta::{Colour, Options, Sources, compile, render_all};
-use output::run_on;
+use output::{run_on, simulated};
 
 #[track_caller]
 fn load(text: &str, mode: Mode) -> Arc<Engine> {
@@ -30,7 +30,17 @@ fn printed(engine: &Arc<Engine>, nodes: u32, collect: Collect, arguments: &[&str
     (ran.output, stats)
 }
 
-/// On 2 to 4 nodes the program prints this, however often the heaps are collected.
+/// What a program prints on nodes whose order a seed decides.
+fn in_order(engine: &Arc<Engine>, nodes: u32, collect: Collect, seed: u64, arguments: &[&str]) -> String {
+    let limits = Limits { collect, ..Limits::default() };
+    let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+    simulated(engine, limits, nodes, seed, &arguments).output
+}
+
+/// Orders in which each program is run.
+const SEEDS: u64 = 100;
+
+/// On 2 to 4 nodes the program prints this, however often the heaps are collected, in every order.
 #[track_caller]
 fn prints(text: &str, expected: &str) -> Vec<Stats> {
     let mut told = vec![];
@@ -44,6 +54,15 @@ fn prints(text: &str, expected: &str) -> Vec<Stats> {
                     told = stats;
                 }
             }
+        }
+        for seed in 0..SEEDS {
+            let collect = if seed % 4 == 0 { Collect::Zeal(2) } else { Collect::Ordinary };
+            let nodes = 2 + (seed % 3) as u32;
+            assert_eq!(
+                in_order(&engine, nodes, collect, seed, &[]),
+                expected,
+                "{mode:?}, {nodes} nodes, seed {seed}"
+            );
         }
     }
     told
@@ -137,7 +156,39 @@ end main";
                 let line = format!("desk on {}, desk on 0\n", nodes - 1);
                 assert_eq!(printed(&engine, nodes, collect, &[]).0, format!("{line}{line}"), "{nodes} nodes");
             }
+            for seed in 0..SEEDS {
+                let line = format!("desk on {}, desk on 0\n", nodes - 1);
+                let output = in_order(&engine, nodes, Collect::Ordinary, seed, &[]);
+                assert_eq!(output, format!("{line}{line}"), "{nodes} nodes, seed {seed}");
+            }
         }
+    }
+}
+
+#[test]
+fn the_examples_give_the_same_in_a_thousand_orders() {
+    for (text, arguments, expected) in [
+        (include_str!("../../../examples/actors/fib.theta"), &["7"][..], "fib(7) = 21\n"),
+        (include_str!("../../../examples/actors/queens.theta"), &["5"], "5 queens: 10 solutions\n"),
+        (
+            include_str!("../../../examples/actors/queen_objects.theta"),
+            &["5"],
+            "5 queens: 10 solutions, 53 queens placed\n",
+        ),
+        (include_str!("../../../examples/actors/buffers.theta"), &[], "selecting 465, refusing 465\n"),
+    ] {
+        let engine = load(text, Mode::Compiled);
+        for seed in 0..1000 {
+            let output = in_order(&engine, 2 + (seed % 2) as u32, Collect::Ordinary, seed, arguments);
+            assert_eq!(output, expected, "seed {seed}");
+        }
+        // The same seed gives the same run.
+        let again = |seed| {
+            let limits = Limits::default();
+            let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+            simulated(&engine, limits, 3, seed, &arguments).stats
+        };
+        assert_eq!(again(7), again(7));
     }
 }
 

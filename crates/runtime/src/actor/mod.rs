@@ -21,7 +21,7 @@ mod trace;
 
 pub use exceptions::{first_exception, note_exception};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State};
-pub use node::{Actors, Stats, run_node};
+pub use node::{Actors, Stats, run_node, step_node};
 pub use remote::{Network, Received, Wait};
 pub use trace::{EVENTS_MAX, Event, Trace, What};
 

@@ -139,7 +139,7 @@ impl Default for Actors {
 
 impl Actors {
     /// Has a seed decide what runs at once and what next, so that a run can be repeated and its order varied.
-    pub fn set_order(&mut self, seed: u64) {
+    pub(crate) fn set_order(&mut self, seed: u64) {
         self.order = Some(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     }
 
@@ -348,56 +348,83 @@ pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
         loop {
-            look_for_cycles(cx);
-            settle_open(cx);
+            match step(cx) {
+                Ok(true) => continue,
+                Ok(false) => {}
+                Err(ret) => return ret,
+            }
             let far = (*cx).actors.remote.has_network();
-            if far && (*cx).actors.remote.knows_many() {
-                (*cx).collect();
-            }
-            if far && let Err(ret) = receive(cx, Wait::No) {
-                return ret;
-            }
-            let Some(work) = (*cx).actors.pop() else {
-                if far {
-                    let wait = match (*cx).actors.timers.first_key_value() {
-                        Some(((time, _), _)) => {
-                            let left = time.saturating_sub((*cx).now_ms()).max(0);
-                            Wait::For(Duration::from_millis(left as u64))
-                        }
-                        None => Wait::Idle,
-                    };
-                    match receive(cx, wait) {
-                        Ok(true) => continue,
-                        Ok(false) => {}
-                        Err(ret) => return ret,
+            if far {
+                let wait = match (*cx).actors.timers.first_key_value() {
+                    Some(((time, _), _)) => {
+                        let left = time.saturating_sub((*cx).now_ms()).max(0);
+                        Wait::For(Duration::from_millis(left as u64))
                     }
+                    None => Wait::Idle,
+                };
+                match receive(cx, wait) {
+                    Ok(true) => continue,
+                    Ok(false) => {}
+                    Err(ret) => return ret,
                 }
-                if wait_for_timer(cx) {
-                    continue;
-                }
-                if far {
-                    continue;
-                }
-                return Ret::NOTHING;
-            };
-            (*cx).actors.stats.turns += 1;
-            (*cx).actors.turn_over = false;
-            let _kept = (*cx).keep(work.word());
-            let ended = match work {
-                Work::Join(waiter) => resume(cx, waiter),
-                Work::Message(sent) => serve(cx, sent),
-                Work::Actor(actor) => turn(cx, actor),
-            };
-            if ended.outcome == Outcome::Killed as u64 {
-                return ended;
             }
-            if (*cx).must_attend() {
-                let stopped = (*cx).stop();
-                if !stopped.returned() {
-                    return stopped;
-                }
+            if !wait_for_timer(cx) && !far {
+                return Ret::NOTHING;
             }
         }
+    }
+}
+
+/// Takes one step of a node in a run whose order a seed decides, or wakes who waits for a time. Whether there was one to take.
+///
+/// # Safety
+/// `cx` is a context between [`Cx::begin`] and [`Cx::leave`].
+///
+/// # Errors
+/// The outcome that the run is ended with.
+pub unsafe fn step_node(cx: *mut Cx) -> Result<bool, Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let stepped = step(cx)? || wait_for_timer(cx);
+        if !stepped {
+            (*cx).actors.remote.post_all();
+        }
+        Ok(stepped)
+    }
+}
+
+/// Takes what came from other nodes, and does one thing that there is to do. Whether there was one.
+unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        look_for_cycles(cx);
+        settle_open(cx);
+        let mut came = false;
+        if (*cx).actors.remote.has_network() {
+            if (*cx).actors.remote.knows_many() {
+                (*cx).collect();
+            }
+            came = receive(cx, Wait::No)?;
+        }
+        let Some(work) = (*cx).actors.pop() else { return Ok(came) };
+        (*cx).actors.stats.turns += 1;
+        (*cx).actors.turn_over = false;
+        let _kept = (*cx).keep(work.word());
+        let ended = match work {
+            Work::Join(waiter) => resume(cx, waiter),
+            Work::Message(sent) => serve(cx, sent),
+            Work::Actor(actor) => turn(cx, actor),
+        };
+        if ended.outcome == Outcome::Killed as u64 {
+            return Err(ended);
+        }
+        if (*cx).must_attend() {
+            let stopped = (*cx).stop();
+            if !stopped.returned() {
+                return Err(stopped);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -256,7 +256,8 @@ impl Remote {
         }
     }
 
-    fn post_all(&mut self) {
+    pub(super) fn post_all(&mut self) {
+        self.release();
         let Some(network) = &mut self.network else { return };
         self.turns = 0;
         for (node, packets) in (0..).zip(&mut self.outbox) {

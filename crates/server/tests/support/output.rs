@@ -58,6 +58,31 @@ pub fn run_on(
     (ran, nodes.stats())
 }
 
+/// How a program went on simulated nodes.
+pub struct Simulated {
+    /// What it printed, and behind it the exception that it ended with, if it did.
+    pub output: String,
+    /// What the actors of each node did.
+    pub stats: Vec<Stats>,
+}
+
+/// The same on several nodes, in the order of a seed.
+pub fn simulated(
+    engine: &Arc<Engine>,
+    limits: Limits,
+    count: u32,
+    seed: u64,
+    arguments: &[String],
+) -> Simulated {
+    let plain = engine.find_entry("main", 0);
+    let main = plain.or_else(|| engine.find_entry("main", 1)).expect("a program has `main`");
+    let space = Space::new(engine.clone(), limits).expect("there is memory for a heap");
+    let nodes = Nodes::simulated(space, count, limits, seed, |_| {}).expect("there are means for nodes");
+    let arguments = plain.is_none().then_some(arguments);
+    let ran = nodes.run(|space| run_here(space, main, arguments)).expect("there are threads");
+    Simulated { output: ran.output, stats: nodes.stats() }
+}
+
 /// Runs a routine in a space, with the arguments of a program if it takes them.
 fn run_in(space: &Space, main: RoutineId, arguments: Option<&[String]>) -> Ran {
     space.on_stack(|| run_here(space, main, arguments)).expect("there is memory for a stack")

@@ -1,0 +1,149 @@
+//! Nodes on one thread, in an order that a seed decides.
+//!
+//! The first node runs as ever. Whenever it looks for packets, the seed decides how many steps which of the others take meanwhile, and which
+//! packets arrive; when it has nothing to do, they go on until there are packets for it or nobody has anything to do. So all that nodes
+//! can do to each other happens in some run, and any run can be repeated.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bifrost_runtime::Cx;
+use bifrost_runtime::actor::{Network, Received, Wait, step_node};
+
+use crate::space::Space;
+
+/// The nodes' ways to each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Simulation(Arc<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    random: u64,
+    /// By receiver and sender: packets under way.
+    queues: Vec<Vec<VecDeque<Vec<u8>>>>,
+    /// The contexts of all nodes but the first, by address; none before and after the run.
+    others: Vec<usize>,
+}
+
+impl State {
+    /// A number below `n` (xorshift64*).
+    fn choose(&mut self, n: usize) -> usize {
+        self.random ^= self.random >> 12;
+        self.random ^= self.random << 25;
+        self.random ^= self.random >> 27;
+        (self.random.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % n.max(1)
+    }
+
+    /// Packets for a node, from any that has sent some.
+    fn packets(&mut self, node: u32) -> Option<(u32, Vec<u8>)> {
+        let senders: Vec<usize> =
+            (0..self.queues.len()).filter(|from| !self.queues[node as usize][*from].is_empty()).collect();
+        let from = *senders.get(self.choose(senders.len()))?;
+        let packets = self.queues[node as usize][from].pop_front()?;
+        Some((from as u32, packets))
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.queues.iter().flatten().all(VecDeque::is_empty)
+    }
+}
+
+impl Simulation {
+    pub(crate) fn new(count: u32, seed: u64) -> Simulation {
+        let count = count as usize;
+        let queues = vec![vec![VecDeque::new(); count]; count];
+        let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        Simulation(Arc::new(Mutex::new(State { random, queues, others: Vec::new() })))
+    }
+
+    pub(crate) fn door(&self, node: u32) -> Box<dyn Network> {
+        Box::new(Door { node, simulation: self.clone() })
+    }
+
+    /// Runs `main`, and the other nodes on the same stack.
+    pub(crate) fn run<T>(&self, others: &[Arc<Space>], main: impl FnOnce() -> T) -> T {
+        let mut locked: Vec<_> = others.iter().map(|space| space.lock()).collect();
+        for cx in &mut locked {
+            cx.begin();
+        }
+        self.state().others = locked.iter_mut().map(|cx| std::ptr::from_mut::<Cx>(cx) as usize).collect();
+        let ended = main();
+        self.state().others.clear();
+        for cx in &mut locked {
+            cx.leave();
+        }
+        ended
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has another node take a step; whether it could. `None` when a node was ended.
+    fn step(&self, other: usize) -> Option<bool> {
+        let Some(cx) = self.state().others.get(other).copied() else { return Some(false) };
+        // SAFETY: the contexts are locked during the run, on this thread, and none of them is in use: only the first node comes here.
+        unsafe { step_node(cx as *mut Cx) }.ok()
+    }
+}
+
+/// A node's way to the others.
+#[derive(Debug)]
+struct Door {
+    node: u32,
+    simulation: Simulation,
+}
+
+impl Network for Door {
+    fn post(&mut self, node: u32, packets: Vec<u8>) {
+        self.simulation.state().queues[node as usize][self.node as usize].push_back(packets);
+    }
+
+    fn receive(&mut self, wait: Wait) -> Received {
+        if self.node != 0 {
+            // It takes one step at a time, and some packets wait.
+            let mut state = self.simulation.state();
+            let packets = if state.choose(4) == 0 { None } else { state.packets(self.node) };
+            return packets.map_or(Received::Nothing, |(from, packets)| Received::Packets(from, packets));
+        }
+        let count = self.simulation.state().others.len();
+        loop {
+            // The others take some steps, in any order.
+            let steps = self.simulation.state().choose(2 * count + 1);
+            for _ in 0..steps {
+                let other = self.simulation.state().choose(count);
+                if self.simulation.step(other).is_none() {
+                    return Received::Stopped;
+                }
+            }
+            if let Some((from, packets)) = self.simulation.state().packets(0) {
+                return Received::Packets(from, packets);
+            }
+            if wait != Wait::Idle {
+                return Received::Nothing;
+            }
+            let mut rest = true;
+            for other in 0..count {
+                match self.simulation.step(other) {
+                    None => return Received::Stopped,
+                    Some(stepped) => rest &= !stepped,
+                }
+            }
+            if rest && self.simulation.state().is_quiet() {
+                return Received::Over;
+            }
+        }
+    }
+
+    fn idle_node(&mut self) -> Option<u32> {
+        let mut state = self.simulation.state();
+        let count = state.queues.len();
+        // Any node may have nothing to do.
+        let node = state.choose(2 * count) as u32;
+        (node != self.node && (node as usize) < count).then_some(node)
+    }
+
+    fn is_idle(&mut self, _node: u32) -> bool {
+        self.simulation.state().choose(2) == 0
+    }
+}
