@@ -16,12 +16,15 @@
 mod exceptions;
 pub mod layout;
 mod node;
+mod program;
 mod remote;
 mod trace;
 
 pub use exceptions::{first_exception, note_exception};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State};
 pub use node::{Actors, Stats, run_node, step_node};
+pub(crate) use program::leave_transaction;
+pub use program::{call_main, send_past};
 pub use remote::{Network, Received, Wait};
 pub use trace::{EVENTS_MAX, Event, Trace, What};
 
@@ -31,7 +34,7 @@ use smallvec::SmallVec;
 
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::{Cx, stack_pointer};
-use crate::image::{Image, RoutineDesc, Table};
+use crate::image::{Image, Table};
 use crate::object::{self, get, set};
 use layout::{join, mail, message, owed, replier};
 
@@ -273,57 +276,6 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
             _ => {}
         }
         pending(made)
-    }
-}
-
-/// Sends a message of the past type: as [`send`], but in a transaction of the program it leaves when that is committed.
-///
-/// # Safety
-/// As for [`send`].
-pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe {
-        if !(*cx).in_program_transaction() {
-            return send(cx, slot, args);
-        }
-        let ret = message_of(cx, slot, args);
-        if !ret.returned() {
-            return ret;
-        }
-        (*cx).actors.hold(node::Held::Message(ret.value));
-        Ret::NOTHING
-    }
-}
-
-/// A transaction of the program is committed: what was sent in it leaves. Nothing of it runs at once.
-pub(crate) fn leave_transaction(cx: &mut Cx) {
-    let held = cx.actors.take_held();
-    let words: Vec<Word> = held.iter().flat_map(|held| held.references()).collect();
-    let _held = cx.keep_all(&words);
-    for held in held {
-        // SAFETY: what is held was made by `send_past` and `deliver_to`, and is kept.
-        unsafe {
-            match held {
-                node::Held::Answer { destination, value, .. } => deliver_to(cx, destination, value),
-                node::Held::Message(made) => {
-                    let actor = get(made, message::RECEIVER);
-                    match state(actor) {
-                        State::Remote => {
-                            let ret = remote::send(cx, get(made, message::SLOT) as u32, &words_of(made));
-                            if Outcome::from(ret) == Outcome::Signalled {
-                                let kept = cx.kept_exception(&Signature::default());
-                                cx.log_lost(kept);
-                            }
-                            remote::settle_open(cx);
-                        }
-                        State::Failed => {}
-                        _ => {
-                            queue(cx, made);
-                        }
-                    }
-                }
-            }
-        }
     }
 }
 
@@ -987,59 +939,5 @@ impl Cx {
     #[inline]
     fn nesting_limit(&self) -> usize {
         self.stack_limit + self.limits.stack_bytes / 4
-    }
-}
-
-/// Runs a routine as the program's main one, and the node until nothing can happen any more. What it ended with; a result that is an object
-/// is kept by nobody.
-///
-/// # Safety
-/// As for [`crate::invoke::routine`], between [`Cx::begin`] and [`Cx::leave`].
-pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Word]) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let image = (*cx).image().clone();
-        let signature = &image.program().routines[desc.routine].signature;
-        let reference = signature.results.first().is_some_and(|ty| image.is_reference(*ty));
-        (*cx).actors.begin_main(reference);
-        let table = image.of_actors.caller;
-        let caller = match (*cx).alloc(table, owed::FIELDS) {
-            Ok(caller) => caller.as_ptr() as Word,
-            Err(full) => return (*cx).out_of_memory(full),
-        };
-        let caller = (*cx).root(caller);
-        set(caller.word(), owed::KIND, Kind::Caller as Word);
-        let called = crate::invoke::routine(cx, desc, args);
-        let main = match Outcome::from(called) {
-            Outcome::Pending => {
-                let waiter = (*cx).root(called.value);
-                owe(cx, called.value, caller.word(), Due { pending: 0, element: false, request: 0 }, 0);
-                Some(waiter)
-            }
-            Outcome::Killed => return called,
-            Outcome::Returned => {
-                (*cx).actors.answered(Answer::Value(called.value));
-                None
-            }
-            _ => {
-                let kept = (*cx).kept_exception(signature);
-                (*cx).actors.answered(Answer::Exception(kept));
-                None
-            }
-        };
-        // What `main` ended with must not go with a collection meanwhile.
-        loop {
-            let ran = node::run(cx);
-            if !ran.returned() {
-                return ran;
-            }
-            let Some(waiter) = main.as_ref().filter(|_| (*cx).actors.main().is_none()) else { break };
-            node::give_up(cx, waiter.word());
-        }
-        match (*cx).actors.take_main() {
-            Some(Answer::Value(word)) => Ret::of(word),
-            Some(Answer::Exception(kept)) => (*cx).raise_kept(kept),
-            None => (*cx).failure("nobody answers `main`"),
-        }
     }
 }
