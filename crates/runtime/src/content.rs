@@ -1,6 +1,6 @@
 //! What objects hold, value by value: the one walk over kinds of objects for all who turn objects into bytes and back.
 //!
-//! [`write`] hands the values of an object to a [`Sink`], in an order that [`fill`] follows with those that it takes from a
+//! [`write()`] hands the values of an object to a [`Sink`], in an order that [`fill`] follows with those that it takes from a
 //! [`Source`]. How a value is written is theirs: the records of a store (`bifrost-cache`), and what crosses from one heap to
 //! another ([`crate::transfer`]). What surrounds an object is theirs too: its class, its length where objects of its class
 //! differ in that ([`Content::has_length`]), and which object is meant by a reference.
@@ -364,7 +364,7 @@ pub unsafe fn write<S: Sink>(object: Word, to: &mut S) -> Result<(), S::Error> {
     Ok(())
 }
 
-/// Fills an object with what [`write`] handed over.
+/// Fills an object with what [`write()`] handed over.
 ///
 /// A list's length is as it was written, and so may be wrong; that the keys of a map differ, and the names of a directory are in
 /// order, is not looked at either.
