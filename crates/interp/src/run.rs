@@ -4,8 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use bifrost_ir::{Func, FuncId, FuncKind, SignalId, Site};
 use bifrost_runtime::abi::{Closure, Code, Ret, Word, YIELDS_MAX, enter};
+use bifrost_runtime::actor::{Came, Landing};
 use bifrost_runtime::cx::Kill;
-use bifrost_runtime::image::{Image, Interpreter, RoutineDesc, Table};
+use bifrost_runtime::engine::Interpreter;
+use bifrost_runtime::image::{Image, RoutineDesc, Table};
 use bifrost_runtime::invoke::open_receiver;
 use bifrost_runtime::roots;
 use bifrost_runtime::structure::PROCEDURE_DEPTH_MAX;
@@ -203,6 +205,11 @@ impl Interpreter for Interp {
         // SAFETY: promised by the caller.
         unsafe { self.go_on(cx, waiter) }
     }
+
+    unsafe fn go_on_at(&self, cx: *mut Cx, func: FuncId, at: Landing<'_>) -> Ret {
+        // SAFETY: promised by the caller.
+        unsafe { self.take_over(cx, func, at) }
+    }
 }
 
 /// The words of one activation.
@@ -252,6 +259,8 @@ pub(crate) struct Run<'i> {
     pub(crate) resuming: bool,
     /// Whether it stops only to make way for others.
     pub(crate) makes_way: bool,
+    /// What the message of the statement that it goes on at came back with, if it began as machine code.
+    pub(crate) came: Option<Came>,
 }
 
 impl<'i> Run<'i> {
@@ -266,6 +275,7 @@ impl<'i> Run<'i> {
             path: SmallVec::new(),
             resuming: false,
             makes_way: false,
+            came: None,
         }
     }
 }
@@ -455,12 +465,10 @@ impl Run<'_> {
                         // SAFETY: the function is verified: the word is a reference.
                         false => unsafe { Table::of(object) }.info().has_type(choice.ty),
                     };
-                    let block = if then {
+                    if then && !self.resuming {
                         frame.set(choice.var, object);
-                        &choice.then
-                    } else {
-                        &choice.otherwise
-                    };
+                    }
+                    let block = if then { &choice.then } else { &choice.otherwise };
                     let flow = self.block(function, frame, block);
                     self.stopped(flow, u32::from(!then))
                 }

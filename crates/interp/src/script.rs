@@ -7,7 +7,7 @@
 use bifrost_ir::FuncId;
 use bifrost_runtime::abi::{Outcome, Ret, Word};
 use bifrost_runtime::actor::layout::{join, owed};
-use bifrost_runtime::actor::{self, Answer, Due, Kind};
+use bifrost_runtime::actor::{self, AFRESH, Answer, Came, Due, Kind, Landing};
 use bifrost_runtime::object::{self, get, set};
 use bifrost_runtime::{Cx, Table};
 use smallvec::SmallVec;
@@ -15,9 +15,6 @@ use smallvec::SmallVec;
 use crate::node::{Choice, Create, Destination, Message, Place, Prepared, Request, Script, Select, SelfCall};
 use crate::op::OpError;
 use crate::run::{Flow, Frame, Interp, Run};
-
-/// At the innermost end of a path: the statement that it leads to was not begun.
-const AFRESH: u32 = u32::MAX;
 
 impl Interp {
     /// Runs a function that may wait. `nested` is a call of an actor on itself.
@@ -40,25 +37,75 @@ impl Interp {
                     return ret;
                 }
             }
-            let image = (*cx).image().clone();
+            let made = match self.new_join(cx, prepared, script, args) {
+                Ok(made) => made,
+                Err(ret) => return ret,
+            };
+            set(made, join::FLAGS, if nested { join::NESTED } else { 0 });
+            let mut run = Run::new(self, cx, std::ptr::null());
+            run.join = made;
+            run.script(prepared, script)
+        }
+    }
+
+    /// A join of a function whose first variables have these words.
+    unsafe fn new_join(
+        &self,
+        cx: *mut Cx,
+        prepared: &Prepared,
+        script: &Script,
+        args: &[Word],
+    ) -> Result<Word, Ret> {
+        // SAFETY: promised by the caller, as for `begin`.
+        unsafe {
             let func = u64::from(script.func.as_u32());
-            let layout = image.join_layout(func);
+            let layout = self.image().join_layout(func);
             let made = match (*cx).alloc(layout.table, layout.fields()) {
                 Ok(made) => made.as_ptr() as Word,
-                Err(full) => return (*cx).out_of_memory(full),
+                Err(full) => return Err((*cx).out_of_memory(full)),
             };
             (*cx).actors.stats.joins += 1;
             set(made, owed::KIND, Kind::Join as Word);
             set(made, join::ACTOR, if script.of_actor { args[0] } else { 0 });
             set(made, join::FUNC, func);
-            set(made, join::FLAGS, if nested { join::NESTED } else { 0 });
             for (at, word) in prepared.template.iter().enumerate() {
                 set(made, join::WORDS + at, *word);
             }
             for (at, word) in args.iter().enumerate() {
                 set(made, join::WORDS + at, *word);
             }
+            Ok(made)
+        }
+    }
+
+    /// Goes on with one that began as machine code.
+    ///
+    /// # Safety
+    /// As for [`Interpreter::go_on_at`](bifrost_runtime::engine::Interpreter::go_on_at).
+    pub(crate) unsafe fn take_over(&self, cx: *mut Cx, func: FuncId, at: Landing<'_>) -> Ret {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let prepared = self.func(func);
+            let script = prepared.script.as_ref().expect("only functions that may wait leave their code");
+            let made = match self.new_join(cx, prepared, script, at.words) {
+                Ok(made) => made,
+                Err(ret) => return ret,
+            };
+            if let Some(answer) = at.answer {
+                set(made, join::FLAGS, join::ANSWERED);
+                set(made, join::ANSWER, answer);
+            }
+            if (*cx).must_attend() {
+                let ret = (*cx).attend();
+                if !ret.returned() {
+                    let _kept = (*cx).keep(made);
+                    return actor::end(cx, made, ret, &script.signature);
+                }
+            }
             let mut run = Run::new(self, cx, std::ptr::null());
+            run.path = SmallVec::from_slice(at.path);
+            run.resuming = true;
+            run.came = at.came;
             run.join = made;
             run.script(prepared, script)
         }
@@ -189,20 +236,25 @@ impl Run<'_> {
     pub(crate) fn send(&mut self, frame: Frame, sent: &Message) -> Flow {
         let words = self.words(frame, &sent.args);
         // SAFETY: the function is verified: the receiver is an actor with the method, which takes these words; the frame keeps them.
-        let ret = unsafe { actor::send_past(self.cx, sent.slot, &words) };
+        let ret = unsafe {
+            let ret = actor::send_past(self.cx, sent.slot, &words);
+            actor::log_sent(self.cx, sent.method, ret)
+        };
+        if ret.returned() { Flow::Next } else { self.failed(ret, sent.site) }
+    }
+
+    /// What the message of this statement comes back with, if it did not come back in machine code already.
+    fn came(&mut self, frame: Frame, sent: &Message) -> Came {
+        if let Some(came) = self.came.take() {
+            self.resuming = false;
+            return came;
+        }
+        let words = self.words(frame, &sent.args);
+        // SAFETY: as in `send`.
+        let ret = unsafe { actor::send(self.cx, sent.slot, &words) };
         match Outcome::from(ret) {
-            Outcome::Killed => self.failed(ret, sent.site),
-            Outcome::Signalled => {
-                let kept = self.kept(sent);
-                self.cx().log_lost(kept);
-                Flow::Next
-            }
-            Outcome::Pending => {
-                // SAFETY: it came with the outcome.
-                unsafe { actor::drop_answer(self.cx, ret.value) };
-                Flow::Next
-            }
-            _ => Flow::Next,
+            Outcome::Signalled => Came::Exception(self.kept(sent)),
+            _ => Came::With(ret),
         }
     }
 
@@ -216,20 +268,25 @@ impl Run<'_> {
         let sent = &request.message;
         let element = request.element.map_or(0, |place| frame.get(place) as i64);
         let image = self.interp.image().clone();
-        if request.element.is_some() {
+        if request.element.is_some() && !self.resuming {
             // SAFETY: the function is verified: with an element, the variable is an array or vector.
             let there = unsafe { actor::has_element(&image, frame.get(request.dst), element) };
             if !there {
                 return self.op_failed(OpError::Bounds, sent.site);
             }
         }
-        let words = self.words(frame, &sent.args);
-        // SAFETY: as in `send`; the join is this function's.
+        // SAFETY: the join is this function's, which has the element.
         unsafe {
             let number = get(self.join, join::REQUESTS);
             set(self.join, join::REQUESTS, number + 1);
             let due = Due { pending: request.pending, element: request.element.is_some(), request: number };
-            let ret = actor::send(self.cx, sent.slot, &words);
+            let ret = match self.came(frame, sent) {
+                Came::With(ret) => ret,
+                Came::Exception(kept) => {
+                    actor::note_exception(self.join, kept, due);
+                    return Flow::Next;
+                }
+            };
             match Outcome::from(ret) {
                 Outcome::Returned if due.element => {
                     actor::store_element(&image, frame.get(request.dst), element, ret.value);
@@ -240,11 +297,7 @@ impl Run<'_> {
                     set(self.join, count, get(self.join, count) + 1);
                     actor::owe(self.cx, ret.value, self.join, due, element);
                 }
-                Outcome::Signalled => {
-                    let kept = self.kept(sent);
-                    actor::note_exception(self.join, kept, due);
-                }
-                Outcome::Left | Outcome::Killed => return self.failed(ret, sent.site),
+                _ => return self.failed(ret, sent.site),
             }
         }
         Flow::Next
@@ -284,18 +337,19 @@ impl Run<'_> {
     }
 
     pub(crate) fn delegate(&mut self, frame: Frame, sent: &Message) -> Flow {
-        let words = self.words(frame, &sent.args);
-        // SAFETY: as in `send`; the join is this function's.
+        // SAFETY: the join is this function's.
         unsafe {
-            let ret = actor::send(self.cx, sent.slot, &words);
+            let ret = match self.came(frame, sent) {
+                Came::With(ret) => ret,
+                Came::Exception(kept) => {
+                    actor::answer(self.cx, self.join, Answer::Exception(kept));
+                    return Flow::Next;
+                }
+            };
             match Outcome::from(ret) {
                 Outcome::Returned => actor::answer(self.cx, self.join, Answer::Value(ret.value)),
                 Outcome::Pending => actor::delegate(self.cx, self.join, ret.value),
-                Outcome::Signalled => {
-                    let kept = self.kept(sent);
-                    actor::answer(self.cx, self.join, Answer::Exception(kept));
-                }
-                Outcome::Left | Outcome::Killed => return self.failed(ret, sent.site),
+                _ => return self.failed(ret, sent.site),
             }
         }
         Flow::Next
@@ -326,15 +380,26 @@ impl Run<'_> {
 
     pub(crate) fn self_call(&mut self, frame: Frame, call: &SelfCall) -> Flow {
         let waiter = self.join;
-        if self.arrived() {
+        let came = self.came.take();
+        if self.arrived() && came.is_none() {
             return self.called(call.site);
         }
-        let words = self.words(frame, &call.args);
-        let prepared = self.interp.func(call.func);
-        let script = prepared.script.as_ref().expect("methods of actors may wait");
         // SAFETY: the function is verified: the words are what the method takes, and the frame keeps them.
         unsafe {
-            let ret = self.interp.begin(self.cx, prepared, script, &words, true);
+            let ret = match came {
+                // Its code has called only what is a join of its own when it comes back so.
+                Some(Came::With(ret)) => {
+                    let flags = get(ret.value, join::FLAGS);
+                    set(ret.value, join::FLAGS, flags | join::NESTED);
+                    ret
+                }
+                _ => {
+                    let words = self.words(frame, &call.args);
+                    let prepared = self.interp.func(call.func);
+                    let script = prepared.script.as_ref().expect("methods of actors may wait");
+                    self.interp.begin(self.cx, prepared, script, &words, true)
+                }
+            };
             match Outcome::from(ret) {
                 Outcome::Returned => frame.set(call.dst, ret.value),
                 Outcome::Pending => {

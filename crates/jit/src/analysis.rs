@@ -10,6 +10,7 @@ use bifrost_runtime::abi::ARGS_MAX;
 use bifrost_runtime::image::Image;
 use bifrost_runtime::structure::LOOPS_MAX;
 
+use crate::script::{self, Script};
 use crate::target::{Calls, Targets};
 
 /// A loop whose iterator is known well enough to be compiled in place.
@@ -61,9 +62,9 @@ pub(crate) enum NotCompiled {
     /// It is entered with more words than the calling convention has.
     #[error("more than {ARGS_MAX} arguments")]
     Arguments,
-    /// It is a method of an actor, or makes actors, or sends to them.
-    #[error("it sends messages or takes them")]
-    Messages,
+    /// Something may wait, or answers, where the interpreter cannot go on: in a loop over an iterator, or in a transaction.
+    #[error("it may wait or answers in a loop over an iterator or in a transaction")]
+    Waits,
 }
 
 /// Functions with more statements are left to the interpreter: the time of code generation grows faster than
@@ -122,6 +123,8 @@ pub(crate) struct Analysis {
     pub(crate) in_place: HashMap<*const Stmt, InPlace>,
     /// How many statements there are, those of iterators in place included.
     pub(crate) statements: usize,
+    /// Of a function that may wait: what is known of that.
+    pub(crate) script: Script,
     /// How many of them yield.
     yields: usize,
 }
@@ -149,10 +152,16 @@ pub(crate) fn analyse(image: &Image, func: &Func, id: Option<FuncId>) -> Result<
 /// Looks through a function that may take the place of a call: a procedure without closures that is not too large.
 pub(crate) fn of_call(image: &Image, func: FuncId, statements_max: usize) -> Option<Analysis> {
     let source = &image.program().funcs[func];
-    if source.signature.is_iterator() || larger(&source.body, &mut { statements_max }) {
+    if source.signature.is_iterator() || has_messages(source) || larger(&source.body, &mut { statements_max })
+    {
         return None;
     }
     analyse(image, source, Some(func)).ok().filter(|a| a.closures == 0)
+}
+
+/// Whether a function sends messages or is a method of an actor: it does not take the place of its call.
+fn has_messages(func: &Func) -> bool {
+    func.kind == FuncKind::Script || func.body.has_messages()
 }
 
 /// Whether a block has more statements than are left; counts them down.
@@ -174,9 +183,6 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
     if func.kind == FuncKind::Procedure && func.signature.params.len() > ARGS_MAX {
         return Err(NotCompiled::Arguments);
     }
-    if func.kind == FuncKind::Script || func.body.has_messages() {
-        return Err(NotCompiled::Messages);
-    }
     let mut walk = Walk {
         image,
         func,
@@ -192,6 +198,8 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
         arms: HashMap::new(),
         in_place: HashMap::new(),
         yields: 0,
+        script: script::find(image.program(), func),
+        astray: false,
     };
     for var in func.params() {
         walk.touch(var);
@@ -201,6 +209,9 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
         FuncKind::Batch | FuncKind::Procedure => (true, STRUCTURE_STATEMENTS_MAX),
         _ => (false, STATEMENTS_MAX),
     };
+    if walk.astray {
+        return Err(NotCompiled::Waits);
+    }
     if walk.statements > most {
         return Err(NotCompiled::TooLarge(most));
     }
@@ -228,6 +239,7 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
         in_place: walk.in_place,
         statements: walk.statements,
         yields: walk.yields,
+        script: walk.script,
     })
 }
 
@@ -269,6 +281,9 @@ struct Walk<'a, 'f> {
     arms: HashMap<*const Arm, u32>,
     in_place: HashMap<*const Stmt, InPlace>,
     yields: usize,
+    script: Script,
+    /// Whether there is a statement from which code could leave, and that is no place to do it.
+    astray: bool,
 }
 
 impl<'a> Walk<'a, '_> {
@@ -302,7 +317,16 @@ impl<'a> Walk<'a, '_> {
     }
 
     fn stmt(&mut self, stmt: &'a Stmt) {
+        if script::is_place(self.image.program(), stmt) {
+            self.astray |= !self.script.places.contains_key(&std::ptr::from_ref(stmt));
+        }
         match stmt {
+            // From there on it is interpreted.
+            Stmt::Select { .. } => {}
+            Stmt::Create { .. } | Stmt::Send { .. } | Stmt::Request { .. } | Stmt::Delegate { .. } => {
+                self.calls = true;
+                self.parts(stmt);
+            }
             Stmt::Call { callee, .. } => {
                 self.calls |= match callee {
                     Callee::Method(m) => !self.image.program().types.kind(m.ty).is_basic(),
@@ -387,7 +411,7 @@ impl<'a> Walk<'a, '_> {
             return None;
         }
         let func = &self.image.program().funcs[id];
-        if larger(&func.body, &mut { ITERATOR_MAX }) {
+        if has_messages(func) || larger(&func.body, &mut { ITERATOR_MAX }) {
             return None;
         }
         self.active.push(id);

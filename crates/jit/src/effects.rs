@@ -135,7 +135,13 @@ fn stmt(calls: Calls<'_>, analysis: &Analysis, s: &Stmt, each: Option<bool>, fou
                 None => found.harmful = true,
             }
         }
-        Stmt::Transaction { .. } => found.harmful = true,
+        Stmt::Transaction { .. }
+        | Stmt::Create { .. }
+        | Stmt::Send { .. }
+        | Stmt::Request { .. }
+        | Stmt::Delegate { .. }
+        | Stmt::Deliver { .. }
+        | Stmt::Select { .. } => found.harmful = true,
         Stmt::Yield(_) => found.harmful |= each != Some(true),
         _ => {}
     }

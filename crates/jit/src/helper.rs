@@ -1,10 +1,12 @@
 //! What compiled code calls when the straight way is not enough. Cold, all of it.
 
 use bifrost_heap::Word;
-use bifrost_ir::{FuncId, SignalId};
+use bifrost_ir::{FuncId, MethodId, MethodRef, SignalId, TypeId};
 use bifrost_runtime::abi::{Closure, Outcome, Ret};
+use bifrost_runtime::actor::{self, Site};
 use bifrost_runtime::image::Table;
 use bifrost_runtime::{Cx, Kill, image};
+use smallvec::SmallVec;
 
 /// The functions by what they are for. Compiled code reaches them through entries near it ([`Entries`]), so that
 /// their addresses take no registers in loops.
@@ -37,6 +39,31 @@ pub(crate) enum Helper {
     OutOfFuel,
     /// A structure calls a procedure, and too many are under way: `(cx)`.
     TooDeep,
+    /// The function goes on in the interpreter: `(cx, exit, words, outcome, value)`.
+    LeaveCode,
+    /// A new actor: `(cx, creation, words, count, node)`.
+    Create,
+    /// A message of the past type: `(cx, slot, words, count)`.
+    Send,
+    /// A message of the past type did not return: `(cx, method, outcome, value)`.
+    Sent,
+    /// Answers through a destination: `(cx, replier, word)`.
+    Deliver,
+    /// A method with a result has ended without an answer: `(cx)`.
+    Unanswered,
+    /// A method that has answered has failed: `(cx, func, outcome, answer)`.
+    FailedLate,
+}
+
+/// How an actor is made. It lasts as long as the code.
+#[derive(Debug)]
+pub(crate) struct Creation {
+    pub(crate) table: &'static Table,
+    pub(crate) creator: u32,
+    /// Which words of the creator are references, but for the actor.
+    pub(crate) references: Box<[usize]>,
+    /// Where the actor goes; the node comes at run time.
+    pub(crate) site: Site,
 }
 
 /// The names of the entries, by helper.
@@ -44,7 +71,7 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 13] = [
+    pub(crate) const ALL: [(Helper, usize); 20] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Leave, 1),
@@ -58,6 +85,13 @@ impl Helper {
         (Helper::Interpret, 3),
         (Helper::OutOfFuel, 0),
         (Helper::TooDeep, 0),
+        (Helper::LeaveCode, 4),
+        (Helper::Create, 4),
+        (Helper::Send, 3),
+        (Helper::Sent, 3),
+        (Helper::Deliver, 2),
+        (Helper::Unanswered, 0),
+        (Helper::FailedLate, 3),
     ];
 
     /// Whether it is called at polls: it never collects.
@@ -80,6 +114,13 @@ impl Helper {
             Helper::Interpret => interpret as *const u8,
             Helper::OutOfFuel => out_of_fuel as *const u8,
             Helper::TooDeep => too_deep as *const u8,
+            Helper::LeaveCode => actor::leave_code as *const u8,
+            Helper::Create => create as *const u8,
+            Helper::Send => actor::enter_past as *const u8,
+            Helper::Sent => sent as *const u8,
+            Helper::Deliver => deliver as *const u8,
+            Helper::Unanswered => unanswered as *const u8,
+            Helper::FailedLate => failed_late as *const u8,
         }
     }
 }
@@ -169,6 +210,58 @@ unsafe extern "C" fn out_of_fuel(cx: *mut Cx) -> Ret {
 unsafe extern "C" fn too_deep(cx: *mut Cx) -> Ret {
     // SAFETY: compiled code passes the current context.
     unsafe { (*cx).procedures_too_deep() }
+}
+
+unsafe extern "C" fn create(
+    cx: *mut Cx,
+    creation: &'static Creation,
+    words: *mut Word,
+    count: u64,
+    node: i64,
+) -> Ret {
+    // SAFETY: compiled code passes the current context, and the words of the creator in its frame.
+    unsafe {
+        let site = if let Site::On(_) = creation.site { Site::On(node) } else { creation.site };
+        let words = std::slice::from_raw_parts_mut(words, count as usize);
+        let references: SmallVec<[Word; 8]> = creation.references.iter().map(|at| words[*at]).collect();
+        let _references = (*cx).keep_all(&references);
+        words[0] = 0;
+        actor::create(cx, creation.table, creation.creator, words, site)
+    }
+}
+
+unsafe extern "C" fn sent(cx: *mut Cx, method: u64, outcome: u64, value: Word) -> Ret {
+    let ty = TypeId::from_u32((method >> 32) as u32);
+    let method = MethodRef { ty, method: MethodId::from_u32(method as u32) };
+    // SAFETY: compiled code passes the current context, and what the message came back with.
+    unsafe { actor::log_sent(cx, method, Ret { outcome, value }) }
+}
+
+unsafe extern "C" fn deliver(cx: *mut Cx, replier: Word, word: Word) -> Ret {
+    // SAFETY: compiled code passes the current context, and a replier whose answers the word is one of.
+    unsafe { actor::deliver_to(cx, replier, word) };
+    Ret::NOTHING
+}
+
+unsafe extern "C" fn unanswered(cx: *mut Cx) -> Ret {
+    // SAFETY: compiled code passes the current context.
+    unsafe { (*cx).failure(actor::UNANSWERED) }
+}
+
+/// Nobody awaits the exception of a method that has answered.
+unsafe extern "C" fn failed_late(cx: *mut Cx, func: u64, outcome: u64, answer: Word) -> Ret {
+    if outcome != Outcome::Signalled as u64 {
+        return Ret { outcome, value: 0 };
+    }
+    // SAFETY: compiled code passes the current context.
+    let cx = unsafe { &mut *cx };
+    let image = cx.image().clone();
+    let source = &image.program().funcs[FuncId::from_u32(func as u32)];
+    let reference = source.signature.results.first().is_some_and(|ty| image.is_reference(*ty));
+    let _answer = cx.keep(if reference { answer } else { 0 });
+    let kept = cx.kept_exception(&source.signature);
+    cx.log_lost(kept);
+    Ret::of(answer)
 }
 
 /// Stands for functions that could not even get an entry to the interpreter. Machine code enters it as it is, without

@@ -24,6 +24,7 @@ mod memory;
 mod order;
 mod safepoint;
 mod scalars;
+mod script;
 mod structures;
 mod target;
 
@@ -114,6 +115,8 @@ struct State {
     routine_stubs: HashMap<usize, Code>,
     /// By slot, arity, references and whether for a change.
     mode_stubs: HashMap<(u32, usize, u32, bool), Code>,
+    /// By slot, arity and references.
+    message_stubs: HashMap<(u32, usize, u32), Code>,
     /// By code, arity and references.
     native_entries: HashMap<(usize, usize, u32), Code>,
 }
@@ -176,6 +179,7 @@ impl Jit {
             method_stubs: HashMap::new(),
             routine_stubs: HashMap::new(),
             mode_stubs: HashMap::new(),
+            message_stubs: HashMap::new(),
             native_entries: HashMap::new(),
         };
         let mut jit = Jit {
@@ -285,6 +289,20 @@ impl Jit {
             });
             let code = code.map_or(Code(helper::no_code as *const u8), |(_, code)| code);
             self.lock().mode_stubs.insert(key, code);
+            code
+        })
+    }
+
+    /// An entry of so many words to actors, which sends a message for the method at the slot. `references` is as for
+    /// [`Jit::native_entry`].
+    pub fn message_stub(&self, slot: u32, arity: usize, references: u32) -> Code {
+        let key = (slot, arity, references);
+        let known = self.lock().message_stubs.get(&key).copied();
+        known.unwrap_or_else(|| {
+            let enter = bifrost_runtime::actor::enter_message as *const u8;
+            let code = self.words_entry(enter, slot, arity, references);
+            let code = code.unwrap_or(Code(helper::no_code as *const u8));
+            self.lock().message_stubs.insert(key, code);
             code
         })
     }
@@ -474,6 +492,17 @@ impl Jit {
 
     /// An entry that has a function interpreted.
     fn interpreter_entry(&self, func: FuncId, arity: usize, references: u32) -> Result<Code, CompileError> {
+        self.words_entry(Helper::Interpret.address(), func.as_u32(), arity, references)
+    }
+
+    /// An entry of so many words to a function in Rust that takes a number and where the words are, and how many.
+    fn words_entry(
+        &self,
+        native: *const u8,
+        number: u32,
+        arity: usize,
+        references: u32,
+    ) -> Result<Code, CompileError> {
         let entry = self.small(self.signature(arity), |b, words| {
             exit::record(b, words[0], &pick(&words[1..], references));
             let slot = b.create_sized_stack_slot(StackSlotData::new(
@@ -485,11 +514,11 @@ impl Jit {
                 b.ins().stack_store(types::I64, *word, slot, 8 * i as i32);
             }
             let address = b.ins().stack_addr(types::I64, slot, 0);
-            let func = b.ins().iconst(types::I64, i64::from(func.as_u32()));
+            let number = b.ins().iconst(types::I64, i64::from(number));
             let count = b.ins().iconst(types::I64, arity as i64);
-            let helper = b.ins().iconst(types::I64, Helper::Interpret.address() as i64);
+            let native = b.ins().iconst(types::I64, native as i64);
             let signature = b.import_signature(lower::signature(3, self.isa.default_call_conv()));
-            let call = b.ins().call_indirect(signature, helper, &[words[0], func, address, count]);
+            let call = b.ins().call_indirect(signature, native, &[words[0], number, address, count]);
             let results = b.inst_results(call).to_vec();
             b.ins().return_(&results);
         });
@@ -527,6 +556,10 @@ impl bifrost_runtime::Engine for Jit {
 
     fn mode_stub(&self, slot: u32, arity: usize, references: u32, changes: bool) -> Code {
         Jit::mode_stub(self, slot, arity, references, changes)
+    }
+
+    fn message_stub(&self, slot: u32, arity: usize, references: u32) -> Code {
+        Jit::message_stub(self, slot, arity, references)
     }
 
     fn native_entry(&self, native: Code, arity: usize, references: u32) -> Code {

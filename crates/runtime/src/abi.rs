@@ -21,10 +21,10 @@
 //! for the first word of a routine and the address of a closure.
 //!
 //! - Machine code of the compiler keeps frame pointers: `[fp]` is the caller's, `[fp + 8]` the return address, and `fp + 16` the
-//!   caller's stack pointer at the call. [`Engine::stack_map`](crate::image::Engine::stack_map) tells for each return address
+//!   caller's stack pointer at the call. [`Engine::stack_map`](crate::engine::Engine::stack_map) tells for each return address
 //!   where above that stack pointer the references lie that the caller needs after the call.
 //! - Machine code enters Rust only through *trampolines*, which leave an [`ExitFrame`] in `Cx::exit_frame`. That of a native
-//!   ([`Engine::native_entry`](crate::image::Engine::native_entry)) has the native's reference arguments in it, so that natives may
+//!   ([`Engine::native_entry`](crate::engine::Engine::native_entry)) has the native's reference arguments in it, so that natives may
 //!   rely on their arguments. What a native makes or reads itself it keeps with [`Cx::keep`].
 //! - Rust enters machine code only through [`enter`], which saves the exit frame in an [`Activation`]. So the collector walks from
 //!   the exit frame from frame to frame until a return address is none of the compiler's, and goes on with the activation before.

@@ -13,7 +13,8 @@ use bifrost_heap::{HeapFull, HeapUse, OBJECT_WORDS, SIZE_MASK, Window};
 use crate::abi::{Activation, ExitFrame, Ret, Word};
 use crate::actor::What;
 use crate::cx::{Collect, Cx};
-use crate::image::{Engine, Table};
+use crate::engine::Engine;
+use crate::image::Table;
 use crate::roots::Frame;
 
 /// What may be allocated beyond the heap's limit for the text that says that it is reached.

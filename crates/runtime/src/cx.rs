@@ -264,6 +264,8 @@ pub mod offset {
     pub const SIGNAL_VALUES: i32 = offset_of!(Cx, signal_values) as i32;
     /// `Cx::leaves_transaction`
     pub const LEAVES_TRANSACTION: i32 = offset_of!(Cx, leaves_transaction) as i32;
+    /// Whether the method of an actor that runs shall make way for others, in one byte.
+    pub const TURN_OVER: i32 = offset_of!(Cx, actors.turn_over) as i32;
     /// `Cx::results`
     pub const RESULTS: i32 = offset_of!(Cx, results) as i32;
     /// `Cx::fuel`

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use bifrost_heap::Shape;
 use bifrost_ir::dispatch::Dispatch;
 use bifrost_ir::{
-    Body, ClassId, Func, FuncId, Literal, MethodId, MethodRef, Program, RoutineId, Signature, TypeDef,
-    TypeId, TypeKind, Types, boxed,
+    Body, ClassId, FuncId, Literal, MethodId, MethodRef, Program, RoutineId, Signature, TypeDef, TypeId,
+    TypeKind, Types, boxed,
 };
 use cranelift_entity::EntityRef;
 
@@ -25,71 +25,11 @@ use crate::actor::{ActorClass, JoinLayout, State};
 use crate::content::Content;
 use crate::cx::Cx;
 pub use crate::element::ElementMethod;
+use crate::engine::{Engine, Interpreter};
 use crate::mode::{Mode, Modes};
 use crate::native::{Natives, Persistence};
-use crate::structure::StructureCode;
 use crate::transfer::Transfer;
 use crate::{natives, object};
-
-/// What the runtime asks of the engines.
-pub trait Engine: Send + Sync {
-    /// An entry of the arity (words after the context) that, when a receiver's table is entered through it at `slot`,
-    /// gets the method's code from [`Image::method_code`] and goes on into it with the same words.
-    fn method_stub(&self, slot: u32, arity: usize) -> Code;
-
-    /// The same for routines, whose first word is their [`RoutineDesc`] and whose code comes from [`Image::routine_code`].
-    fn routine_stub(&self, arity: usize) -> Code;
-
-    /// The code of a function.
-    fn compile(&self, image: &Image, func: FuncId) -> Code;
-
-    /// The code of a verified batch or batched procedure: it takes fuel, polls, and says where it failed, as the interpreter does
-    /// ([`crate::structure`]). `procedures` is the code of those that it calls, in the order of [`Func::procedures`], which
-    /// the caller keeps as long as what it is given. `None` if the function is to be interpreted.
-    fn compile_structure(&self, image: &Image, func: &Func, procedures: &[Code]) -> Option<StructureCode> {
-        let _ = (image, func, procedures);
-        None
-    }
-
-    /// An entry of the arity that, when a receiver in a mode other than the ordinary one is entered through it at `slot`, has
-    /// the receiver opened ([`Cx::open`], or [`Cx::open_to_change`] if `changes`) and goes on into what its table has at the
-    /// slot then, with the same words. `references` is as for [`Engine::native_entry`].
-    fn mode_stub(&self, slot: u32, arity: usize, references: u32, changes: bool) -> Code;
-
-    /// An entry to a function written in Rust for machine code: leaves an exit frame ([`crate::abi`]) in which the
-    /// words are kept that `references` has a bit for, counting from the word after the context.
-    fn native_entry(&self, code: Code, arity: usize, references: u32) -> Code {
-        let _ = (arity, references);
-        code
-    }
-
-    /// Where the references are that a caller in machine code needs after the call that returns to this address: adds their byte
-    /// offsets from its stack pointer at the call. False for addresses that are not the engine's.
-    fn stack_map(&self, return_address: usize, offsets: &mut Vec<u32>) -> bool {
-        let _ = (return_address, offsets);
-        false
-    }
-
-    /// Whether all references of the machine code can be found, so that heaps may be collected.
-    fn collects(&self) -> bool {
-        false
-    }
-}
-
-/// What the runtime asks of the interpreter: functions run without machine code.
-pub trait Interpreter: Send + Sync {
-    /// Runs a function with the words that its code would be entered with.
-    ///
-    /// # Safety
-    /// `cx` is the current context, and `args` are what [`crate::abi::enter`] would pass.
-    unsafe fn call(&self, cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret;
-
-    /// Goes on with a method that has waited: returned, or killed.
-    ///
-    /// # Safety
-    /// `cx` is the current context, and `waiter` a join ([`crate::actor`]) that [`Interpreter::call`] has made.
-    unsafe fn resume(&self, cx: *mut Cx, waiter: Word) -> Ret;
-}
 
 /// What all objects of a class have in common.
 #[derive(Debug)]
@@ -427,12 +367,18 @@ impl Image {
                 let arity = arity(&m.signature);
                 let code = code.or_else(|| engine.as_ref().map(|e| e.method_stub(slot, arity)));
                 let Some(code) = code else { continue };
+                let references = references(&program.types, true, &m.signature);
+                if let (Some(class), Some(engine)) = (info.actor(), &engine) {
+                    class.code.set(slot, code);
+                    let stub = engine.message_stub(slot, arity, references);
+                    class.tables.iter().for_each(|table| table.set(slot, stub));
+                    continue;
+                }
                 table.set(slot, code);
                 let Some(modes) = own else { continue };
                 modes.table(table, Mode::Clean).set(slot, code);
                 // Without machine code, `invoke` opens receivers.
                 let Some(engine) = &engine else { continue };
-                let references = references(&program.types, true, &m.signature);
                 let stub = |changes| engine.mode_stub(slot, arity, references, changes);
                 if native && changes(&program, &added, ty, *method) {
                     modes.table(table, Mode::Clean).set(slot, stub(true));
@@ -696,7 +642,7 @@ impl Image {
         let code = self.code(func);
         // A function may fill several slots of one class, and be inherited by others: each puts it in place at its
         // first call.
-        table.set(slot, code);
+        info.actor().map_or(table, |class| class.code).set(slot, code);
         code
     }
 
@@ -860,7 +806,11 @@ fn make_actor_class(program: &Program, slots: u32, kind: TypeKind, dormant: &'st
             table
         }
     });
-    if let Some(class) = ActorClass::new(program, kind, tables) {
+    if mail_field(program, kind).is_none() {
+        return;
+    }
+    let code = make_table(shape, info, slots, None);
+    if let Some(class) = ActorClass::new(program, kind, tables, code) {
         // Nobody else has it yet.
         let _ = info.actor.set(class);
     }

@@ -7,7 +7,7 @@
 //! heaps.
 //!
 //! What is deliberately absent: neither engine is named here. The one that runs a method's code the first
-//! time is asked through [`image::Engine`].
+//! time is asked through [`Engine`].
 
 pub mod abi;
 pub mod actor;
@@ -15,6 +15,7 @@ pub mod collect;
 pub mod content;
 pub mod cx;
 mod element;
+pub mod engine;
 pub mod image;
 pub mod invoke;
 pub mod mode;
@@ -28,7 +29,8 @@ pub mod transfer;
 pub use abi::{Code, Outcome, Ret};
 pub use collect::HeapStats;
 pub use cx::{Collect, Cx, Kill, Limits};
-pub use image::{ClassInfo, ElementMethod, Engine, Image, Interpreter, LinkError, RoutineDesc, Table};
+pub use engine::{Engine, Interpreter};
+pub use image::{ClassInfo, ElementMethod, Image, LinkError, RoutineDesc, Table};
 pub use mode::{Keeper, Mode, NotFetched, NotKept, Overtaken, changed_by_others};
 pub use roots::{Kept, Root, RootSet};
 pub use structure::StructureCode;

@@ -258,6 +258,78 @@ end main";
 }
 
 #[test]
+fn what_a_method_knows_goes_on_with_it_when_it_waits() {
+    let text = format!(
+        "{COUNTER}Late = actor
+  n: int
+  new () make {{n := 3}} end new
+  odd (k: int) returns (int) signals (odd (int))
+    if k // 2 = 1 then signal odd(k) end
+    reply (k + n)
+  end odd
+end Late
+Many = actor
+  log: array[string]
+  new () make {{log := array_new[string]()}} end new
+  step (c: Counter, k: int) returns (int)
+    x: int := c.get()
+    log.append(\"step \" || k.unparse())
+    reply (x + k)
+  end step
+  go (c: Counter, l: Late, r: real) returns (string)
+    p: array[string] := array_new[string]()
+    p.append(\"7 pairs\")
+    s: string := \"\"
+    sum: int := 0
+    i: int := 0
+    while i < 3 do
+      j: int := 0
+      while true do
+        j := j + 1
+        if j > 2 then break end
+        begin
+          sum := sum + l.odd(i + j) * 10
+        end except
+          when odd (k: int):
+            s := s || \"odd \" || k.unparse() || \" \"
+            sum := sum + c.get()
+        end
+        sum := sum + self.step(c, j)
+      end
+      if i = 1 then
+        x: int := c.get()
+        s := s || \"one \" || x.unparse() || \" \"
+      end
+      i := i + 1
+    end
+    size: string := \"small\"
+    if r * 2.0 > 2.5 then size := \"large\" end
+    reply (s || p.remove_low() || \" \" || sum.unparse() || \" \" || size)
+    log.append(\"end\")
+    y: int := c.get()
+    log.append(y.unparse())
+  end go
+  told () returns (string)
+    all: string := \"\"
+    for line: string in log.elements() do all := all || line || \", \" end
+    reply (all)
+  end told
+end Many
+main ()
+  c: Counter := Counter.new()
+  send c.add(2)
+  m: Many := Many.new()
+  print(m.go(c, Late.new(), 1.5))
+  print(m.told())
+end main"
+    );
+    prints(
+        &text,
+        "odd 1 odd 3 one 2 odd 3 7 pairs 197 large\nstep 1, step 2, step 1, step 2, step 1, step 2, end, 2, \n",
+    );
+}
+
+#[test]
 fn groups_get_messages_together() {
     let text = "Worker = actor
   n: int  at: int
@@ -642,7 +714,7 @@ fn dead_actors_are_freed() {
     let text = format!(
         "{COUNTER}main ()
   last: Counter := Counter.new()
-  for i: int in 1.to(200000) do
+  for i: int in 1.to(2000000) do
     c: Counter := Counter.new()
     send c.add(i)
     last := c
@@ -652,7 +724,7 @@ end main"
     );
     let engine = load(&text, Mode::Compiled);
     let (ran, _) = ran(&engine, Collect::Ordinary, None, &[]);
-    assert_eq!(ran.output, "200000\n");
+    assert_eq!(ran.output, "2000000\n");
     let live = ran.heap.usage.live_objects;
     assert!(ran.heap.usage.collections > 0 && live < 50_000, "{live} live objects");
 }

@@ -4,7 +4,7 @@
 
 use bifrost_heap::{HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK};
 use bifrost_ir::builtin::Builtin;
-use bifrost_ir::{Block, Callee, MethodRef, Operand, Var};
+use bifrost_ir::{Block, Callee, MethodRef, Operand, TypeKind, Var};
 use bifrost_runtime::object::{array, cell, list, sequence, string, vector};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, condcodes::IntCC, types};
 
@@ -155,6 +155,23 @@ impl<'a> Lower<'_, 'a, '_> {
                 })
             }
         }
+    }
+
+    /// The address of the object that has an element as its first, inside the bounds of an array or vector.
+    pub(super) fn element_place(&mut self, kind: TypeKind, object: Value, index: Value) -> Value {
+        self.open_to_change(object);
+        if let TypeKind::Vector(_) = kind {
+            return self.vector_element(object, index);
+        }
+        let view = self.view(object);
+        let at = self.array_position(view, index);
+        self.element_base(view.base, at)
+    }
+
+    /// Stores an element at its place.
+    pub(super) fn store_element(&mut self, kind: TypeKind, place: Value, value: Value) {
+        let field = if let TypeKind::Vector(_) = kind { vector::ELEMENTS } else { 0 };
+        self.store_field(place, field, value, Region::Elements);
     }
 
     /// An index less the low bound, inside the bounds.

@@ -255,9 +255,13 @@ impl<'a> Lower<'_, 'a, '_> {
             let found = self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::RETURN);
             self.b.ins().brif(found, yes, &[], on, &[]);
             self.start(yes);
-            let value = self.load_environment(types::I64, environment::RESULT);
-            let returned = self.int(Outcome::Returned as i64);
-            self.b.ins().return_(&[returned, value]);
+            if self.is_script() {
+                self.end_answered();
+            } else {
+                let value = self.load_environment(types::I64, environment::RESULT);
+                let returned = self.int(Outcome::Returned as i64);
+                self.b.ins().return_(&[returned, value]);
+            }
             self.start(on);
         }
         if exits.signals {
@@ -265,10 +269,16 @@ impl<'a> Lower<'_, 'a, '_> {
             let found = self.b.ins().icmp_imm_s(IntCC::Equal, why, reason::SIGNAL);
             self.b.ins().brif(found, yes, &[], on, &[]);
             self.start(yes);
-            self.return_outcome(Outcome::Signalled);
+            self.end_signalled();
             self.start(on);
         }
         self.return_outcome(Outcome::Left);
+    }
+
+    /// Ends the function with the exception in the context.
+    fn end_signalled(&mut self) {
+        let (outcome, zero) = (self.int(Outcome::Signalled as i64), self.int(0));
+        self.end_failed(outcome, zero);
     }
 
     fn return_outcome(&mut self, outcome: Outcome) {
@@ -292,9 +302,14 @@ impl<'a> Lower<'_, 'a, '_> {
         self.attend_if(below, Helper::Attend);
     }
 
+    /// The word that is not 0 when loops shall attend.
+    pub(super) fn attention(&mut self) -> Value {
+        self.load_polled(offset::ATTENTION)
+    }
+
     /// Polls at the end of a loop's step, where the stack is no deeper than at the beginning of the function.
     pub(super) fn poll(&mut self) {
-        let word = self.load_polled(offset::ATTENTION);
+        let word = self.attention();
         self.attend_if(word, Helper::Stop);
     }
 
@@ -472,7 +487,7 @@ impl<'a> Lower<'_, 'a, '_> {
             self.store_cx(*value, offset::SIGNAL_VALUES + 8 * i as i32);
         }
         match self.scope.end {
-            End::Function => self.return_outcome(Outcome::Signalled),
+            End::Function => self.end_signalled(),
             End::Body => {
                 self.exits.signals = true;
                 self.leave_loop(reason::SIGNAL);
@@ -658,7 +673,7 @@ impl<'a> Lower<'_, 'a, '_> {
             }
             End::Function => {
                 let (outcome, value) = self.call_helper_unchecked(Helper::Leave, &[outcome]);
-                self.b.ins().return_(&[outcome, value]);
+                self.end_failed(outcome, value);
             }
             End::Body => {
                 self.exits.raises = true;

@@ -106,7 +106,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.choose(test, |this| this.write(var, object), then, otherwise);
     }
 
-    pub(super) fn while_stmt(&mut self, cond: &'a Block, test: Operand, body: &'a Block) {
+    pub(super) fn while_stmt(&mut self, stmt: &Stmt, cond: &'a Block, test: Operand, body: &'a Block) {
         let pins = self.before_loop(&[cond, body], &[]);
         let before = self.known.clone();
         let header = self.b.create_block();
@@ -131,7 +131,7 @@ impl<'a> Lower<'_, 'a, '_> {
         if self.reachable {
             match self.is_metered() {
                 true => self.at_site(Site::default(), Self::poll),
-                false => self.poll(),
+                false => self.poll_in(stmt),
             }
             self.next_round();
             self.b.ins().jump(header, &[]);
@@ -227,6 +227,9 @@ impl<'a> Lower<'_, 'a, '_> {
             self.store_environment(environment::RESULT, first);
             self.leave_loop(reason::RETURN);
             return;
+        }
+        if self.is_script() {
+            return self.end_answered();
         }
         let returned = self.int(Outcome::Returned as i64);
         self.b.ins().return_(&[returned, first]);

@@ -19,6 +19,7 @@ mod known;
 mod memory;
 mod meter;
 mod op;
+mod script;
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -42,6 +43,7 @@ use call::Context;
 use control::Target;
 use known::Known;
 use memory::Region;
+use script::Waiting;
 
 /// The signature of functions with so many words after the context.
 pub(crate) fn signature(arity: usize, call_conv: CallConv) -> ir::Signature {
@@ -242,6 +244,7 @@ struct Lower<'u, 'a, 'b> {
     exits: Exits,
     roots: Roots,
     known: Known,
+    wait: Waiting,
 }
 
 impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
@@ -280,6 +283,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             exits: Exits::default(),
             roots: Roots::default(),
             known: Known::default(),
+            wait: Waiting::default(),
         }
     }
 
@@ -295,10 +299,11 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         if self.unit.analysis.calls || self.unit.analysis.loops {
             self.poll_stack();
         }
+        self.begin_answer();
         let words = self.b.block_params(self.entry).to_vec();
         // A method's receiver is its first variable; a routine's first word is its descriptor.
         let first = match self.unit.func.kind {
-            FuncKind::Method | FuncKind::Procedure => 1,
+            FuncKind::Method | FuncKind::Script | FuncKind::Procedure => 1,
             FuncKind::Batch => return self.take_parameters(words[1]),
             _ => 2,
         };
@@ -339,9 +344,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     /// Finishes what is left open at the end of the function or body.
     fn end(&mut self) {
         if self.reachable {
-            let zero = self.int(0);
-            self.b.ins().return_(&[zero, zero]);
-            self.reachable = false;
+            self.end_answered();
         }
         self.end_contexts();
         self.end_polls();
@@ -369,6 +372,9 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
                     this.burn();
                 }
             }),
+            Stmt::Call { callee, args, dsts, .. } if self.is_own_method(*callee) => {
+                self.self_call(stmt, *callee, args, dsts);
+            }
             Stmt::Call { callee, args, dsts, .. } => self.call_stmt(*callee, args, dsts),
             Stmt::New { dst, class, .. } if self.unit.image.lasting(*class).is_some() => {
                 let object = self.unit.image.lasting(*class).expect("asked above");
@@ -397,7 +403,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             }
             Stmt::Get { dst, object, class, field } => {
                 let ty = self.unit.image.program().classes[*class].fields[*field as usize].ty;
-                let own = self.is_own(*object);
+                let own = self.is_own(*object) || self.are_actors(*class);
                 let object = self.operand(*object);
                 if !own {
                     self.open(object);
@@ -409,16 +415,18 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             Stmt::Set { object, class, field, value } => {
                 let object = self.operand(*object);
                 let value = self.operand(*value);
-                self.open_to_change(object);
+                if !self.are_actors(*class) {
+                    self.open_to_change(object);
+                }
                 let region = self.field_region(*class, *field);
                 self.store_field(object, *field as usize, value, region);
             }
             Stmt::If { test, then, otherwise } => self.if_stmt(*test, then, otherwise),
             Stmt::TypeIf { object, var, then, otherwise } => self.type_if(*object, *var, then, otherwise),
             Stmt::While { cond, test, body } if self.is_metered() => {
-                self.metered_loop(|this| this.while_stmt(cond, *test, body));
+                self.metered_loop(|this| this.while_stmt(stmt, cond, *test, body));
             }
-            Stmt::While { cond, test, body } => self.while_stmt(cond, *test, body),
+            Stmt::While { cond, test, body } => self.while_stmt(stmt, cond, *test, body),
             Stmt::ForEach { callee, args, vars, body, site } if self.is_metered() => {
                 self.metered_foreach(*site, |this| this.for_each(stmt, *callee, args, vars, body));
             }
@@ -431,21 +439,25 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             Stmt::Exit { signal, values } => self.exit_stmt(*signal, values),
             Stmt::Except { body, arms } => self.except_stmt(body, arms),
             Stmt::Transaction { body, .. } => self.transaction_stmt(body),
-            Stmt::Create { .. }
-            | Stmt::Send { .. }
-            | Stmt::Request { .. }
-            | Stmt::Await { .. }
-            | Stmt::Reply { .. }
-            | Stmt::ReplyTo { .. }
-            | Stmt::Deliver { .. }
-            | Stmt::Delegate { .. }
-            | Stmt::Select { .. } => unreachable!("the analysis refuses them"),
+            Stmt::Create { dst, class, creator, args, place, .. } => {
+                self.create_stmt(*dst, *class, *creator, args, *place);
+            }
+            Stmt::Send { method, args, .. } => self.send_stmt(*method, args),
+            Stmt::Request { method, args, dst, element, .. } => {
+                self.request_stmt(stmt, *method, args, *dst, *element);
+            }
+            // Where a reply was missing, the function has left.
+            Stmt::Await { .. } => {}
+            Stmt::Reply { values, .. } => self.reply_stmt(stmt, values),
+            Stmt::Deliver { replier, values, .. } => self.deliver_stmt(*replier, values),
+            Stmt::Delegate { method, args, .. } => self.delegate_stmt(stmt, *method, args),
+            Stmt::ReplyTo { .. } | Stmt::Select { .. } => self.leave_before(stmt),
         }
     }
 
     /// Whether this is the receiver of the method being lowered: it was opened before the method began.
     fn is_own(&self, object: Operand) -> bool {
-        self.scope.func.kind == FuncKind::Method && object == Operand::Var(Var::from_u32(0))
+        self.scope.func.kind.has_receiver() && object == Operand::Var(Var::from_u32(0))
     }
 
     // Values and variables.

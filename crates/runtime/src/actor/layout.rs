@@ -280,8 +280,10 @@ pub struct ActorClass {
     pub methods: usize,
     /// What messages for each method have in common.
     pub messages: Vec<MessageKind>,
-    /// Its tables by state.
+    /// Its tables by state. Their entries take messages.
     pub tables: [&'static Table; State::ALL.len()],
+    /// Whose entries are the methods themselves; no actor has it.
+    pub code: &'static Table,
     /// The table of its mail.
     pub mail_table: &'static Table,
 }
@@ -420,6 +422,7 @@ impl ActorClass {
         program: &Program,
         kind: TypeKind,
         tables: [&'static Table; State::ALL.len()],
+        code: &'static Table,
     ) -> Option<ActorClass> {
         let TypeKind::Class(class) = kind else { return None };
         let class = &program.classes[class];
@@ -439,6 +442,7 @@ impl ActorClass {
             mail: class.fields.len(),
             methods,
             tables,
+            code,
             mail_table: mail_table(methods),
         })
     }

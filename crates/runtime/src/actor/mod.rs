@@ -13,6 +13,8 @@
 //! | code of a method that may wait | [`suspend`], [`answer`], [`end`], [`take_message`] |
 //! | whoever runs the node | [`call_main`] |
 
+mod code;
+mod create;
 mod exceptions;
 pub mod layout;
 mod node;
@@ -20,6 +22,8 @@ mod program;
 mod remote;
 mod trace;
 
+pub use code::{AFRESH, Came, EXIT_WORDS, Exit, Landing, enter_message, enter_past, leave_code, log_sent};
+pub use create::{Site, create};
 pub use exceptions::{first_exception, note_exception};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State};
 pub use node::{Actors, Stats, run_node, step_node};
@@ -29,14 +33,17 @@ pub use remote::{Network, Received, Wait};
 pub use trace::{EVENTS_MAX, Event, Trace, What};
 
 use bifrost_heap::HeapFull;
-use bifrost_ir::{FuncId, MethodId, MethodRef, SignalId, Signature, TypeKind};
+use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeKind};
 use smallvec::SmallVec;
 
-use crate::abi::{Outcome, Ret, Word};
+use crate::abi::{Outcome, Ret, Word, enter};
 use crate::cx::{Cx, stack_pointer};
 use crate::image::{Image, Table};
 use crate::object::{self, get, set};
 use layout::{join, mail, message, owed, replier};
+
+/// What a method fails with that has a result and ends without an answer.
+pub const UNANSWERED: &str = "the method ended without an answer";
 
 /// An outcome `Pending` with what owes the answer.
 #[inline]
@@ -169,9 +176,7 @@ pub unsafe fn refused(cx: *mut Cx, class: &ActorClass, slot: u32, args: &[Word])
     // SAFETY: promised by the caller.
     unsafe {
         let Some(guard) = class.guard(method_of(args[0], slot)) else { return Ok(false) };
-        let image = (*cx).image().clone();
-        let interpreter = image.interpreter().expect("an image with actors has an interpreter");
-        match interpreter.call(cx, guard, args) {
+        match code::run(cx, guard, args) {
             ret if ret.returned() => Ok(ret.value != 0),
             ret => Err(ret),
         }
@@ -197,10 +202,11 @@ unsafe fn run_method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
 unsafe fn enter_method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        let image = (*cx).image().clone();
-        let func =
-            image.method_func(Table::of(args[0]).info(), slot).expect("methods of actors are functions");
-        image.interpreter().expect("an image with actors has an interpreter").call(cx, func, args)
+        if (*cx).image().has_engine() {
+            return enter(class_of(args[0]).code.entry(slot), cx, args);
+        }
+        let func = (*cx).image().method_func(Table::of(args[0]).info(), slot);
+        code::run(cx, func.expect("methods of actors are functions"), args)
     }
 }
 
@@ -590,90 +596,6 @@ pub unsafe fn has_element(image: &Image, container: Word, index: i64) -> bool {
     }
 }
 
-/// Where a new actor goes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Site {
-    /// To this node.
-    Here,
-    /// To the node of that number.
-    On(i64),
-    /// To a node that has nothing to do, else to this.
-    Anywhere,
-}
-
-/// Makes an actor and runs its creator, or has that done elsewhere. The reference, or the outcome to end with. A creator that fails makes an
-/// actor that answers all with that failure.
-///
-/// # Safety
-/// `cx` is the current context, `table` that of a class of actors, and `args` what its creator takes, with a free word for the actor at
-/// first; the caller keeps them.
-pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mut [Word], site: Site) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let node = match site {
-            Site::Here => (*cx).node(),
-            Site::On(node) if (0..i64::from((*cx).nodes())).contains(&node) => node as u32,
-            Site::On(node) => {
-                let nodes = (*cx).nodes();
-                return (*cx).failure(&format!("there is no node {node}: nodes() is {nodes}"));
-            }
-            Site::Anywhere => (*cx).actors.remote.idle_node().unwrap_or((*cx).node()),
-        };
-        if node != (*cx).node() {
-            return remote::create(cx, table, creator, args, node);
-        }
-        let class = table.info().actor().expect("a class of actors");
-        let actor = match (*cx).alloc(table, class.mail + 1) {
-            Ok(actor) => actor.as_ptr() as Word,
-            Err(full) => return (*cx).out_of_memory(full),
-        };
-        args[0] = actor;
-        let _kept = (*cx).keep(actor);
-        (*cx).actors.stats.created += 1;
-        let ret = bear(cx, actor, class.creators[creator as usize], args);
-        if ret.returned() { Ret::of(actor) } else { ret }
-    }
-}
-
-/// Runs the creator of an actor: returned, or killed.
-unsafe fn bear(cx: *mut Cx, actor: Word, creator: FuncId, args: &[Word]) -> Ret {
-    // SAFETY: promised by the caller: the words are the actor and what the creator takes, and are kept.
-    unsafe {
-        let image = (*cx).image().clone();
-        let interpreter = image.interpreter().expect("an image with actors has an interpreter");
-        let ret = interpreter.call(cx, creator, args);
-        match Outcome::from(ret) {
-            Outcome::Returned | Outcome::Killed => ret,
-            _ => {
-                stillborn(cx, actor);
-                Ret::NOTHING
-            }
-        }
-    }
-}
-
-/// The creator of an actor has failed, with the exception in the context: what is queued for it is answered so, and what comes will be.
-unsafe fn stillborn(cx: *mut Cx, actor: Word) {
-    // SAFETY: promised by the caller: an actor.
-    unsafe {
-        let why = (*cx).signal_values[0];
-        let _why = (*cx).keep(why);
-        let class = class_of(actor);
-        set_state(actor, State::Failed);
-        let Ok(post) = mail_of(cx, actor) else { return };
-        set(post, mail::FAILURE, why);
-        for method in (0..class.methods as u32).map(MethodId::from_u32) {
-            while let sent @ 1.. = get(post, list_of(method)) {
-                remove(post, method, 0, sent);
-                let _sent = (*cx).keep(sent);
-                let _ = failed(cx, actor);
-                let kept = (*cx).kept_exception(&Signature::default());
-                deliver_owed(cx, sent, Answer::Exception(kept));
-            }
-        }
-    }
-}
-
 /// Answers the message that a method serves: the one taken in an arm of a selection, or that for which the method itself runs.
 ///
 /// # Safety
@@ -898,7 +820,7 @@ pub unsafe fn end(cx: *mut Cx, running: Word, ret: Ret, signature: &Signature) -
             match signature.results.is_empty() {
                 true => answer(cx, running, Answer::Value(0)),
                 false => {
-                    let _ = (*cx).failure("the method ended without an answer");
+                    let _ = (*cx).failure(UNANSWERED);
                     let kept = (*cx).kept_exception(signature);
                     answer(cx, running, Answer::Exception(kept));
                 }

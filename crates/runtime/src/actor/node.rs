@@ -106,7 +106,7 @@ pub struct Actors {
     /// Of a run whose order a seed decides.
     order: Option<u64>,
     /// Whether what runs has had its time.
-    turn_over: bool,
+    pub(crate) turn_over: bool,
     log: fn(&str),
     nap: fn(u64),
     pub(super) remote: Remote,

@@ -831,7 +831,7 @@ unsafe fn accept_creation(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<
             Ok(values) => values,
             Err(wrong) => {
                 let _ = (*cx).failure(&wrong);
-                super::stillborn(cx, actor);
+                super::create::stillborn(cx, actor);
                 return Err(wrong);
             }
         };
@@ -842,7 +842,7 @@ unsafe fn accept_creation(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<
         let mut words: SmallVec<[Word; 8]> = SmallVec::from_slice(&[actor]);
         words.extend_from_slice(&values);
         (*cx).actors.stats.created += 1;
-        let ret = super::bear(cx, actor, *func, &words);
+        let ret = super::create::bear(cx, actor, *func, &words);
         if ret.outcome == Outcome::Killed as u64 {
             return Ok(ret);
         }

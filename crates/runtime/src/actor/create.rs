@@ -1,0 +1,94 @@
+//! New actors.
+
+use bifrost_ir::{FuncId, MethodId, Signature};
+
+use super::layout::mail;
+use super::{
+    Answer, State, class_of, code, deliver_owed, failed, list_of, mail_of, remote, remove, set_state,
+};
+use crate::abi::{Outcome, Ret, Word};
+use crate::cx::Cx;
+use crate::image::Table;
+use crate::object::{get, set};
+
+/// Where a new actor goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Site {
+    /// To this node.
+    Here,
+    /// To the node of that number.
+    On(i64),
+    /// To a node that has nothing to do, else to this.
+    Anywhere,
+}
+
+/// Makes an actor and runs its creator, or has that done elsewhere. The reference, or the outcome to end with. A creator that fails makes an
+/// actor that answers all with that failure.
+///
+/// # Safety
+/// `cx` is the current context, `table` that of a class of actors, and `args` what its creator takes, with a free word for the actor at
+/// first; the caller keeps them.
+pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mut [Word], site: Site) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let node = match site {
+            Site::Here => (*cx).node(),
+            Site::On(node) if (0..i64::from((*cx).nodes())).contains(&node) => node as u32,
+            Site::On(node) => {
+                let nodes = (*cx).nodes();
+                return (*cx).failure(&format!("there is no node {node}: nodes() is {nodes}"));
+            }
+            Site::Anywhere => (*cx).actors.remote.idle_node().unwrap_or((*cx).node()),
+        };
+        if node != (*cx).node() {
+            return remote::create(cx, table, creator, args, node);
+        }
+        let class = table.info().actor().expect("a class of actors");
+        let actor = match (*cx).alloc(table, class.mail + 1) {
+            Ok(actor) => actor.as_ptr() as Word,
+            Err(full) => return (*cx).out_of_memory(full),
+        };
+        args[0] = actor;
+        let _kept = (*cx).keep(actor);
+        (*cx).actors.stats.created += 1;
+        let ret = bear(cx, actor, class.creators[creator as usize], args);
+        if ret.returned() { Ret::of(actor) } else { ret }
+    }
+}
+
+/// Runs the creator of an actor: returned, or killed.
+pub(super) unsafe fn bear(cx: *mut Cx, actor: Word, creator: FuncId, args: &[Word]) -> Ret {
+    // SAFETY: promised by the caller: the words are the actor and what the creator takes, and are kept.
+    unsafe {
+        let ret = code::run(cx, creator, args);
+        match Outcome::from(ret) {
+            Outcome::Returned | Outcome::Killed => ret,
+            _ => {
+                stillborn(cx, actor);
+                Ret::NOTHING
+            }
+        }
+    }
+}
+
+/// The creator of an actor has failed, with the exception in the context: what is queued for it is answered so, and what comes will be.
+pub(super) unsafe fn stillborn(cx: *mut Cx, actor: Word) {
+    // SAFETY: promised by the caller: an actor.
+    unsafe {
+        let why = (*cx).signal_values[0];
+        let _why = (*cx).keep(why);
+        let class = class_of(actor);
+        set_state(actor, State::Failed);
+        let Ok(post) = mail_of(cx, actor) else { return };
+        set(post, mail::FAILURE, why);
+        for method in (0..class.methods as u32).map(MethodId::from_u32) {
+            while let sent @ 1.. = get(post, list_of(method)) {
+                remove(post, method, 0, sent);
+                let _sent = (*cx).keep(sent);
+                let _ = failed(cx, actor);
+                let kept = (*cx).kept_exception(&Signature::default());
+                deliver_owed(cx, sent, Answer::Exception(kept));
+            }
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What runs functions: as machine code, or interpreted.
+
+use bifrost_ir::{Func, FuncId};
+
+use crate::abi::{Code, Ret, Word};
+use crate::actor::Landing;
+use crate::cx::Cx;
+use crate::image::Image;
+use crate::structure::StructureCode;
+
+/// What the runtime asks of the engines.
+pub trait Engine: Send + Sync {
+    /// An entry of the arity (words after the context) that, when a receiver's table is entered through it at `slot`,
+    /// gets the method's code from [`Image::method_code`] and goes on into it with the same words.
+    fn method_stub(&self, slot: u32, arity: usize) -> Code;
+
+    /// The same for routines, whose first word is their [`RoutineDesc`] and whose code comes from [`Image::routine_code`].
+    fn routine_stub(&self, arity: usize) -> Code;
+
+    /// The code of a function.
+    fn compile(&self, image: &Image, func: FuncId) -> Code;
+
+    /// The code of a verified batch or batched procedure: it takes fuel, polls, and says where it failed, as the interpreter does
+    /// ([`crate::structure`]). `procedures` is the code of those that it calls, in the order of [`Func::procedures`], which
+    /// the caller keeps as long as what it is given. `None` if the function is to be interpreted.
+    fn compile_structure(&self, image: &Image, func: &Func, procedures: &[Code]) -> Option<StructureCode> {
+        let _ = (image, func, procedures);
+        None
+    }
+
+    /// An entry of the arity that, when a receiver in a mode other than the ordinary one is entered through it at `slot`, has
+    /// the receiver opened ([`Cx::open`], or [`Cx::open_to_change`] if `changes`) and goes on into what its table has at the
+    /// slot then, with the same words. `references` is as for [`Engine::native_entry`].
+    fn mode_stub(&self, slot: u32, arity: usize, references: u32, changes: bool) -> Code;
+
+    /// An entry of the arity to actors: sends them a message for the slot's method ([`crate::actor::enter_message`]). `references` is as
+    /// for [`Engine::native_entry`].
+    fn message_stub(&self, slot: u32, arity: usize, references: u32) -> Code;
+
+    /// An entry to a function written in Rust for machine code: leaves an exit frame ([`crate::abi`]) in which the
+    /// words are kept that `references` has a bit for, counting from the word after the context.
+    fn native_entry(&self, code: Code, arity: usize, references: u32) -> Code {
+        let _ = (arity, references);
+        code
+    }
+
+    /// Where the references are that a caller in machine code needs after the call that returns to this address: adds their byte
+    /// offsets from its stack pointer at the call. False for addresses that are not the engine's.
+    fn stack_map(&self, return_address: usize, offsets: &mut Vec<u32>) -> bool {
+        let _ = (return_address, offsets);
+        false
+    }
+
+    /// Whether all references of the machine code can be found, so that heaps may be collected.
+    fn collects(&self) -> bool {
+        false
+    }
+}
+
+/// What the runtime asks of the interpreter: functions run without machine code.
+pub trait Interpreter: Send + Sync {
+    /// Runs a function with the words that its code would be entered with.
+    ///
+    /// # Safety
+    /// `cx` is the current context, and `args` are what [`crate::abi::enter`] would pass.
+    unsafe fn call(&self, cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret;
+
+    /// Goes on with a method that has waited: returned, or killed.
+    ///
+    /// # Safety
+    /// `cx` is the current context, and `waiter` a join ([`crate::actor`]) that [`Interpreter::call`] has made.
+    unsafe fn resume(&self, cx: *mut Cx, waiter: Word) -> Ret;
+
+    /// Goes on with a function that began as machine code, at a statement of it. It ends as [`Interpreter::call`] does.
+    ///
+    /// # Safety
+    /// `cx` is the current context, and `at` what the function's code left ([`crate::actor::leave_code`]); the caller keeps its references.
+    unsafe fn go_on_at(&self, cx: *mut Cx, func: FuncId, at: Landing<'_>) -> Ret;
+}
