@@ -188,7 +188,7 @@ pub enum NodesError {
     #[error("a program has 1 to {NODES_MAX} nodes, not {0}")]
     Count(u32),
     /// The system has no means for one.
-    #[error("there are no means for so many nodes: {0}")]
+    #[error(transparent)]
     System(#[from] std::io::Error),
 }
 

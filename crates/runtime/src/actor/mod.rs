@@ -8,7 +8,7 @@
 //!
 //! | who | calls |
 //! | --- | --- |
-//! | code that sends | [`message`], [`create`] |
+//! | code that sends | [`message`], [`create()`] |
 //! | code that gets `Pending` | [`owe`] |
 //! | code of a method that may wait | [`suspend`], [`answer`], [`end`], [`take_message`] |
 //! | whoever runs the node | [`call_main`] |
