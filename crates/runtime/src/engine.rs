@@ -14,7 +14,7 @@ pub trait Engine: Send + Sync {
     /// gets the method's code from [`Image::method_code`] and goes on into it with the same words.
     fn method_stub(&self, slot: u32, arity: usize) -> Code;
 
-    /// The same for routines, whose first word is their [`RoutineDesc`] and whose code comes from [`Image::routine_code`].
+    /// The same for routines, whose first word is their [`RoutineDesc`](crate::image::RoutineDesc) and whose code comes from [`Image::routine_code`].
     fn routine_stub(&self, arity: usize) -> Code;
 
     /// The code of a function.
