@@ -348,17 +348,17 @@ end
     #[test]
     fn ranges_count_and_end_before_they_overflow() {
         let found = written("i: int", "i", "int.to(1, n)", ASKS);
-        let expected = "  %13 := 1
-  %14 := n
-  %15 := int.le(%13, %14) @5
+        let expected = "  %14 := 1
+  %15 := n
+  %16 := int.le(%14, %15) @5
   while
-  test %15 do
-    i := %13
+  test %16 do
+    i := %14
     except
-      %13 := int.add(%13, 1) @5
-      %15 := int.le(%13, %14) @5
+      %14 := int.add(%14, 1) @5
+      %16 := int.le(%14, %15) @5
     when overflow:
-      %15 := false
+      %16 := false
     end
     t := request asked.take(r, 1)
     await t
