@@ -158,13 +158,13 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
 
 /// What the actors of a node did, on one line.
 fn actors_line(stats: &Stats) -> String {
-    let direct = 100.0 * stats.direct as f64 / stats.messages.max(1) as f64;
+    let direct = 100.0 * stats.direct as f64 / stats.messages().max(1) as f64;
     format!(
         "actors made {}, on other nodes {}; messages {}, {direct:.1} % of them calls, queued {}, to other nodes {}; methods with a \
          join {}, waits {}, made way {}; turns {}; longest queue {}; request cycles {}; exceptions that nobody awaited {}",
         stats.created,
         stats.created_remotely,
-        stats.messages,
+        stats.messages(),
         stats.queued,
         stats.sent,
         stats.joins,

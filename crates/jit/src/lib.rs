@@ -32,12 +32,14 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bifrost_heap::TABLE_OFFSET;
+use bifrost_heap::{FIELDS_OFFSET, TABLE_OFFSET};
 use bifrost_ir::{Func, FuncId, Program};
 use bifrost_runtime::Code;
 use bifrost_runtime::StructureCode;
+use bifrost_runtime::actor::{ActorClass, State as ActorState};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{Image, Table, arity};
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, UserFuncName, types,
 };
@@ -53,6 +55,7 @@ use helper::{Entries, Helper};
 use lower::Source;
 use maps::{Calls, Maps};
 use memory::{Memory, Pool};
+use safepoint::Roots;
 
 /// The address space that all code of a [`Jit`] lies in but that of structures, so that near calls reach.
 pub const ARENA_BYTES: usize = 256 << 20;
@@ -307,6 +310,69 @@ impl Jit {
         })
     }
 
+    /// An entry to actors at rest, see [`bifrost_runtime::Engine::resting_entry`].
+    fn resting(
+        &self,
+        class: &ActorClass,
+        slot: u32,
+        arity: usize,
+        references: u32,
+        code: Code,
+    ) -> Result<Code, CompileError> {
+        let slow = self.message_stub(slot, arity, references);
+        let trusted = MemFlagsData::trusted();
+        let state = |state: ActorState| std::ptr::from_ref::<Table>(class.table(state)) as i64;
+        let (_, code) = self.small_with_roots(self.signature(arity), |b, words, roots| {
+            let (cx, actor) = (words[0], words[1]);
+            let call = |b: &mut FunctionBuilder<'_>, code: Code| {
+                let signature = b.import_signature(self.signature(arity));
+                let address = b.ins().iconst(types::I64, code.0 as i64);
+                let call = b.ins().call_indirect(signature, address, words);
+                b.inst_results(call).to_vec()
+            };
+            let (deep, room) = (b.create_block(), b.create_block());
+            b.set_cold_block(deep);
+            let pointer = b.ins().get_stack_pointer(types::I64);
+            let limit = b.ins().load(types::I64, trusted, cx, offset::NESTING);
+            let below = b.ins().icmp(IntCC::UnsignedLessThan, pointer, limit);
+            b.ins().brif(below, deep, &[], room, &[]);
+            b.switch_to_block(deep);
+            let results = call(b, slow);
+            b.ins().return_(&results);
+            b.switch_to_block(room);
+            let count = b.ins().load(types::I64, trusted, cx, offset::DIRECT);
+            let count = b.ins().iadd_imm_s(count, 1);
+            b.ins().store(trusted, count, cx, offset::DIRECT);
+            if class.functional {
+                let results = call(b, code);
+                b.ins().return_(&results);
+                return;
+            }
+            roots.references.insert(actor);
+            let active = b.ins().iconst(types::I64, state(ActorState::Active));
+            b.ins().store(trusted, active, actor, TABLE_OFFSET);
+            let results = call(b, code);
+            let mail = b.ins().load(types::I64, trusted, actor, FIELDS_OFFSET + 8 * class.mail as i32);
+            let other = b.ins().bor(mail, results[0]);
+            let (ended, done) = (b.create_block(), b.create_block());
+            b.set_cold_block(ended);
+            b.ins().brif(other, ended, &[], done, &[]);
+            b.switch_to_block(done);
+            let dormant = b.ins().iconst(types::I64, state(ActorState::Dormant));
+            b.ins().store(trusted, dormant, actor, TABLE_OFFSET);
+            b.ins().return_(&results);
+            b.switch_to_block(ended);
+            let signature = b.import_signature(self.signature(3));
+            let address =
+                b.ins().iconst(types::I64, bifrost_runtime::actor::leave_method as *const u8 as i64);
+            let call = b.ins().call_indirect(signature, address, &[cx, actor, results[0], results[1]]);
+            roots.quiet.insert(call);
+            let results = b.inst_results(call).to_vec();
+            b.ins().return_(&results);
+        })?;
+        Ok(code)
+    }
+
     /// An entry of so many words to a native function that may collect. `references` has a bit for each word that is a
     /// reference, the lowest for the first behind the context.
     pub fn native_entry(&self, native: Code, arity: usize, references: u32) -> Code {
@@ -425,11 +491,20 @@ impl Jit {
         code
     }
 
-    /// A function of one block; its name and code.
+    /// A small function that keeps no references; its name and code.
     fn small(
         &self,
         signature: ir::Signature,
         build: impl FnOnce(&mut FunctionBuilder<'_>, &[ir::Value]),
+    ) -> Result<(u32, Code), CompileError> {
+        self.small_with_roots(signature, |b, words, _| build(b, words))
+    }
+
+    /// A small function; its name and code.
+    fn small_with_roots(
+        &self,
+        signature: ir::Signature,
+        build: impl FnOnce(&mut FunctionBuilder<'_>, &[ir::Value], &mut Roots),
     ) -> Result<(u32, Code), CompileError> {
         let name = self.declare(1, 0)?[0];
         let mut function = ir::Function::with_name_signature(UserFuncName::user(0, name), signature);
@@ -439,9 +514,13 @@ impl Jit {
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
         let words = b.block_params(entry).to_vec();
-        build(&mut b, &words);
+        let mut roots = Roots::default();
+        build(&mut b, &words, &mut roots);
         b.seal_all_blocks();
         b.finalize(self.isa.frontend_config());
+        if !roots.references.is_empty() {
+            safepoint::insert(&mut function, &roots);
+        }
         let code = self.define(vec![self.generate(name, function)?])?;
         Ok((name, code))
     }
@@ -560,6 +639,17 @@ impl bifrost_runtime::Engine for Jit {
 
     fn message_stub(&self, slot: u32, arity: usize, references: u32) -> Code {
         Jit::message_stub(self, slot, arity, references)
+    }
+
+    fn resting_entry(
+        &self,
+        class: &ActorClass,
+        slot: u32,
+        arity: usize,
+        references: u32,
+        code: Code,
+    ) -> Option<Code> {
+        self.resting(class, slot, arity, references, code).ok()
     }
 
     fn native_entry(&self, native: Code, arity: usize, references: u32) -> Code {

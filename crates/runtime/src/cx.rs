@@ -203,6 +203,9 @@ pub struct Cx {
     pub procedure_depth: u64,
     /// Where a structure that runs as machine code failed.
     pub trace: Trace,
+    /// The address below which the stack is so deep that messages are queued; `usize::MAX` while every message must be looked at
+    /// ([`crate::actor::send`], [`crate::actor::send_past`]).
+    nesting: usize,
 
     poll: Arc<Poll>,
     pub(crate) stack_limit: usize,
@@ -264,6 +267,14 @@ pub mod offset {
     pub const SIGNAL_VALUES: i32 = offset_of!(Cx, signal_values) as i32;
     /// `Cx::leaves_transaction`
     pub const LEAVES_TRANSACTION: i32 = offset_of!(Cx, leaves_transaction) as i32;
+    /// The word that messages to actors at rest compare the stack pointer with; all bits set if they may not be calls.
+    pub const NESTING: i32 = offset_of!(Cx, nesting) as i32;
+    /// [`Stats::direct`](crate::actor::Stats::direct)
+    pub const DIRECT: i32 = offset_of!(Cx, actors.stats.direct) as i32;
+    /// [`Stats::created`](crate::actor::Stats::created)
+    pub const CREATED: i32 = offset_of!(Cx, actors.stats.created) as i32;
+    /// [`Actors::idlers`](crate::actor::Actors::idlers)
+    pub const IDLERS: i32 = offset_of!(Cx, actors.idlers) as i32;
     /// Whether the method of an actor that runs shall make way for others, in one byte.
     pub const TURN_OVER: i32 = offset_of!(Cx, actors.turn_over) as i32;
     /// `Cx::results`
@@ -313,6 +324,7 @@ impl Cx {
             calls: 0,
             procedure_depth: 0,
             trace: Trace::new(),
+            nesting: usize::MAX,
             poll,
             stack_limit: 0,
             heap: Heap::new(limits.heap_bytes),
@@ -439,7 +451,21 @@ impl Cx {
         self.calls = 0;
         self.procedure_depth = 0;
         self.batch_heap_start = self.own_bytes();
+        self.limit_nesting();
         self.turn();
+    }
+
+    /// Says anew up to where messages may be calls; after everything that this depends on.
+    pub(crate) fn limit_nesting(&mut self) {
+        let looked_at = self.in_program_transaction() || self.actors.looks_at_messages();
+        let limit = self.stack_limit + self.limits.stack_bytes / 4;
+        self.nesting = if looked_at { usize::MAX } else { limit };
+    }
+
+    /// Whether there is room on the stack for a message that is a call.
+    #[inline]
+    pub(crate) fn may_nest(&self) -> bool {
+        stack_pointer() > self.stack_limit + self.limits.stack_bytes / 4
     }
 
     /// Goes on to the next epoch. Only this thread writes it, so a load and a store do what a slower read-modify-write

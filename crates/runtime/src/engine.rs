@@ -3,7 +3,7 @@
 use bifrost_ir::{Func, FuncId};
 
 use crate::abi::{Code, Ret, Word};
-use crate::actor::Landing;
+use crate::actor::{ActorClass, Landing};
 use crate::cx::Cx;
 use crate::image::Image;
 use crate::structure::StructureCode;
@@ -36,6 +36,20 @@ pub trait Engine: Send + Sync {
     /// An entry of the arity to actors: sends them a message for the slot's method ([`crate::actor::enter_message`]). `references` is as
     /// for [`Engine::native_entry`].
     fn message_stub(&self, slot: u32, arity: usize, references: u32) -> Code;
+
+    /// An entry of the arity to actors at rest: a message for the slot's method is a call of `code` on the sender's stack, unless that is
+    /// too deep or messages are looked at (003 section 4.2). Without it they go the way of [`Engine::message_stub`].
+    fn resting_entry(
+        &self,
+        class: &ActorClass,
+        slot: u32,
+        arity: usize,
+        references: u32,
+        code: Code,
+    ) -> Option<Code> {
+        let _ = (class, slot, arity, references, code);
+        None
+    }
 
     /// An entry to a function written in Rust for machine code: leaves an exit frame ([`crate::abi`]) in which the
     /// words are kept that `references` has a bit for, counting from the word after the context.

@@ -642,7 +642,19 @@ impl Image {
         let code = self.code(func);
         // A function may fill several slots of one class, and be inherited by others: each puts it in place at its
         // first call.
-        info.actor().map_or(table, |class| class.code).set(slot, code);
+        let Some(class) = info.actor() else {
+            table.set(slot, code);
+            return code;
+        };
+        class.code.set(slot, code);
+        let method = info.methods[slot as usize].expect("the class has what it runs");
+        if let (Some(engine), None) = (&self.engine, class.guard(method)) {
+            let types = &self.program.types;
+            let signature = &types.def(info.ty).methods[method].signature;
+            let references = references(types, true, signature);
+            let entry = engine.resting_entry(class, slot, arity(signature), references, code);
+            entry.into_iter().for_each(|entry| class.table(State::Dormant).set(slot, entry));
+        }
         code
     }
 

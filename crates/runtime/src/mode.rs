@@ -369,10 +369,15 @@ impl Cx {
         self.transaction.scope == Scope::Inside
     }
 
+    fn set_scope(&mut self, scope: Scope) {
+        self.transaction.scope = scope;
+        self.limit_nesting();
+    }
+
     /// From now on there are transactions where the program says `transaction`, and nowhere else. Between transactions, in a context
     /// with a keeper.
     pub fn set_transactions_by_program(&mut self) {
-        self.transaction.scope = Scope::Outside;
+        self.set_scope(Scope::Outside);
     }
 
     /// Begins a transaction of the program. Returned, or the outcome to end with: one is under way.
@@ -380,7 +385,7 @@ impl Cx {
         match (self.transaction.scope, self.transaction.keeper.clone()) {
             (Scope::Outside, Some(keeper)) => {
                 keeper.begin(self);
-                self.transaction.scope = Scope::Inside;
+                self.set_scope(Scope::Inside);
                 self.leaves_transaction = 0;
                 Ret::NOTHING
             }
@@ -395,7 +400,7 @@ impl Cx {
     pub fn commit_transaction(&mut self) -> Ret {
         let Some(keeper) = self.transaction.keeper.clone() else { return Ret::NOTHING };
         let kept = keeper.commit(self);
-        self.transaction.scope = Scope::Outside;
+        self.set_scope(Scope::Outside);
         match kept {
             Ok(()) => crate::actor::leave_transaction(self),
             Err(_) => self.actors.drop_held(),
@@ -412,7 +417,7 @@ impl Cx {
     pub fn abort_transaction(&mut self, ended: Ret) -> Ret {
         let Some(keeper) = self.transaction.keeper.clone() else { return ended };
         keeper.abort(self);
-        self.transaction.scope = Scope::Outside;
+        self.set_scope(Scope::Outside);
         self.actors.drop_held();
         if ended == Ret::KILLED && self.forgive(Kill::Conflict) {
             let overtaken = std::mem::take(&mut self.transaction.stale);

@@ -6,7 +6,7 @@
 //! all rest (the credit method of termination detection).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
@@ -41,6 +41,8 @@ struct Shared {
     /// Busy nodes, and batches of packets under way.
     active: AtomicUsize,
     idle: Vec<Idle>,
+    /// How many of them are idle.
+    idlers: Arc<AtomicU32>,
     doors: Vec<Sender<Mail>>,
 }
 
@@ -95,7 +97,12 @@ impl Door {
         let own = &self.shared.idle[self.node as usize];
         own.given.store(false, Ordering::Relaxed);
         // Only a hint: who is told of an idle node sends it packets, which it finds in any case.
-        own.idle.store(idle, Ordering::Relaxed);
+        if own.idle.swap(idle, Ordering::Relaxed) != idle {
+            match idle {
+                true => self.shared.idlers.fetch_add(1, Ordering::Relaxed),
+                false => self.shared.idlers.fetch_sub(1, Ordering::Relaxed),
+            };
+        }
     }
 
     /// Waits until there is mail, or nothing can happen any more.
@@ -167,6 +174,10 @@ impl Network for Door {
         found
     }
 
+    fn idlers(&self) -> Option<Arc<AtomicU32>> {
+        Some(self.shared.idlers.clone())
+    }
+
     fn is_idle(&mut self, node: u32) -> bool {
         self.shared.idle[node as usize].idle.load(Ordering::Relaxed)
     }
@@ -213,7 +224,12 @@ impl Nodes {
         }
         let (doors, mail): (Vec<_>, Vec<_>) = (0..count).map(|_| channel()).unzip();
         let idle = (0..count).map(|_| Idle::default()).collect();
-        let shared = Arc::new(Shared { active: AtomicUsize::new(count as usize), idle, doors });
+        let shared = Arc::new(Shared {
+            active: AtomicUsize::new(count as usize),
+            idle,
+            idlers: Arc::default(),
+            doors,
+        });
         for ((node, space), mail) in (0..).zip(&spaces).zip(mail) {
             let mut cx = space.lock();
             ready(&mut cx);

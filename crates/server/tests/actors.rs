@@ -556,7 +556,7 @@ end main";
     let engine = load(text, Mode::Compiled);
     let (ran, stats) = ran(&engine, Collect::Ordinary, None, &["200000"]);
     assert_eq!(ran.output, "end\n");
-    assert_eq!((stats.created, stats.messages), (200_001, 200_001));
+    assert_eq!((stats.created, stats.messages()), (200_001, 200_001));
     assert!(stats.queued > 0, "the stack is not that deep");
 }
 
@@ -735,7 +735,7 @@ fn the_examples_of_the_papers_give_their_results() {
     let (said, stats) = ran(&engine, Collect::Ordinary, None, &["8"]);
     assert_eq!(said.output, "8 queens: 92 solutions\n");
     // 002 section 6: 1,964 actors below the root.
-    assert_eq!((stats.created, stats.messages), (1_965, 1_965));
+    assert_eq!((stats.created, stats.messages()), (1_965, 1_965));
     let engine = load(include_str!("../../../examples/actors/queen_objects.theta"), Mode::Compiled);
     let (said, stats) = ran(&engine, Collect::Ordinary, None, &["8"]);
     // 003 section 6: 2,056 queens.

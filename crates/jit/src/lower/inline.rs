@@ -162,6 +162,11 @@ impl<'a> Lower<'_, 'a, '_> {
         self.reachable = false;
     }
 
+    /// What to know of a function to compile it in place of a call that can be of nothing else.
+    pub(super) fn worth_in_place(&mut self, func: FuncId) -> Option<Rc<Analysis>> {
+        self.worth(func, KNOWN_MAX)
+    }
+
     /// What to know of a function to compile it in place, if it is small enough. Takes it from the budget.
     fn worth(&mut self, func: FuncId, statements_max: usize) -> Option<Rc<Analysis>> {
         let same = self.active.iter().filter(|a| **a == func).count();
@@ -184,7 +189,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Lowers a function in place of its call; its results, if it returns.
-    fn in_place(
+    pub(super) fn in_place(
         &mut self,
         id: FuncId,
         analysis: Rc<Analysis>,

@@ -5,15 +5,17 @@
 //! statement, and what it ends with the function ends with. So no reply is ever missing in code, and nothing is left to do where one
 //! is awaited.
 
-use bifrost_ir::{Callee, ClassId, Destination, FuncKind, MethodRef, Operand, Stmt, Var};
+use bifrost_ir::{Callee, ClassId, Destination, FuncId, FuncKind, MethodRef, Operand, Stmt, Var};
 use bifrost_runtime::actor::{AFRESH, EXIT_WORDS, Exit, Site};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
+use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    self, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
+    self, BlockArg, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
 };
 use cranelift_frontend::Variable;
 
+use super::memory::Region;
 use super::{End, Lower};
 use crate::helper::{Creation, Helper};
 use crate::script;
@@ -179,6 +181,14 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn send_stmt(&mut self, method: MethodRef, args: &[Operand]) {
+        let limit = self.b.ins().load(types::I64, MemFlagsData::trusted(), self.cx, offset::NESTING);
+        let looked = self.b.ins().icmp_imm_s(IntCC::Equal, limit, -1);
+        let (slow, fast, sent) = (self.cold_block(), self.b.create_block(), self.b.create_block());
+        let outcome = self.b.append_block_param(sent, types::I64);
+        let value = self.b.append_block_param(sent, types::I64);
+        self.b.ins().brif(looked, slow, &[], fast, &[]);
+
+        self.start(slow);
         let words: Vec<Value> = args.iter().map(|arg| self.operand_word(*arg)).collect();
         let bytes = 8 * words.len() as u32;
         let place = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3));
@@ -187,15 +197,21 @@ impl<'a> Lower<'_, 'a, '_> {
         }
         let slot = self.int(i64::from(self.unit.image.dispatch().slot(method)));
         let (address, count) = (self.b.ins().stack_addr(types::I64, place, 0), self.int(args.len() as i64));
-        let (outcome, value) = self.call_helper_unchecked(Helper::Send, &[slot, address, count]);
+        let (held, owing) = self.call_helper_unchecked(Helper::Send, &[slot, address, count]);
+        self.b.ins().jump(sent, &[BlockArg::Value(held), BlockArg::Value(owing)]);
+
+        self.start(fast);
+        let message = self.message(method, args);
+        self.b.ins().jump(sent, &[BlockArg::Value(message.outcome), BlockArg::Value(message.value)]);
+
+        self.start(sent);
         self.arrays_change();
-        let sent = Sent { method, outcome, value };
         let (other, next) = (self.cold_block(), self.b.create_block());
-        self.b.ins().brif(sent.outcome, other, &[], next, &[]);
+        self.b.ins().brif(outcome, other, &[], next, &[]);
         self.start(other);
         let name = i64::from(method.ty.as_u32()) << 32 | i64::from(method.method.as_u32());
         let name = self.int(name);
-        self.call_helper(Helper::Sent, &[name, sent.outcome, sent.value]);
+        self.call_helper(Helper::Sent, &[name, outcome, value]);
         self.b.ins().jump(next, &[]);
         self.start(next);
     }
@@ -311,7 +327,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(other);
         let (left, on) = (self.cold_block(), self.cold_block());
         let pending = bifrost_runtime::abi::Outcome::Pending as i64;
-        let waits = self.b.ins().icmp_imm_s(ir::condcodes::IntCC::Equal, outcome, pending);
+        let waits = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, pending);
         self.b.ins().brif(waits, left, &[], on, &[]);
         self.start(left);
         self.leave_code(stmt, Some(&Sent { method, outcome, value }));
@@ -375,14 +391,65 @@ impl<'a> Lower<'_, 'a, '_> {
         args: &[Operand],
         place: Destination,
     ) {
+        let func = self.creator(class, creator);
+        let filled = self.worth_in_place(func).filter(|_| self.only_fills(func));
+        let (Some(analysis), Destination::Here | Destination::Anywhere) = (filled, place) else {
+            let actor = self.create(class, creator, args, place);
+            return self.write(dst, actor);
+        };
+        let done = self.b.create_block();
+        let actor = self.b.append_block_param(done, types::I64);
+        self.mark(actor);
+        if place == Destination::Anywhere {
+            // Another node may have nothing to do.
+            let trusted = MemFlagsData::trusted();
+            let idlers = self.b.ins().load(types::I64, trusted, self.cx, offset::IDLERS);
+            let idlers = self.b.ins().atomic_load(types::I32, trusted, idlers);
+            let (other, here) = (self.cold_block(), self.b.create_block());
+            self.b.ins().brif(idlers, other, &[], here, &[]);
+            self.start(other);
+            let made = self.create(class, creator, args, place);
+            self.b.ins().jump(done, &[BlockArg::Value(made)]);
+            self.start(here);
+        }
+        let fields = self.unit.image.program().classes[class].fields.len();
+        let ty = self.unit.image.program().classes[class].ty;
+        let zero = self.int(0);
+        let regions: Vec<Region> =
+            (0..fields as u32).map(|field| self.field_region(class, field)).chain([Region::Heads]).collect();
+        let made = self.new_object(ty, &vec![zero; fields + 1], |field| regions[field]);
+        let values = args.iter().map(|arg| self.operand(*arg)).collect::<Vec<_>>();
+        self.in_place(func, analysis, [vec![made], values].concat(), Some(class));
+        let count = self.b.ins().load(types::I64, MemFlagsData::trusted(), self.cx, offset::CREATED);
+        let count = self.b.ins().iadd_imm_s(count, 1);
+        self.b.ins().store(MemFlagsData::trusted(), count, self.cx, offset::CREATED);
+        self.b.ins().jump(done, &[BlockArg::Value(made)]);
+        self.start(done);
+        self.write(dst, actor);
+    }
+
+    fn creator(&self, class: ClassId, creator: u32) -> FuncId {
+        let class = &self.unit.image.program().classes[class];
+        class.actor.as_ref().expect("a class of actors").creators[creator as usize]
+    }
+
+    /// Whether a creator does nothing but fill variables, so that it cannot fail.
+    fn only_fills(&self, func: FuncId) -> bool {
+        let fills = |stmt: &Stmt| {
+            matches!(stmt, Stmt::Let { .. } | Stmt::Get { .. } | Stmt::Set { .. } | Stmt::Return(_))
+        };
+        self.unit.image.program().funcs[func].body.0.iter().all(fills)
+    }
+
+    /// Has the runtime make an actor.
+    fn create(&mut self, class: ClassId, creator: u32, args: &[Operand], place: Destination) -> Value {
+        let func = self.creator(class, creator);
         let unit = &self.unit;
         let program = unit.image.program();
-        let class = &program.classes[class];
-        let func = class.actor.as_ref().expect("a class of actors").creators[creator as usize];
         let params = (0..).zip(&program.funcs[func].signature.params);
         let references = params.filter(|(_, param)| unit.is_reference(param.ty)).map(|(at, _)| at + 1);
         let creation: &'static Creation = Box::leak(Box::new(Creation {
-            table: unit.image.table_of(class.ty),
+            table: unit.image.table_of(program.classes[class].ty),
             creator,
             references: references.collect(),
             site: match place {
@@ -406,7 +473,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let count = self.int(1 + args.len() as i64);
         let actor = self.call_helper(Helper::Create, &[creation, words, count, node]);
         self.arrays_change();
-        self.write(dst, actor);
+        actor
     }
 
     /// Whether objects of a class are actors, which are always open.

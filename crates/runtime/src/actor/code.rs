@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use crate::abi::{Outcome, Ret, Word, enter};
 use crate::cx::Cx;
+use crate::image::Image;
 
 /// A place where the code of a function goes over to the interpreter. It lasts as long as the code.
 #[derive(Debug)]
@@ -124,6 +125,20 @@ pub unsafe fn log_sent(cx: *mut Cx, method: MethodRef, ret: Ret) -> Ret {
     Ret::NOTHING
 }
 
+/// What becomes of an actor whose method has left its code with messages waiting, or without a result. What the method came back with, or
+/// killed. Never collects.
+///
+/// # Safety
+/// `cx` is the current context, and `actor` an active actor whose method ended with this.
+pub unsafe extern "C" fn leave_method(cx: *mut Cx, actor: Word, outcome: u64, value: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let ret = Ret { outcome, value };
+        let ended = super::rest(cx, actor, ret);
+        if ended.returned() { ret } else { ended }
+    }
+}
+
 /// A message from machine code.
 ///
 /// # Safety
@@ -157,11 +172,12 @@ pub unsafe extern "C" fn enter_past(cx: *mut Cx, slot: u64, words: *const Word, 
 pub(super) unsafe fn run(cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller: `cx` is the current context, and `args` are what the method takes.
     unsafe {
-        let image = (*cx).image().clone();
-        match image.has_engine() {
-            true => enter(image.code(func), cx, args),
+        // The image lives as long as the process, and what runs may have the context.
+        let image: *const Image = &raw const **(*cx).image();
+        match (*image).has_engine() {
+            true => enter((*image).code(func), cx, args),
             false => {
-                image.interpreter().expect("an image with actors has an interpreter").call(cx, func, args)
+                (*image).interpreter().expect("an image with actors has an interpreter").call(cx, func, args)
             }
         }
     }

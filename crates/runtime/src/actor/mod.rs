@@ -22,7 +22,9 @@ mod program;
 mod remote;
 mod trace;
 
-pub use code::{AFRESH, Came, EXIT_WORDS, Exit, Landing, enter_message, enter_past, leave_code, log_sent};
+pub use code::{
+    AFRESH, Came, EXIT_WORDS, Exit, Landing, enter_message, enter_past, leave_code, leave_method, log_sent,
+};
 pub use create::{Site, create};
 pub use exceptions::{first_exception, note_exception};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State};
@@ -37,7 +39,7 @@ use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeKind};
 use smallvec::SmallVec;
 
 use crate::abi::{Outcome, Ret, Word, enter};
-use crate::cx::{Cx, stack_pointer};
+use crate::cx::Cx;
 use crate::image::{Image, Table};
 use crate::object::{self, get, set};
 use layout::{join, mail, message, owed, replier};
@@ -107,7 +109,6 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     unsafe {
         let actor = args[0];
         let class = class_of(actor);
-        (*cx).actors.stats.messages += 1;
         match Table::of(actor).state() {
             State::Dormant if !may_nest(cx) => enqueue(cx, slot, args),
             State::Dormant if class.functional => {
@@ -123,11 +124,13 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
                 (*cx).actors.stats.direct += 1;
                 set_state(actor, State::Active);
                 let ret = run_method(cx, slot, args);
-                let ended = rest(cx, actor, ret);
-                if ended.returned() { ret } else { ended }
+                leave_method(cx, actor, ret.outcome, ret.value)
             }
             State::Active | State::Selecting => enqueue(cx, slot, args),
-            State::Failed => failed(cx, actor),
+            State::Failed => {
+                (*cx).actors.stats.refused += 1;
+                failed(cx, actor)
+            }
             State::Remote => remote::send(cx, slot, args),
         }
     }
@@ -162,7 +165,7 @@ unsafe fn failed(cx: *mut Cx, actor: Word) -> Ret {
 #[inline]
 unsafe fn may_nest(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.
-    unsafe { stack_pointer() > (*cx).nesting_limit() && !(*cx).actors.postpones() }
+    unsafe { (*cx).may_nest() && !(*cx).actors.postpones() }
 }
 
 /// Whether the actor's class refuses a message now.
@@ -853,13 +856,5 @@ pub unsafe fn end(cx: *mut Cx, running: Word, ret: Ret, signature: &Signature) -
             return rest(cx, actor, Ret::NOTHING);
         }
         Ret::NOTHING
-    }
-}
-
-impl Cx {
-    /// Where the stack is so deep that messages are queued.
-    #[inline]
-    fn nesting_limit(&self) -> usize {
-        self.stack_limit + self.limits.stack_bytes / 4
     }
 }

@@ -1,6 +1,8 @@
 //! What a node has to do, in which order it does it, and how it finds that nothing can happen any more.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use bifrost_heap::Marker;
@@ -64,12 +66,12 @@ pub struct Stats {
     pub created_remotely: u64,
     /// Messages that went to other nodes.
     pub sent: u64,
-    /// Messages sent.
-    pub messages: u64,
     /// Messages that were calls.
     pub direct: u64,
     /// Messages that were queued.
     pub queued: u64,
+    /// Messages to actors whose creator failed.
+    pub refused: u64,
     /// Methods that may wait and began.
     pub joins: u64,
     /// How often a method waited.
@@ -86,8 +88,21 @@ pub struct Stats {
     pub cycles: u64,
 }
 
+impl Stats {
+    /// Messages that were sent.
+    pub fn messages(&self) -> u64 {
+        self.direct + self.queued + self.refused + self.sent
+    }
+}
+
 /// Most joins that are looked at to find whether a request waits for itself.
 const CYCLE_JOINS_MAX: usize = 4096;
+
+/// What a node without others looks at to learn whether one has nothing to do.
+static NOBODY: AtomicU32 = AtomicU32::new(0);
+
+/// What a node looks at that must ask its network.
+static SOMEBODY: AtomicU32 = AtomicU32::new(1);
 
 /// In a run whose order a seed decides, a method makes way at the end of one step of a loop out of so many.
 const WAYS: u64 = 8;
@@ -109,6 +124,9 @@ pub struct Actors {
     pub(crate) turn_over: bool,
     log: fn(&str),
     nap: fn(u64),
+    /// Not 0 while a node may have nothing to do ([`Network::idlers`]).
+    pub(crate) idlers: *const AtomicU32,
+    idlers_kept: Option<Arc<AtomicU32>>,
     pub(super) remote: Remote,
     trace: Option<Box<Trace>>,
     held: Vec<Held>,
@@ -129,6 +147,8 @@ impl Default for Actors {
             turn_over: false,
             log: |_| {},
             nap: |_| std::hint::spin_loop(),
+            idlers: &raw const NOBODY,
+            idlers_kept: None,
             remote: Remote::default(),
             trace: None,
             held: Vec::new(),
@@ -158,12 +178,20 @@ impl Actors {
         self.trace.take().map(|trace| *trace)
     }
 
+    /// Whether each message must be looked at before it may be a call.
+    pub(crate) fn looks_at_messages(&self) -> bool {
+        self.is_traced() || self.order.is_some()
+    }
+
     pub(super) fn is_traced(&self) -> bool {
         self.trace.is_some()
     }
 
     /// Lets the node reach others; [`Cx::set_node`] says how many there are.
     pub fn set_network(&mut self, network: Box<dyn Network>, nodes: u32) {
+        let idlers = network.idlers();
+        self.idlers = idlers.as_ref().map_or(&raw const SOMEBODY, Arc::as_ptr);
+        self.idlers_kept = idlers;
         self.remote.set_network(network, nodes);
     }
 

@@ -23,6 +23,8 @@
 //!
 //! Values are written as [`crate::transfer`] says.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
@@ -50,6 +52,11 @@ pub trait Network: Send {
 
     /// A node that has nothing to do, if there is one.
     fn idle_node(&mut self) -> Option<u32>;
+
+    /// A counter that is 0 while no node has nothing to do, so that nobody need ask; without it, everybody asks.
+    fn idlers(&self) -> Option<Arc<AtomicU32>> {
+        None
+    }
 
     /// Whether a node has nothing to do.
     fn is_idle(&mut self, node: u32) -> bool;
