@@ -96,7 +96,14 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     }
     let run = if store.is_some() { Run::kept(mode) } else { mode.into() };
     let engine = Engine::with_natives(program, run, registry.natives().clone())?;
-    let (main, takes_arguments) = find_main(&engine, args)?;
+    let main = Main::find(&engine).ok_or_else(|| {
+        Failure::new(Exit::Failed, format!("`{}` has no routine to run", args.file.display()))
+            .help("add `main () ... end main`, or `main (args: sequence[string]) ... end main`")
+    })?;
+    if !args.arguments.is_empty() && !main.takes_arguments {
+        return Err(Failure::new(Exit::Usage, "`main` of this program takes no arguments")
+            .help("write `main (args: sequence[string])` to get them"));
+    }
     let limits = limits(args);
     let (space, _cache) = match store {
         None => (Space::new(engine.clone(), limits)?, None),
@@ -123,20 +130,9 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         None => Nodes::new(space, args.nodes, limits, ready),
     }
     .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
-    let ended = nodes.run(|space| {
-        let mut cx = space.lock();
-        let words = match takes_arguments {
-            true => vec![
-                engine
-                    .arguments(&mut cx, &args.arguments)
-                    .map_err(|_| "failure(\"out of memory\")".to_owned())?,
-            ],
-            false => vec![],
-        };
-        // SAFETY: the context runs this engine's image, and `find_main` has seen what `main` takes.
-        unsafe { engine.call(&mut cx, main, &words) }.map_err(|raised| raised.to_string())
-    });
-    let ended = ended.map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let ended = nodes
+        .run(|space| main.call(space, &args.arguments))
+        .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     if let Some(file) = &args.trace {
         crate::trace::write(file, &nodes)?;
     }
@@ -148,12 +144,9 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
             eprintln!("node {node}: {}", actors_line(stats));
         }
     }
-    match ended {
-        Ok(_) => Ok(()),
-        Err(exception) => {
-            Err(Failure::new(Exit::Failed, format!("`main` ended with the exception {exception}")))
-        }
-    }
+    ended.map_err(|exception| {
+        Failure::new(Exit::Failed, format!("`main` ended with the exception {exception}"))
+    })
 }
 
 /// What the actors of a node did, on one line.
@@ -220,23 +213,47 @@ fn limits(args: &Args) -> Limits {
     limits
 }
 
-/// The routine `main` and whether it takes the arguments.
-fn find_main(engine: &Arc<Engine>, args: &Args) -> Result<(RoutineId, bool), Failure> {
-    if let Some(main) = engine.find_entry("main", 0) {
-        return match args.arguments.first() {
-            None => Ok((main, false)),
-            Some(_) => Err(Failure::new(Exit::Usage, "`main` of this program takes no arguments")
-                .help("write `main (args: sequence[string])` to get them")),
-        };
+/// The routine `main` of a program.
+pub struct Main {
+    engine: Arc<Engine>,
+    id: RoutineId,
+    takes_arguments: bool,
+}
+
+impl Main {
+    /// That of a program, if it has one.
+    pub fn find(engine: &Arc<Engine>) -> Option<Main> {
+        let found = |id, takes_arguments| Main { engine: engine.clone(), id, takes_arguments };
+        if let Some(main) = engine.find_entry("main", 0) {
+            return Some(found(main, false));
+        }
+        let program = engine.program();
+        let main = engine.find_entry("main", 1)?;
+        let ty = program.routines[main].signature.params[0].ty;
+        let takes_strings = program.types.kind(ty) == TypeKind::Sequence(Types::STRING);
+        takes_strings.then(|| found(main, true))
     }
-    let program = engine.program();
-    let takes_strings = |id: RoutineId| {
-        let ty = program.routines[id].signature.params[0].ty;
-        program.types.kind(ty) == TypeKind::Sequence(Types::STRING)
-    };
-    match engine.find_entry("main", 1) {
-        Some(main) if takes_strings(main) => Ok((main, true)),
-        _ => Err(Failure::new(Exit::Failed, format!("`{}` has no routine to run", args.file.display()))
-            .help("add `main () ... end main`, or `main (args: sequence[string]) ... end main`")),
+
+    /// Calls it with the arguments, if it takes them.
+    ///
+    /// # Errors
+    /// The exception that it ended with.
+    ///
+    /// # Panics
+    /// When the space is of another program.
+    pub fn call(&self, space: &Space, arguments: &[String]) -> Result<(), String> {
+        assert!(Arc::ptr_eq(space.engine(), &self.engine), "the space is of the same program");
+        let mut cx = space.lock();
+        let words = match self.takes_arguments {
+            true => vec![
+                self.engine
+                    .arguments(&mut cx, arguments)
+                    .map_err(|_| "failure(\"out of memory\")".to_owned())?,
+            ],
+            false => vec![],
+        };
+        // SAFETY: the context runs this engine's image, and `find` has seen what `main` takes.
+        unsafe { self.engine.call(&mut cx, self.id, &words) }.map_err(|raised| raised.to_string())?;
+        Ok(())
     }
 }

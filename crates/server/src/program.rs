@@ -179,7 +179,11 @@ pub fn load_sources_with(
     engine(compile_sources(sources, &options)?, run, registry)
 }
 
-fn compile_sources(sources: Sources, options: &Options) -> Result<Program, ProgramError> {
+/// Compiles texts to a program, for who has to look at it before it is made ready to run.
+///
+/// # Errors
+/// [`ProgramError::Theta`]
+pub fn compile_sources(sources: Sources, options: &Options) -> Result<Program, ProgramError> {
     let compiled = compile(&sources, options);
     compiled
         .program

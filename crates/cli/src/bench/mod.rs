@@ -1,8 +1,10 @@
 //! `bifrost bench`: the program measures itself, so that anybody can repeat every figure.
 
+mod actors;
 mod calls;
 mod kills;
 mod oo7;
+mod process;
 mod raw;
 mod report;
 #[rustfmt::skip]
@@ -40,12 +42,21 @@ enum What {
     Calls(Calls),
     /// What Theta programs cost: beside the same programs in C, Lua and Go; compiling
     Theta(theta::Args),
+    /// What actors cost: messages, requests, creation, memory; programs of many actors, beside C, rayon and other actors
+    Actors(actors::Args),
     /// The benchmark OO7: each operation in four ways, with crossings and batching factors
     Oo7(oo7::Args),
     /// A server that is killed again and again under load, and what it had acknowledged
     Kills(kills::Args),
     #[command(hide = true)]
     Server { folder: PathBuf, core: usize },
+    #[command(hide = true)]
+    ActorsNode {
+        case: String,
+        nodes: u32,
+        #[arg(long)]
+        untimed: bool,
+    },
     #[command(hide = true)]
     Echo { file: PathBuf, core: usize },
     #[command(hide = true)]
@@ -89,9 +100,11 @@ pub fn run(args: Args) -> Outcome {
     match &args.what {
         What::Calls(calls) => bench_calls(calls),
         What::Theta(args) => theta::run(args),
+        What::Actors(args) => actors::run(args),
         What::Oo7(args) => oo7::run(args),
         What::Kills(args) => kills::run(args),
         What::Oo7Server { folder, core, store, prefetch } => oo7::serve(folder, *core, store, *prefetch),
+        What::ActorsNode { case, nodes, untimed } => actors::serve(case, *nodes, *untimed),
         What::Server { folder, core } => serve(folder, *core),
         What::Echo { file, core } => echo(file, *core),
     }

@@ -12,8 +12,8 @@ use bifrost_server::space::Space;
 use bifrost_theta::{Options, Sources};
 
 use super::super::Failed;
+use super::super::process::{Sample, processor_ms};
 use super::cases::Case;
-use super::peers::{Sample, processor_ms};
 
 /// A Theta program that is ready to run, with the objects of its runs.
 pub struct Theta {

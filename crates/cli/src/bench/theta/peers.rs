@@ -1,28 +1,12 @@
 //! Who takes part: the programs in C, Lua and Go as processes, those in Theta in this one ([`super::ours`]).
-//!
-//! A process gets a line with n for each run and answers with its time and its result, so that runs of all can
-//! alternate. Everybody measures the processor time of the process: what else the machine does matters
-//! less, and the threads of a collector count.
 
-use std::fmt::Display;
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-
-use rustix::time::{ClockId, clock_gettime};
+use std::process::Command;
 
 use super::super::Failed;
+use super::super::process::{Process, Sample, succeed, version};
 use super::cases::{C_HEADERS, Case, GO_MAIN, LUA_MAIN};
 use super::ours::Theta;
-
-/// One run.
-#[derive(Clone, Copy, Debug)]
-pub struct Sample {
-    /// Processor time in milliseconds.
-    pub ms: f64,
-    /// What the program gave.
-    pub result: i64,
-}
 
 /// Languages beside Theta.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -64,10 +48,7 @@ impl Language {
     /// The language if its program is on the PATH.
     pub fn find(self) -> Option<Tool> {
         let (program, flag) = self.command();
-        let output = Command::new(program).arg(flag).stdin(Stdio::null()).output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let version = text.lines().next().unwrap_or(program).trim().to_owned();
-        output.status.success().then_some(Tool { language: self, program, version })
+        Some(Tool { language: self, program, version: version(program, flag)? })
     }
 }
 
@@ -84,7 +65,7 @@ impl Peer {
     pub fn name(&self) -> &'static str {
         match self {
             Peer::Theta(_) => "bifrost",
-            Peer::Other(process) => process.name,
+            Peer::Other(process) => process.name(),
         }
     }
 
@@ -97,48 +78,6 @@ impl Peer {
             Peer::Theta(theta) => theta.sample(n),
             Peer::Other(process) => process.sample(n),
         }
-    }
-}
-
-/// The processor time of this process.
-pub fn processor_ms() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 / 1e6
-}
-
-/// A program in another language, which waits for numbers.
-pub struct Process {
-    name: &'static str,
-    child: Child,
-    input: Option<ChildStdin>,
-    output: BufReader<ChildStdout>,
-}
-
-impl Process {
-    fn start(name: &'static str, command: &mut Command) -> Result<Process, Failed> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let input = child.stdin.take();
-        let output = BufReader::new(child.stdout.take().ok_or("no output to read")?);
-        Ok(Process { name, child, input, output })
-    }
-
-    fn sample(&mut self, n: i64) -> Result<Sample, Failed> {
-        let input = self.input.as_mut().ok_or("no input to write to")?;
-        writeln!(input, "{n}")?;
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        let answer = line.trim().split_once(' ').and_then(|(time, result)| {
-            Some(Sample { ms: time.parse::<f64>().ok()? / 1e6, result: result.parse().ok()? })
-        });
-        answer.ok_or_else(|| format!("the program of {} answers `{}`", self.name, line.trim()).into())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // It ends when its input does; whether it ends well matters no more.
-        drop(self.input.take());
-        let _ = self.child.wait();
     }
 }
 
@@ -197,18 +136,5 @@ impl Tool {
         go.env("GOTOOLCHAIN", "local").arg("build").arg("-o").arg(&program).arg(source).arg(main);
         succeed(&mut go, case.name)?;
         Process::start("Go", &mut Command::new(program))
-    }
-}
-
-/// Runs a compiler.
-fn succeed(command: &mut Command, of: impl Display) -> Result<(), Failed> {
-    let output = command.stdin(Stdio::null()).output()?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let program = command.get_program().to_string_lossy();
-            Err(format!("{program} does not compile `{of}`:\n{}", said.trim_end()).into())
-        }
     }
 }
