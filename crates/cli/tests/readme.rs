@@ -36,6 +36,12 @@ const COVERED: &[(&str, &str)] = &[
     ("cargo run -p index-server -- run examples/natives/natives.theta", "as above"),
     ("bifrost bench theta", "tests/bench.rs runs it with a small n"),
     ("bifrost bench theta fib shapes --peers c --samples 9", "tests/bench.rs runs it with a small n"),
+    ("bifrost bench actors", "tests/bench_actors.rs runs it with a small n"),
+    (
+        "bifrost bench actors send request --peers go,erlang --samples 9",
+        "tests/bench_actors.rs runs it with a small n",
+    ),
+    ("bifrost bench actors --instructions send", "tests/bench_actors.rs runs it with a small n"),
     ("bifrost bench oo7", "tests/oo7.rs runs it with a small database"),
     ("bifrost bench oo7 --store DIR", "tests/oo7_stored.rs runs it with a small database"),
     ("bifrost run bench/theta/fib.theta 35", "tests/bench.rs runs the program with a small n"),

@@ -112,7 +112,7 @@ const fn messages(name: &'static str, about: &'static str, theta: &'static str, 
         threads: Threads::One,
         quantity: Quantity::Time,
         bound: Bound::Ns(0.0),
-        full: each(20_000_000),
+        full: each(50_000_000),
         slow: each(1_000_000),
         quick: each(2000),
         tasks: false,
@@ -139,7 +139,7 @@ pub static CASES: [Case; 11] = [
     },
     Case {
         bound: Bound::Ns(8.0),
-        full: each(10_000_000),
+        full: each(5_000_000),
         ..messages(
             "queue",
             "messages to an actor that is running, which queue",
@@ -161,6 +161,7 @@ pub static CASES: [Case; 11] = [
     Case {
         operation: "request",
         bound: Bound::Ns(6.0),
+        full: each(10_000_000),
         slow: each(200_000),
         ..messages(
             "request",
@@ -173,7 +174,7 @@ pub static CASES: [Case; 11] = [
         operation: "request",
         // The request, and the two messages and the delivery that go with it.
         bound: Bound::Ns(32.0),
-        full: each(2_000_000),
+        full: each(1_000_000),
         slow: each(100_000),
         ..messages(
             "suspend",
@@ -205,7 +206,7 @@ pub static CASES: [Case; 11] = [
     Case {
         bound: Bound::TimesRayon(1.5),
         full: size(33, 11_405_773),
-        slow: size(22, 57_313),
+        slow: size(25, 242_785),
         quick: size(12, 465),
         c_flags: AS_MANY_CALLS,
         ..tree(
@@ -217,13 +218,13 @@ pub static CASES: [Case; 11] = [
     },
     Case {
         full: size(12, 841_989),
-        slow: size(9, 8_042),
+        slow: size(10, 34_815),
         quick: size(6, 149),
         ..tree("queens12", "all solutions for 12 queens", program!("queens.theta"), program!("queens.c"))
     },
     Case {
         full: size(13, 4_601_178),
-        slow: size(10, 34_815),
+        slow: size(11, 164_246),
         quick: size(7, 512),
         ..tree("queens13", "all solutions for 13 queens", program!("queens.theta"), program!("queens.c"))
     },
