@@ -1,4 +1,4 @@
-//! Who takes part: processes of ours ([`super::serve`]), the programs in C, and the peers under `bench/actors/peers`.
+//! Who takes part: processes of ours ([`super::serve()`]), the programs in C, and the peers under `bench/actors/peers`.
 //!
 //! A peer's program is started for a case and a number of threads, and then is as [`Process`] says.
 
