@@ -30,6 +30,7 @@ run(send, N) -> send(N);
 run(remote, N) -> send(N);
 run(queue, N) -> queue(N);
 run(request, N) -> request(N);
+run('remote-request', N) -> request(N);
 run(suspend, N) -> suspend(N);
 run(create, N) -> create(N);
 run(idle, N) -> idle(N);

@@ -260,7 +260,7 @@ func run(name string, n int64) int64 {
 		return send(n)
 	case "queue":
 		return queue(n)
-	case "request":
+	case "request", "remote-request":
 		return request(n)
 	case "suspend":
 		return suspend(n)

@@ -26,7 +26,7 @@ pub fn runner(case: &str, threads: usize) -> Box<dyn Fn(i64) -> Option<i64>> {
             Some(match &*case {
                 "send" | "remote" => send(n).await,
                 "queue" => queue(n).await,
-                "request" => request(n).await,
+                "request" | "remote-request" => request(n).await,
                 "suspend" => suspend(n).await,
                 "create" => create(n).await,
                 "idle" => {

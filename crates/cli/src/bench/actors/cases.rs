@@ -36,6 +36,8 @@ pub enum Bound {
     Ns(f64),
     /// The same, of the processor time of the thread that sends.
     SenderNs(f64),
+    /// At most so many nanoseconds that pass, on any core.
+    PassedNs(f64),
     /// At most so many times the processor time of C.
     TimesC(f64),
     /// At most so many times the processor time of rayon.
@@ -132,7 +134,7 @@ const fn tree(name: &'static str, about: &'static str, theta: &'static str, c: &
 const AS_MANY_CALLS: &[&str] = &["-DCALLS", "-fno-optimize-sibling-calls"];
 
 /// All of them, in the order of the table.
-pub static CASES: [Case; 11] = [
+pub static CASES: [Case; 12] = [
     Case {
         bound: Bound::Ns(4.0),
         ..messages("send", "messages to an actor that is dormant", program!("send.theta"), program!("send.c"))
@@ -181,6 +183,19 @@ pub static CASES: [Case; 11] = [
             "requests that are answered late: three messages each",
             program!("suspend.theta"),
             program!("suspend.c"),
+        )
+    },
+    Case {
+        operation: "request",
+        threads: Threads::Two,
+        bound: Bound::PassedNs(1000.0),
+        full: each(100_000),
+        slow: each(50_000),
+        ..messages(
+            "remote-request",
+            "requests to an actor of another node",
+            program!("remote-request.theta"),
+            program!("remote-request.c"),
         )
     },
     Case {

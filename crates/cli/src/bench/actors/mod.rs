@@ -318,9 +318,9 @@ impl Contest<'_> {
                 continue;
             }
             let (passed, ..) = report::summary(&mut runner.passed.clone());
-            match (case.threads, runner.threads) {
-                (Threads::Both, 1) => passed_on_one = Some(passed),
-                (Threads::Two, _) => {
+            match (case.bound, runner.threads) {
+                (_, 1) => passed_on_one = Some(passed),
+                (Bound::SenderNs(_), _) => {
                     let name = format!("{}, {SENDER}", case.name);
                     let figure = self.figure(&name, OURS, unit, runner.size.n, &mut runner.first.clone());
                     sender.set(OURS, figure.value);
@@ -329,7 +329,7 @@ impl Contest<'_> {
                 _ => {}
             }
         }
-        self.expect(ghz, &mut one, &mut sender, measured);
+        self.expect(ghz, &mut one, &mut two, &mut sender, measured);
         let speed_up = passed_on_one.zip(two.get(OURS)).map(|(one, two)| one / two);
         measured.targets.extend(speed_up.map(|speed_up| {
             Target::at_least(format!("{}, two nodes against one", case.name), speed_up, SPEED_UP_LEAST, "x")
@@ -340,15 +340,15 @@ impl Contest<'_> {
         if case.threads != Threads::One {
             measured.two.push(two);
         }
-        if case.threads == Threads::Two {
+        if sender.get(OURS).is_some() {
             measured.two.push(sender);
         }
     }
 
     /// What is expected of Theta, in the rows and as targets.
-    fn expect(&self, ghz: f64, one: &mut Row, sender: &mut Row, measured: &mut Measured) {
+    fn expect(&self, ghz: f64, one: &mut Row, two: &mut Row, sender: &mut Row, measured: &mut Measured) {
         let Case { name, operation, .. } = self.case;
-        let scaled = |ns: f64| ns * GHZ_OF_TARGETS / ghz;
+        let scaled = |ns: f64| (ns * GHZ_OF_TARGETS / ghz * 100.0).round() / 100.0;
         let against = |peer: &str, times: f64, row: &Row| {
             let theirs = row.get(peer)?;
             let ratio = row.get(OURS)? / theirs;
@@ -359,6 +359,7 @@ impl Contest<'_> {
         let target = match self.case.bound {
             Bound::Ns(most) => one.expect(time(), scaled(most)),
             Bound::SenderNs(most) => sender.expect(format!("{}, {SENDER}", time()), scaled(most)),
+            Bound::PassedNs(most) => two.expect(format!("{name}, for each {operation}"), most),
             Bound::Bytes(most) => one.expect(format!("{name}, for each {operation}"), most),
             Bound::TimesC(times) | Bound::TimesRayon(times) => {
                 let peer = if matches!(self.case.bound, Bound::TimesC(_)) { C } else { RAYON };
