@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
 use bifrost_engine::LoadError;
+use bifrost_server::capsules::JoinError;
 use bifrost_server::program::ProgramError;
 use bifrost_server::{ConfigError, StartError};
 use bifrost_theta::{Colour, render_all};
@@ -111,6 +112,24 @@ impl From<StartError> for Failure {
             StartError::Listen(error) => Failure::new(Exit::Unreachable, error)
                 .help("stop the other server, or listen somewhere else with `--listen URL`"),
             other => Failure::new(Exit::Failed, other),
+        }
+    }
+}
+
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Failure {
+        match error {
+            JoinError::Connect(error) => error.into(),
+            JoinError::Count { .. } | JoinError::Transport(_) => Failure::new(Exit::Usage, error),
+            JoinError::Listen(_) | JoinError::Waited(_) | JoinError::Missing => {
+                Failure::new(Exit::Unreachable, error)
+            }
+            JoinError::Refused { .. } | JoinError::Version { .. } | JoinError::NoCapsule { .. } => {
+                Failure::new(Exit::Refused, error)
+            }
+            JoinError::Token(_) => Failure::new(Exit::Refused, error)
+                .help("give all capsules the same one with `--token-file FILE` or the variable BIFROST_TOKEN"),
+            JoinError::System(_) => Failure::new(Exit::Failed, error),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! [`failure`] has the exit statuses. What a user reads is in the comments of the arguments.
 
 mod bench;
+mod capsule;
 mod check;
 mod client;
 mod demo;
@@ -62,6 +63,7 @@ enum Command {
     Doc(doc::Args),
     Lsp(lsp::Args),
     Run(run::Args),
+    Capsule(capsule::Args),
     Veneer(veneer::Args),
     Demo(demo::Args),
     Store(store::Args),
@@ -98,6 +100,7 @@ pub fn main(registry: &Registry) -> ExitCode {
         Command::Doc(args) => doc::run(&args, registry),
         Command::Lsp(args) => lsp::run(&args, registry),
         Command::Run(args) => run::run(&args, registry),
+        Command::Capsule(args) => capsule::run(&args, registry),
         Command::Veneer(args) => veneer::run(&args, registry),
         Command::Demo(args) => demo::run(&args),
         Command::Store(args) => store::run(&args),

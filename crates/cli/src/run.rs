@@ -1,21 +1,25 @@
 //! `bifrost run`: a program's routine `main`, without a server.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use bifrost_engine::{Engine, Mode, Run};
+use bifrost_engine::{Engine, Run};
 use bifrost_ir::{RoutineId, TypeKind, Types};
 use bifrost_native::Registry;
 use bifrost_native::standard::Files;
 use bifrost_repository::Place;
 use bifrost_runtime::actor::Stats;
-use bifrost_runtime::{Cx, HeapStats, Limits};
-use bifrost_server::config::{MEMORY, collect};
-use bifrost_server::nodes::{NODES_MAX, Nodes, nap};
+use bifrost_runtime::{Cx, HeapStats};
+use bifrost_server::capsules::{self, CAPSULES_MAX, Terms};
+use bifrost_server::config::MEMORY;
+use bifrost_server::nodes::{NODES_MAX, Nodes};
 use bifrost_server::objects::Objects;
 use bifrost_server::program;
 use bifrost_server::space::Space;
+use bifrost_transport::Address;
 
+use crate::capsule::{self, ProgramArgs, Report, Started, TokenArgs};
 use crate::failure::{Exit, Failure, Outcome};
 
 /// Run a program's routine `main`
@@ -32,6 +36,7 @@ Examples:
   bifrost run --interpret queens.theta 8   the same without machine code: slower, for comparison
   bifrost run --nodes 2 --stats queens.theta 10   actors on two threads, and what they did
   bifrost run --nodes 2 --trace queens.json queens.theta 6   a picture of what ran when
+  bifrost run --nodes 2 --capsules 3 queens.theta 10   six nodes, in three processes
   bifrost run --store bank.store bank.theta ann 100")]
 pub struct Args {
     /// The file with `main`; what it imports is found by itself
@@ -40,31 +45,26 @@ pub struct Args {
     /// What `main` gets as `args[1]`, `args[2]` ...
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARG")]
     arguments: Vec<String>,
-    /// Run in the interpreter
-    #[arg(long)]
-    interpret: bool,
-    /// Where imports start [default: the folder of the file]
-    #[arg(long, value_name = "DIR")]
-    root: Option<PathBuf>,
-    /// A folder whose files `std.files` reaches; several times for several [default: the current folder]
-    #[arg(long, value_name = "DIR")]
-    allow_files: Vec<PathBuf>,
+    #[command(flatten)]
+    program: ProgramArgs,
     /// Where objects are kept: a folder, which is made if it is not there, a database as postgres://user@host/name, or `memory:`
     /// [default: `memory:` if the program has transactions, else nowhere]
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
-    /// Most bytes of all objects
-    #[arg(long, value_name = "BYTES")]
-    heap_bytes_max: Option<usize>,
-    /// Bytes of stack
-    #[arg(long, value_name = "BYTES")]
-    stack_bytes: Option<usize>,
     /// Print what the collector did to the standard error, at the end
     #[arg(long)]
     gc_stats: bool,
-    /// How many threads run the program's actors; `main` runs on the first
+    /// How many threads of each process run the program's actors; `main` runs on the first
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     nodes: u32,
+    /// How many processes run the program's actors, on this machine; all but this one are started, and end with it
+    #[arg(long, value_name = "M", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(CAPSULES_MAX)))]
+    capsules: u32,
+    /// Where processes listen that take part, in place of started ones: `bifrost capsule --help` says more
+    #[arg(long, value_name = "URL", value_delimiter = ',', conflicts_with_all = ["capsules", "seed"])]
+    join: Vec<Address>,
+    #[command(flatten)]
+    token: TokenArgs,
     /// Let this number decide which messages are calls and what runs next, so that a run can be repeated; all nodes on one thread
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -78,22 +78,27 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
-    let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
-    let current = PathBuf::from(".");
-    let allowed =
-        if args.allow_files.is_empty() { std::slice::from_ref(&current) } else { &args.allow_files };
-    let registry = with_files(registry, allowed)?;
+    // Before the program is compiled, which they do meanwhile.
+    let capsules = args.join.len() as u32 + args.capsules;
+    let simulated = args.seed.is_some();
+    let mut started = match args.capsules {
+        2.. if !simulated => Some(Started::new(args.capsules - 1, &args.file, &args.program)?),
+        _ => None,
+    };
+    let registry = args.program.registry(registry)?;
     let files = std::slice::from_ref(&args.file);
-    let program = program::compile_files(files, args.root.as_deref(), &registry)?;
+    let program = program::compile_files(files, args.program.root.as_deref(), &registry)?;
     let store = args.store.as_deref().or_else(|| program.has_transactions().then_some(MEMORY));
     let store = store
         .map(str::parse::<Place>)
         .transpose()
         .map_err(|e| Failure::new(Exit::Usage, format!("`--store` cannot be used: {e}")))?;
-    if args.nodes > 1 && store.is_some() {
+    if args.nodes * capsules > 1 && store.is_some() {
         return Err(Failure::new(Exit::Usage, "a program over a store has one node")
-            .help("leave out `--nodes`, or `--store` and the transactions"));
+            .help("leave out `--nodes`, `--capsules` and `--join`, or `--store` and the transactions"));
     }
+    let terms = Terms::new(&program, &args.token.token()?.unwrap_or_default());
+    let mode = args.program.mode();
     let run = if store.is_some() { Run::kept(mode) } else { mode.into() };
     let engine = Engine::with_natives(program, run, registry.natives().clone())?;
     let main = Main::find(&engine).ok_or_else(|| {
@@ -104,7 +109,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         return Err(Failure::new(Exit::Usage, "`main` of this program takes no arguments")
             .help("write `main (args: sequence[string])` to get them"));
     }
-    let limits = limits(args);
+    let limits = args.program.limits();
     let (space, _cache) = match store {
         None => (Space::new(engine.clone(), limits)?, None),
         Some(place) => {
@@ -115,33 +120,44 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
             (space, Some(cache))
         }
     };
+    let traced = args.trace.is_some();
     let ready = |cx: &mut Cx| {
-        cx.actors.set_log(|text| tracing::warn!("{text}"));
-        cx.actors.set_nap(nap);
+        capsule::ready(cx, traced);
         if let Some(seed) = args.seed {
             cx.set_order(seed);
         }
-        if args.trace.is_some() {
-            cx.actors.start_trace();
-        }
     };
-    let nodes = match args.seed.filter(|_| args.nodes > 1) {
-        Some(seed) => Nodes::simulated(space, args.nodes, limits, seed, ready),
-        None => Nodes::new(space, args.nodes, limits, ready),
+    let joined = match &mut started {
+        Some(started) => Some(started.join(args.nodes, traced, &terms)?),
+        None if args.join.is_empty() => None,
+        None => Some(capsules::join(&args.join, args.nodes, traced, &terms, |_| false)?),
+    };
+    let nodes = match (joined, args.seed.filter(|_| args.nodes * capsules > 1)) {
+        (Some(joined), _) => Nodes::joined(space, joined, limits, print_text, ready),
+        // All nodes that there would be: packets of two nodes keep their order, as those of two capsules.
+        (None, Some(seed)) => Nodes::simulated(space, args.nodes * capsules, limits, seed, ready),
+        (None, None) => Nodes::new(space, args.nodes, limits, ready),
     }
     .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     let ended = nodes
         .run(|space| main.call(space, &args.arguments))
         .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let reports = nodes.stop_others();
+    if let Some(started) = started {
+        started.end();
+    }
+    let others = reports.iter().filter_map(|(capsule, bytes)| Some((*capsule, Report::parse(bytes)?)));
+    let reports: Vec<(u32, Report)> = std::iter::once((0, Report::of(&nodes))).chain(others).collect();
     if let Some(file) = &args.trace {
-        crate::trace::write(file, &nodes)?;
+        crate::trace::write(file, &reports)?;
     }
     if args.gc_stats {
-        eprintln!("{}", heap_line(&nodes.heap_stats()));
+        let all = reports.iter().map(|(_, report)| report.heap()).reduce(|all, one| all.with(&one));
+        eprintln!("{}", heap_line(&all.unwrap_or_default()));
     }
     if args.stats {
-        for (node, stats) in nodes.stats().iter().enumerate() {
-            eprintln!("node {node}: {}", actors_line(stats));
+        for node in reports.iter().flat_map(|(_, report)| &report.nodes) {
+            eprintln!("node {}: {}", node.node, actors_line(&node.stats()));
         }
     }
     ended.map_err(|exception| {
@@ -204,13 +220,10 @@ pub fn with_files(registry: &Registry, folders: &[PathBuf]) -> Result<Registry, 
     Ok(registry.clone().with(files))
 }
 
-/// A program of one's own has no time limit and may fill the heap.
-fn limits(args: &Args) -> Limits {
-    let mut limits = Limits { fuel: i64::MAX, collect: collect(), ..Limits::default() };
-    limits.heap_bytes = args.heap_bytes_max.unwrap_or(limits.heap_bytes);
-    limits.batch_heap_bytes = limits.heap_bytes;
-    limits.stack_bytes = args.stack_bytes.unwrap_or(limits.stack_bytes);
-    limits
+/// What a program has printed in another process is printed here.
+fn print_text(text: &str) {
+    // A closed pipe is no reason to end a program that prints.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
 }
 
 /// The routine `main` of a program.

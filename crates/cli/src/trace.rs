@@ -4,40 +4,69 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use bifrost_runtime::actor::EVENTS_MAX;
-use bifrost_server::nodes::Nodes;
+use bifrost_runtime::actor::{EVENTS_MAX, Trace};
+use bifrost_server::space::Space;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::capsule::Report;
 use crate::failure::{Exit, Failure};
 
-/// Writes what happened on each node, as a thread of one process, in microseconds since the first event.
+/// What happened when on a node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodeTrace {
+    /// What each name and kind is; events have their places.
+    names: Vec<(String, String)>,
+    /// What, when it began in nanoseconds since 1970, and how long it took.
+    events: Vec<(u32, u64, u64)>,
+    /// How much more there was.
+    dropped: u64,
+}
+
+impl NodeTrace {
+    /// Of a node whose clock began at a time, in nanoseconds since 1970.
+    pub fn new(trace: &Trace, began_ns: u64, space: &Space) -> NodeTrace {
+        let program = space.engine().program();
+        let mut names: Vec<(String, String)> = Vec::new();
+        let mut places = std::collections::HashMap::new();
+        let events = trace.events.iter().map(|event| {
+            let named = (event.what.name(program), event.what.kind().to_owned());
+            let place = *places.entry(named.clone()).or_insert_with(|| {
+                names.push(named);
+                names.len() as u32 - 1
+            });
+            (place, began_ns.saturating_add(event.start_ns), event.took_ns)
+        });
+        NodeTrace { events: events.collect(), dropped: trace.dropped, names }
+    }
+}
+
+/// Writes what happened on each node, as a thread of the process that it was in, in microseconds since the first event.
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write(path: &Path, nodes: &Nodes) -> Result<(), Failure> {
-    let traces: Vec<_> =
-        nodes.spaces().iter().map(|space| space.lock().actors.take_trace().unwrap_or_default()).collect();
-    let starts = traces.iter().flat_map(|trace| &trace.events).map(|event| event.start_ns);
-    let first = starts.min().unwrap_or(0);
+pub fn write(path: &Path, capsules: &[(u32, Report)]) -> Result<(), Failure> {
+    let traces = || {
+        capsules.iter().flat_map(|(capsule, report)| {
+            report.nodes.iter().filter_map(move |node| Some((capsule + 1, node.node, node.trace.as_ref()?)))
+        })
+    };
+    let first = traces().flat_map(|(.., trace)| &trace.events).map(|event| event.1).min().unwrap_or(0);
     let micros = |ns: u64| ns as f64 / 1000.0;
-    let program = nodes.spaces()[0].engine().program();
-    let mut lines =
-        vec![json!({ "name": "process_name", "ph": "M", "pid": 1, "args": { "name": "bifrost" } })];
-    for node in 0..traces.len() {
-        let name = json!({ "name": format!("node {node}") });
-        lines.push(json!({ "name": "thread_name", "ph": "M", "pid": 1, "tid": node, "args": name }));
+    let mut lines = Vec::new();
+    for (capsule, _) in capsules {
+        let name = json!({ "name": if capsules.len() == 1 { "bifrost".to_owned() } else { format!("capsule {capsule}") } });
+        lines.push(json!({ "name": "process_name", "ph": "M", "pid": capsule + 1, "args": name }));
     }
-    let events = traces.iter().enumerate().flat_map(|(node, trace)| {
-        trace.events.iter().map(move |event| {
-            json!({
-                "name": event.what.name(program),
-                "cat": event.what.kind(),
-                "ph": "X",
-                "ts": micros(event.start_ns.saturating_sub(first)),
-                "dur": micros(event.took_ns),
-                "pid": 1,
-                "tid": node,
-            })
+    for (process, node, _) in traces() {
+        let name = json!({ "name": format!("node {node}") });
+        lines.push(json!({ "name": "thread_name", "ph": "M", "pid": process, "tid": node, "args": name }));
+    }
+    let events = traces().flat_map(|(process, node, trace)| {
+        trace.events.iter().filter_map(move |(what, start, took)| {
+            let (name, kind) = trace.names.get(*what as usize)?;
+            let (start, took) = (micros(start.saturating_sub(first)), micros(*took));
+            Some(json!({ "name": name, "cat": kind, "ph": "X", "ts": start, "dur": took, "pid": process, "tid": node }))
         })
     });
     let written = File::create(path).and_then(|file| {
@@ -48,7 +77,7 @@ pub fn write(path: &Path, nodes: &Nodes) -> Result<(), Failure> {
         writeln!(out, "\n]")?;
         out.flush()
     });
-    for (node, trace) in traces.iter().enumerate().filter(|(_, trace)| trace.dropped > 0) {
+    for (_, node, trace) in traces().filter(|(.., trace)| trace.dropped > 0) {
         tracing::warn!("node {node}: {} events beyond {EVENTS_MAX} are not in the trace", trace.dropped);
     }
     written.map_err(|e| Failure::new(Exit::Failed, format!("`{}` cannot be written: {e}", path.display())))

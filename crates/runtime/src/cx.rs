@@ -241,6 +241,17 @@ pub enum Output {
     Stdout,
     /// To a buffer that the embedder takes.
     Buffer(String),
+    /// To somebody who gets each line, with its end.
+    Lines(Lines),
+}
+
+/// Somebody who gets what is printed, line by line.
+pub struct Lines(pub Box<dyn FnMut(&str) + Send>);
+
+impl std::fmt::Debug for Lines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Lines")
+    }
 }
 
 // SAFETY: a context is used by one thread at a time; its pointers point into memory that it owns.
@@ -419,7 +430,7 @@ impl Cx {
     /// What was printed since the last call, if output is buffered.
     pub fn take_output(&mut self) -> String {
         match &mut self.output {
-            Output::Stdout => String::new(),
+            Output::Stdout | Output::Lines(_) => String::new(),
             Output::Buffer(text) => std::mem::take(text),
         }
     }
@@ -436,6 +447,7 @@ impl Cx {
                 text.push_str(line);
                 text.push('\n');
             }
+            Output::Lines(Lines(lines)) => lines(&format!("{line}\n")),
         }
     }
 

@@ -10,6 +10,7 @@
 //! What is deliberately absent: any knowledge of commands. Bytes go to `session`, and what it answers
 //! goes back.
 
+pub mod capsules;
 mod collector;
 pub mod config;
 mod connection;

@@ -3,8 +3,10 @@
 //! Packets between nodes go through channels. One counter says when nothing can happen any more: how many nodes are busy, and how many
 //! packets are under way, together. A node that has nothing to do takes its part away; who takes the last tells the first node, whose
 //! `main` may wait in vain then, or be done. A packet has its part until the node that takes it is busy, so the counter is 0 only when
-//! all rest (the credit method of termination detection).
+//! all rest (the credit method of termination detection). With nodes in other processes ([`crate::capsules`]) that says only that those of
+//! this one rest.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -13,13 +15,14 @@ use std::time::Duration;
 
 use bifrost_engine::Engine;
 use bifrost_runtime::actor::{self, Network, Received, Stats, Wait};
-use bifrost_runtime::cx::Kill;
+use bifrost_runtime::cx::{Kill, Lines, Output, Poll};
 use bifrost_runtime::{Cx, HeapStats, Limits};
 
+use crate::capsules::{Joined, Links};
 use crate::simulation::Simulation;
 use crate::space::Space;
 
-/// Most nodes of a program in one process.
+/// Most nodes of a program, in all its processes.
 pub const NODES_MAX: u32 = 255;
 
 /// How long a method of an actor runs before it makes way for others at the end of a loop's step.
@@ -29,21 +32,30 @@ const TURN: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 enum Mail {
     Packets(u32, Vec<u8>),
+    /// These nodes are no more.
+    Lost(Range<u32>),
     /// Nothing can happen any more, when it was sent.
     Quiet,
     /// The run is over.
     Stop,
 }
 
-/// What the nodes of a program know of each other.
+/// What the nodes of a program in this process know of each other.
 #[derive(Debug)]
-struct Shared {
-    /// Busy nodes, and batches of packets under way.
+pub(crate) struct Shared {
+    /// The number of the first node here.
+    first: u32,
+    /// Busy nodes here, and mail under way to them.
     active: AtomicUsize,
+    /// Of all nodes; of those in other processes by what they have told.
     idle: Vec<Idle>,
     /// How many of them are idle.
     idlers: Arc<AtomicU32>,
+    /// Of the nodes here.
     doors: Vec<Sender<Mail>>,
+    polls: Vec<Arc<Poll>>,
+    /// Bytes that came from other processes and that no node has taken yet.
+    waiting_bytes: AtomicUsize,
 }
 
 /// Whether a node has nothing to do. Each has a line of memory for itself.
@@ -53,6 +65,100 @@ struct Idle {
     idle: AtomicBool,
     /// Somebody has given it something to do, and it has not looked yet.
     given: AtomicBool,
+    /// How often it had nothing to do.
+    rests: AtomicU32,
+}
+
+impl Shared {
+    /// Whether a node is one of this process.
+    fn is_here(&self, node: u32) -> bool {
+        self.place(node).is_some()
+    }
+
+    /// The place of a node of this process among those.
+    fn place(&self, node: u32) -> Option<usize> {
+        let place = node.checked_sub(self.first)? as usize;
+        (place < self.doors.len()).then_some(place)
+    }
+
+    fn send(&self, node: u32, mail: Mail) {
+        if let Some(place) = self.place(node) {
+            // Who has ended takes nothing, and the run is over then.
+            let _ = self.doors[place].send(mail);
+        }
+    }
+
+    /// Whether the nodes here rest, and nothing is under way to them from each other.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.active.load(Ordering::Acquire) == 0
+    }
+
+    /// Hands over packets of a node of another process.
+    pub(crate) fn deliver(&self, from: u32, to: u32, packets: Vec<u8>) {
+        self.waiting_bytes.fetch_add(packets.len(), Ordering::Relaxed);
+        self.active.fetch_add(1, Ordering::AcqRel);
+        self.send(to, Mail::Packets(from, packets));
+    }
+
+    /// Bytes that came from other processes and that no node has taken yet.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Tells the nodes here that others are no more.
+    pub(crate) fn lose(&self, nodes: Range<u32>) {
+        self.active.fetch_add(self.doors.len(), Ordering::AcqRel);
+        for node in nodes.clone() {
+            self.mark(node, false);
+        }
+        for door in &self.doors {
+            let _ = door.send(Mail::Lost(nodes.clone()));
+        }
+    }
+
+    /// Tells the first node here that nothing can happen any more.
+    pub(crate) fn say_over(&self) {
+        self.send(self.first, Mail::Quiet);
+    }
+
+    /// Ends the run of the nodes here.
+    pub(crate) fn end(&self) {
+        for (door, poll) in self.doors.iter().zip(&self.polls) {
+            let _ = door.send(Mail::Stop);
+            // One that computes does not look.
+            poll.kill(poll.epoch(), Kill::Stop);
+        }
+    }
+
+    /// How often a node here, by its place, had nothing to do; nothing while it has.
+    pub(crate) fn rested(&self, place: u32) -> Option<u32> {
+        let idle = &self.idle[(self.first + place) as usize];
+        idle.idle.load(Ordering::Relaxed).then(|| idle.rests.load(Ordering::Relaxed))
+    }
+
+    /// A node of another process has nothing to do.
+    pub(crate) fn hint(&self, node: u32) {
+        if let Some(idle) = self.idle.get(node as usize).filter(|_| !self.is_here(node)) {
+            idle.given.store(false, Ordering::Relaxed);
+            self.mark(node, true);
+        }
+    }
+
+    /// A node of another process is given something to do.
+    pub(crate) fn take_hint(&self, node: u32) {
+        self.mark(node, false);
+    }
+
+    /// Keeps whether a node has nothing to do.
+    fn mark(&self, node: u32, idle: bool) {
+        let known = self.idle.get(node as usize);
+        if known.is_some_and(|known| known.idle.swap(idle, Ordering::Relaxed) != idle) {
+            match idle {
+                true => self.idlers.fetch_add(1, Ordering::Relaxed),
+                false => self.idlers.fetch_sub(1, Ordering::Relaxed),
+            };
+        }
+    }
 }
 
 /// A node's way to the others.
@@ -60,6 +166,8 @@ struct Idle {
 struct Door {
     node: u32,
     shared: Arc<Shared>,
+    /// To the nodes of other processes, if there are any.
+    links: Option<Arc<Links>>,
     mail: Receiver<Mail>,
     /// Where the search for an idle node begins.
     next: u32,
@@ -69,14 +177,20 @@ impl Door {
     /// What to do with mail, for a node that is counted as busy or, with `rested`, is not.
     fn open(&self, mail: Mail, rested: bool) -> Option<Received> {
         let active = &self.shared.active;
+        if let (Mail::Quiet, Some(links)) = (&mail, &self.links) {
+            links.over_was_heard();
+        }
         match mail {
             Mail::Packets(from, packets) => {
-                // The part of a batch becomes that of the node.
-                if !rested {
-                    active.fetch_sub(1, Ordering::AcqRel);
+                self.take_part(rested);
+                if !self.shared.is_here(from) {
+                    self.shared.waiting_bytes.fetch_sub(packets.len(), Ordering::Relaxed);
                 }
-                self.set_idle(false);
                 Some(Received::Packets(from, packets))
+            }
+            Mail::Lost(nodes) => {
+                self.take_part(rested);
+                Some(Received::Lost(nodes))
             }
             Mail::Quiet if rested && active.load(Ordering::Acquire) == 0 => {
                 active.fetch_add(1, Ordering::AcqRel);
@@ -93,24 +207,30 @@ impl Door {
         }
     }
 
+    /// The part of what was under way becomes that of the node.
+    fn take_part(&self, rested: bool) {
+        if !rested {
+            self.shared.active.fetch_sub(1, Ordering::AcqRel);
+        }
+        self.set_idle(false);
+    }
+
     fn set_idle(&self, idle: bool) {
         let own = &self.shared.idle[self.node as usize];
         own.given.store(false, Ordering::Relaxed);
-        // Only a hint: who is told of an idle node sends it packets, which it finds in any case.
-        if own.idle.swap(idle, Ordering::Relaxed) != idle {
-            match idle {
-                true => self.shared.idlers.fetch_add(1, Ordering::Relaxed),
-                false => self.shared.idlers.fetch_sub(1, Ordering::Relaxed),
-            };
+        if idle {
+            own.rests.fetch_add(1, Ordering::Relaxed);
         }
+        // Only a hint: who is told of an idle node sends it packets, which it finds in any case.
+        self.shared.mark(self.node, idle);
     }
 
     /// Waits until there is mail, or nothing can happen any more.
     fn rest(&self) -> Received {
         self.set_idle(true);
         // Release and acquire: who takes the last part sees that all the others have theirs taken away.
-        if self.shared.active.fetch_sub(1, Ordering::AcqRel) == 1 {
-            let _ = self.shared.doors[0].send(Mail::Quiet);
+        if self.shared.active.fetch_sub(1, Ordering::AcqRel) == 1 && self.links.is_none() {
+            self.shared.say_over();
         }
         loop {
             match self.mail.recv() {
@@ -128,9 +248,13 @@ impl Door {
 
 impl Network for Door {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
-        self.shared.active.fetch_add(1, Ordering::AcqRel);
-        // Who has ended takes nothing, and the run is over then.
-        let _ = self.shared.doors[node as usize].send(Mail::Packets(self.node, packets));
+        match &self.links {
+            Some(links) if !self.shared.is_here(node) => links.post(self.node, node, &packets),
+            _ => {
+                self.shared.active.fetch_add(1, Ordering::AcqRel);
+                self.shared.send(node, Mail::Packets(self.node, packets));
+            }
+        }
     }
 
     fn receive(&mut self, wait: Wait) -> Received {
@@ -164,12 +288,16 @@ impl Network for Door {
 
     fn idle_node(&mut self) -> Option<u32> {
         let count = self.shared.idle.len() as u32;
-        let found = (0..count).map(|at| (self.next + at) % count).find(|node| {
+        let is_free = |node: &u32| {
             let other = &self.shared.idle[*node as usize];
             *node != self.node
                 && other.idle.load(Ordering::Relaxed)
                 && !other.given.swap(true, Ordering::Relaxed)
-        });
+        };
+        let all = || (0..count).map(|at| (self.next + at) % count);
+        // What is nearer costs less.
+        let here = all().filter(|node| self.shared.is_here(*node)).find(is_free);
+        let found = here.or_else(|| all().filter(|node| !self.shared.is_here(*node)).find(is_free));
         self.next = found.map_or(self.next, |node| node + 1);
         found
     }
@@ -190,6 +318,7 @@ pub struct Nodes {
     shared: Arc<Shared>,
     /// In place of threads and channels.
     simulation: Option<Simulation>,
+    links: Option<Arc<Links>>,
 }
 
 /// Why there are no nodes.
@@ -217,30 +346,65 @@ impl Nodes {
         if !(1..=NODES_MAX).contains(&count) {
             return Err(NodesError::Count(count));
         }
+        Nodes::make(first, count, limits, None, ready)
+    }
+
+    /// The nodes of a capsule, as many as the run has in each. What programs print is printed by the first capsule, where `output` gets what the
+    /// others send.
+    ///
+    /// # Errors
+    /// [`NodesError`]
+    pub fn joined(
+        first: Arc<Space>,
+        joined: Joined,
+        limits: Limits,
+        output: fn(&str),
+        ready: impl Fn(&mut Cx),
+    ) -> Result<Nodes, NodesError> {
+        Nodes::make(first, joined.nodes, limits, Some((joined, output)), ready)
+    }
+
+    fn make(
+        first: Arc<Space>,
+        count: u32,
+        limits: Limits,
+        joined: Option<(Joined, fn(&str))>,
+        ready: impl Fn(&mut Cx),
+    ) -> Result<Nodes, NodesError> {
         let engine: Arc<Engine> = first.engine().clone();
         let mut spaces = vec![first];
         for _ in 1..count {
             spaces.push(Space::new(engine.clone(), limits)?);
         }
+        let (own, capsules) = joined.as_ref().map_or((0, 1), |(joined, _)| (joined.own, joined.capsules));
+        let (first, all) = (own * count, capsules * count);
         let (doors, mail): (Vec<_>, Vec<_>) = (0..count).map(|_| channel()).unzip();
-        let idle = (0..count).map(|_| Idle::default()).collect();
         let shared = Arc::new(Shared {
+            first,
             active: AtomicUsize::new(count as usize),
-            idle,
+            idle: (0..all).map(|_| Idle::default()).collect(),
             idlers: Arc::default(),
             doors,
+            polls: spaces.iter().map(|space| space.poll().clone()).collect(),
+            waiting_bytes: AtomicUsize::new(0),
         });
-        for ((node, space), mail) in (0..).zip(&spaces).zip(mail) {
+        let links = joined.map(|(joined, output)| Links::new(joined, shared.clone(), output));
+        for ((node, space), mail) in (first..).zip(&spaces).zip(mail) {
             let mut cx = space.lock();
             ready(&mut cx);
-            cx.set_node(node, count);
+            cx.set_node(node, all);
+            if let Some(links) = links.as_ref().filter(|links| !links.is_first()) {
+                let links = links.clone();
+                cx.set_output(Output::Lines(Lines(Box::new(move |text| links.print(text)))));
+            }
             // One node needs nobody to tell it that it has nothing to do.
-            if count > 1 {
-                let next = node + 1;
-                cx.actors.set_network(Box::new(Door { node, shared: shared.clone(), mail, next }), count);
+            if all > 1 {
+                let (next, links) = (node + 1, links.clone());
+                let door = Door { node, shared: shared.clone(), links, mail, next };
+                cx.actors.set_network(Box::new(door), all);
             }
         }
-        Ok(Nodes { spaces, shared, simulation: None })
+        Ok(Nodes { spaces, shared, simulation: None, links })
     }
 
     /// So many nodes on one thread, with channels between them, in an order that a seed decides: which node takes a step, and which packets
@@ -279,11 +443,28 @@ impl Nodes {
                 self.spaces[0].on_stack(|| simulation.run(&self.spaces[1..], || main(&self.spaces[0])))?
             );
         }
+        self.run_with(&self.spaces[1..], || self.spaces[0].on_stack(|| main(&self.spaces[0])))?
+            .map_err(NodesError::System)
+    }
+
+    /// Does, in a capsule that is not the first, what the others ask for until the run is over. Whether it was ended by the first capsule; else
+    /// that is lost.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    pub fn serve(&self) -> Result<bool, NodesError> {
+        let Some((first, others)) = self.spaces.split_first() else { return Ok(false) };
+        self.run_with(others, || first.on_stack(|| run_node(first)))??;
+        Ok(self.links.as_ref().is_some_and(|links| !links.is_orphaned()))
+    }
+
+    /// Runs nodes beside what `work` does, and ends them when it comes back.
+    fn run_with<T>(&self, beside: &[Arc<Space>], work: impl FnOnce() -> T) -> Result<T, NodesError> {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             let mut started = Vec::new();
-            let mut failed = None;
-            for space in &self.spaces[1..] {
+            let mut failed = self.links.as_ref().and_then(|links| links.start().err());
+            for space in beside {
                 let thread = thread::Builder::new().stack_size(space.stack_bytes());
                 match thread.spawn_scoped(scope, || run_node(space)) {
                     Ok(thread) => started.push(thread),
@@ -293,30 +474,50 @@ impl Nodes {
             let clock = thread::Builder::new().spawn_scoped(scope, || self.tick(&over));
             failed = failed.or(clock.err());
             let ended = match failed {
-                None => self.spaces[0].on_stack(|| main(&self.spaces[0])),
-                Some(why) => Err(why),
+                None => Ok(work()),
+                Some(why) => Err(why.into()),
             };
             over.store(true, Ordering::Relaxed);
-            for (door, space) in self.shared.doors.iter().zip(&self.spaces).skip(1) {
-                let _ = door.send(Mail::Stop);
-                // One that computes does not look.
-                space.interrupt(Kill::Stop);
-            }
+            self.shared.end();
             for thread in started {
                 if let Err(panic) = thread.join() {
                     std::panic::resume_unwind(panic);
                 }
             }
-            Ok(ended?)
+            ended
         })
     }
 
-    /// Ends turns that last, until the run is over.
+    /// Ends turns that last, and keeps other processes informed, until the run is over.
     fn tick(&self, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
             thread::sleep(TURN);
             self.spaces.iter().for_each(|space| space.poll().end_turn());
+            if let Some(links) = &self.links {
+                links.tick();
+            }
         }
+    }
+
+    /// Ends the run in the other capsules, and all connections with them. What they report, by their numbers.
+    pub fn stop_others(&self) -> Vec<(u32, Vec<u8>)> {
+        let Some(links) = &self.links else { return Vec::new() };
+        let reports = links.stop_others();
+        links.close_all();
+        reports
+    }
+
+    /// Tells the first capsule what the nodes here have done, in a form that it understands, and ends all connections.
+    pub fn report(&self, bytes: &[u8]) {
+        if let Some(links) = &self.links {
+            links.report(bytes);
+            links.close_all();
+        }
+    }
+
+    /// The number of the first of these nodes.
+    pub fn first_node(&self) -> u32 {
+        self.shared.first
     }
 
     /// The contexts of the nodes.

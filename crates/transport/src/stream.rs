@@ -126,7 +126,7 @@ pub enum WriteError {
 pub struct Stream {
     medium: Medium,
     // After `medium`, which watches the socket for as long as it lives.
-    connection: Connection,
+    connection: Arc<Connection>,
     peer: String,
 }
 
@@ -235,7 +235,7 @@ impl Stream {
 
     fn over_shm(medium: ShmStream, connection: Connection) -> Stream {
         let peer = describe_process("shm", &connection.socket);
-        Stream { medium: Medium::Shm(medium), connection, peer }
+        Stream { medium: Medium::Shm(medium), connection: Arc::new(connection), peer }
     }
 
     /// A stream over a connected unix socket.
@@ -254,7 +254,7 @@ impl Stream {
     fn over_described_socket(socket: OwnedFd, peer: String) -> Stream {
         let connection = Connection::new(socket);
         let medium = SocketStream::new(connection.socket.clone(), connection.attention.clone());
-        Stream { medium: Medium::Socket(medium), connection, peer }
+        Stream { medium: Medium::Socket(medium), connection: Arc::new(connection), peer }
     }
 
     /// Appends at least 1 and at most `limit` bytes to `into`, whatever is there now, and returns how
@@ -314,9 +314,18 @@ impl Stream {
 
     /// What ends a blocked read or write of this stream from another thread.
     pub fn stopper(&self) -> StreamStopper {
-        let Connection { socket, attention } = &self.connection;
+        let Connection { socket, attention } = &*self.connection;
         let carries = matches!(self.medium, Medium::Socket(_));
         StreamStopper { socket: socket.clone(), attention: attention.clone(), carries }
+    }
+
+    /// The same stream for another thread, so that one reads and one writes; `None` for shared memory. Bytes that this one has received
+    /// and nobody has read yet are not the other's. The peer sees the end when both are dropped, or one of them is stopped.
+    pub fn second(&self) -> Option<Stream> {
+        let Medium::Socket(_) = &self.medium else { return None };
+        let Connection { socket, attention } = &*self.connection;
+        let medium = Medium::Socket(SocketStream::new(socket.clone(), attention.clone()));
+        Some(Stream { medium, connection: self.connection.clone(), peer: self.peer.clone() })
     }
 
     /// The peer, for logs: `shm pid 123`, `unix pid 123` or `tcp 127.0.0.1:3333`.

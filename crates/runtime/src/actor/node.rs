@@ -10,7 +10,7 @@ use bifrost_ir::{FuncId, MethodRef};
 use rustc_hash::FxHashSet;
 
 use super::layout::{join, mail, message, owed};
-use super::remote::{Network, Received, Remote, Wait, accept, settle_open};
+use super::remote::{Network, Received, Remote, Wait, accept, lose, settle_open};
 use super::trace::{Trace, What};
 use super::{Answer, Due, Kind, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state};
 use super::{owe_as, remove, take_message, words_of};
@@ -363,6 +363,10 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
                 let ret = accept(cx, from, &packets);
                 (*cx).note(What::Packets(from), start);
                 if ret.returned() { Ok(true) } else { Err(ret) }
+            }
+            Received::Lost(nodes) => {
+                lose(cx, &nodes);
+                Ok(true)
             }
             Received::Nothing => Ok(false),
             Received::Over => Err(Ret::NOTHING),

@@ -21,8 +21,13 @@
 //! grant of another node, and a count may be below 0 for a while; but the node that has granted is still listed then, because its own
 //! release comes behind its grant. Cycles of actors over several nodes are not found.
 //!
+//! A node can be lost, with the process that it is in ([`Received::Lost`]). Requests to it fail then, and those that are made later; what it
+//! knew is let go, and so is what others have granted to it; actors that it was about to make here are stillborn. What it sent and is still
+//! under way is dropped.
+//!
 //! Values are written as [`crate::transfer`] says.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -80,6 +85,8 @@ pub enum Received {
     Packets(u32, Vec<u8>),
     /// None, for now.
     Nothing,
+    /// These nodes are no more, and nothing comes from them.
+    Lost(Range<u32>),
     /// All nodes have nothing to do, and no packet is under way.
     Over,
     /// The run was ended.
@@ -91,6 +98,9 @@ const ANSWER: u8 = 2;
 const CREATE: u8 = 3;
 const GRANT: u8 = 4;
 const RELEASE: u8 = 5;
+
+/// What requests to a node that is lost fail with.
+const LOST: &str = "node lost";
 
 /// In place of who waits.
 const NOBODY: u32 = u32::MAX;
@@ -127,6 +137,8 @@ pub(super) struct Remote {
     proxies_most: usize,
     /// By node: packets that were not posted yet.
     outbox: Vec<Vec<u8>>,
+    /// By node: whether it is no more.
+    lost: Vec<bool>,
     turns: u32,
     /// The request that was made last, and its packet, while nobody has said whether an answer is wanted.
     open: Option<(Word, u32, Vec<u8>)>,
@@ -146,6 +158,10 @@ struct Export {
     generation: u32,
     /// How often which node was told of it, and has not forgotten it.
     known: SmallVec<[(u32, i64); 1]>,
+    /// The node from which an answer is awaited for it.
+    asked: Option<u32>,
+    /// Whether an actor that others make here was made, not only heard of.
+    created: bool,
 }
 
 impl Export {
@@ -158,6 +174,13 @@ impl Export {
         self.known.retain(|(_, count)| *count != 0);
         self.known.is_empty()
     }
+
+    /// Strikes nodes off. Whether nobody knows it any more, who did before.
+    fn strike(&mut self, nodes: &Range<u32>) -> bool {
+        let before = self.known.len();
+        self.known.retain(|(node, _)| !nodes.contains(node));
+        self.known.is_empty() && before > 0
+    }
 }
 
 impl Remote {
@@ -167,6 +190,12 @@ impl Remote {
         self.proxies_most = PROXIES_MIN;
         self.made = vec![0; nodes as usize];
         self.outbox = vec![Vec::new(); nodes as usize];
+        self.lost = vec![false; nodes as usize];
+    }
+
+    /// Whether a node is no more.
+    pub(super) fn is_lost(&self, node: u32) -> bool {
+        self.lost.get(node as usize).is_some_and(|lost| *lost)
     }
 
     pub(super) fn has_network(&self) -> bool {
@@ -209,6 +238,9 @@ impl Remote {
 
     /// Counts that a node was told of something of this node, or has forgotten it; what nobody knows any more is let go.
     fn count(&mut self, index: u32, generation: u32, node: u32, times: i64) {
+        if self.is_lost(node) {
+            return;
+        }
         match (generation & 0xff).checked_sub(1) {
             None => {
                 let Some(export) = self.exports.get_mut(index as usize) else { return };
@@ -247,6 +279,7 @@ impl Remote {
         }
         let word = std::mem::take(&mut export.word);
         export.known.clear();
+        export.asked = None;
         export.generation = export.generation.wrapping_add(1);
         self.exported.remove(&word);
         self.free.push(index);
@@ -254,6 +287,9 @@ impl Remote {
     }
 
     fn post(&mut self, node: u32, packet: &[u8]) {
+        if self.is_lost(node) {
+            return;
+        }
         let packets = &mut self.outbox[node as usize];
         packets.extend_from_slice(&(packet.len() as u32).to_le_bytes());
         packets.extend_from_slice(packet);
@@ -431,6 +467,52 @@ unsafe fn write(
     unsafe { encode(cx, values, places, &mut address, packet) }.map_err(|why| not_sent(cx, why))
 }
 
+/// These nodes are no more: what is asked of them fails, and what they knew is let go.
+pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
+    // SAFETY: promised by the caller: the context is the current one; what others know are objects of their kinds.
+    unsafe {
+        settle_open(cx);
+        let remote = &mut (*cx).actors.remote;
+        let within = nodes.start as usize..(nodes.end as usize).min(remote.lost.len());
+        remote.lost[within.clone()].fill(true);
+        remote.outbox[within.clone()].iter_mut().for_each(Vec::clear);
+        let waiters: Vec<(u32, u32)> = (0..)
+            .zip(&remote.exports)
+            .filter(|(_, export)| export.asked.is_some_and(|node| nodes.contains(&node)))
+            .map(|(index, export)| (index, export.generation))
+            .collect();
+        let unborn: Vec<Word> = remote.born[within]
+            .iter()
+            .flat_map(|born| born.values())
+            .filter(|born| !born.created && born.word != 0)
+            .map(|born| born.word)
+            .collect();
+        let _unborn = (*cx).keep_all(&unborn);
+        for (index, generation) in waiters {
+            let Some(waiter) = (*cx).actors.remote.take(index, generation) else { continue };
+            let _kept = (*cx).keep(waiter);
+            let _ = (*cx).failure(LOST);
+            let kept = (*cx).kept_exception(&Signature::default());
+            deliver_owed(cx, waiter, Answer::Exception(kept));
+        }
+        for actor in unborn {
+            let _ = (*cx).failure(LOST);
+            super::stillborn(cx, actor);
+        }
+        let remote = &mut (*cx).actors.remote;
+        let struck = (0..).zip(&mut remote.exports).filter_map(|(index, export)| {
+            let struck = export.word != 0 && export.strike(nodes);
+            struck.then_some((index, export.generation))
+        });
+        for (index, generation) in struck.collect::<Vec<_>>() {
+            remote.take(index, generation);
+        }
+        for born in &mut remote.born {
+            born.retain(|_, export| !export.strike(nodes));
+        }
+    }
+}
+
 /// Sends a message to an actor of another node: `Pending` with what the answer is for, or the outcome to end with.
 pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller: the receiver is a remote actor with the slot's method, and the words are what that takes.
@@ -442,6 +524,9 @@ pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
         let types = &image.program().types;
         let places = places(types, &types.def(ty).methods[method].signature);
         let address = far_address(get(actor, far::PLACE), get(actor, far::GENERATION));
+        if (*cx).actors.remote.is_lost(address.node) {
+            return (*cx).failure(LOST);
+        }
         let mut packet = vec![MESSAGE];
         put(&mut packet, &[address.index, address.generation, ty.as_u32(), method.as_u32(), NOBODY, NOBODY]);
         if let Err(ret) = write(&mut *cx, &args[1..], &places, address.node, &mut packet) {
@@ -469,6 +554,7 @@ unsafe fn post_open(cx: *mut Cx, owing: Option<Word>) {
     let Some((made, node, mut packet)) = remote.open.take() else { return };
     if owing == Some(made) {
         let (index, generation) = remote.export(made);
+        remote.exports[index as usize].asked = Some(node);
         packet[WAITER..WAITER + 4].copy_from_slice(&index.to_le_bytes());
         packet[WAITER + 4..WAITER + 8].copy_from_slice(&generation.to_le_bytes());
     }
@@ -502,6 +588,9 @@ pub(super) unsafe fn create(
     // SAFETY: promised by the caller: the class is one of actors, and the words behind the first are what its creator takes.
     unsafe {
         settle_open(cx);
+        if (*cx).actors.remote.is_lost(node) {
+            return (*cx).failure(LOST);
+        }
         let image = (*cx).image().clone();
         let class = table.info().actor().expect("a class of actors");
         let func = &image.program().funcs[class.creators[creator as usize]];
@@ -548,6 +637,9 @@ unsafe fn answer_at(cx: *mut Cx, node: u32, index: u32, generation: u32, method:
     // SAFETY: promised by the caller.
     unsafe {
         settle_open(cx);
+        if (*cx).actors.remote.is_lost(node) {
+            return;
+        }
         let image = (*cx).image().clone();
         let types = &image.program().types;
         let signature = signature_of(&*cx, method);
@@ -607,6 +699,9 @@ pub(super) unsafe fn deliver(cx: *mut Cx, destination: Word, value: Word) {
         let image = (*cx).image().clone();
         let types = &image.program().types;
         let address = far_address(get(destination, owed::DUE), get(destination, owed::ELEMENT));
+        if (*cx).actors.remote.is_lost(address.node) {
+            return (*cx).actors.log("an answer is dropped: its node is lost");
+        }
         let mut packet = vec![ANSWER];
         put(&mut packet, &[address.index, address.generation >> 8, 0]);
         let result = replier_result(types, Table::of(destination).info().ty);
@@ -638,7 +733,9 @@ fn number(packet: &mut &[u8]) -> Result<u32, Wrong> {
 
 /// Does what packets of a node say. Killed, or returned.
 pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
-    let mut rest = packets;
+    // SAFETY: promised by the caller: the context is the current one.
+    let lost = unsafe { (*cx).actors.remote.is_lost(from) };
+    let mut rest = if lost { &[] } else { packets };
     while !rest.is_empty() {
         let parts = number(&mut rest).ok().and_then(|bytes| rest.split_at_checked(bytes as usize));
         let accepted = match parts {
@@ -702,20 +799,22 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
         let def = types.def(ty).methods.get(method.method).filter(|_| types.def(ty).actor);
         let def = def.ok_or("there is no such method")?;
         let node = (*cx).node();
-        let actor = here(&mut *cx, Address { capsule: 0, node, index, generation }, ty);
-        let actor = actor.ok_or("there is no such actor")?;
-        let _actor = (*cx).keep(actor);
         let own = u64::from(ty.as_u32()) << 32 | u64::from(method.method.as_u32());
-        let read = read(cx, packet, &places(types, &def.signature));
-        let values = match read {
-            Ok(values) => values,
-            Err(wrong) if waiter != NOBODY => {
+        let refuse = |cx: *mut Cx, wrong: Wrong| {
+            if waiter != NOBODY {
                 let _ = (*cx).failure(&wrong);
                 let kept = (*cx).kept_exception(&def.signature);
                 answer_at(cx, from, waiter, of, own, Answer::Exception(kept));
-                return Err(wrong);
             }
-            Err(wrong) => return Err(wrong),
+            Err(wrong)
+        };
+        let Some(actor) = here(&mut *cx, Address { capsule: 0, node, index, generation }, ty) else {
+            return refuse(cx, "there is no such actor".to_owned());
+        };
+        let _actor = (*cx).keep(actor);
+        let values = match read(cx, packet, &places(types, &def.signature)) {
+            Ok(values) => values,
+            Err(wrong) => return refuse(cx, wrong),
         };
         let references = values.iter().zip(&def.signature.params);
         let references = references.filter(|(_, param)| image.is_reference(param.ty));
@@ -832,7 +931,15 @@ unsafe fn accept_creation(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<
         let address = Address { capsule: 0, node, index, generation: from + 1 };
         let actor = here(&mut *cx, address, ty).ok_or("the address is used")?;
         let _actor = (*cx).keep(actor);
-        (*cx).actors.remote.count(index, from + 1, from, 1);
+        let remote = &mut (*cx).actors.remote;
+        remote.count(index, from + 1, from, 1);
+        let born = remote.born.get_mut(from as usize).and_then(|born| born.get_mut(&index));
+        match born {
+            // Grants and releases that came before may have let it go.
+            None => return Err("nobody knows the new actor".to_owned()),
+            Some(born) if born.created => return Err("the address is used".to_owned()),
+            Some(born) => born.created = true,
+        }
         let signature = &image.program().funcs[*func].signature;
         let values = match read(cx, packet, &places(types, signature)) {
             Ok(values) => values,

@@ -1,0 +1,374 @@
+//! `bifrost capsule`: a process that runs actors of a program whose `main` another process runs; and what both need of each other.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bifrost_engine::{Engine, Mode};
+use bifrost_native::Registry;
+use bifrost_runtime::actor::Stats;
+use bifrost_runtime::{Cx, HeapStats, Limits};
+use bifrost_server::capsules::{self, JoinError, Joined, REPORT_BYTES_MAX, Terms, Waiting};
+use bifrost_server::config::collect;
+use bifrost_server::nodes::{Nodes, nap};
+use bifrost_server::program;
+use bifrost_server::space::Space;
+use bifrost_transport::Address;
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::run::with_files;
+use crate::serve;
+use crate::trace::{self, NodeTrace};
+
+/// How long a capsule that was started waits for the one that has started it, and that one at the end for it.
+const STARTED_MS_MAX: u64 = 30_000;
+const ENDED_MS_MAX: u64 = 5_000;
+
+/// Run actors of a program whose `main` runs elsewhere
+///
+/// Listens until `bifrost run --join` calls, takes part in that run with as many nodes as it asks for, and ends with it. Both need the same
+/// program, the same version of bifrost and, over TCP, the same token. What the program prints is printed there.
+///
+/// Whoever has the token can have this process do what the program can do. What goes over TCP is neither encrypted nor signed: use it in
+/// networks that you trust.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "\
+Examples:
+  bifrost capsule --listen tcp://0.0.0.0:7448 --token-file secret queens.theta
+  bifrost run --join tcp://other:7448 --token-file secret queens.theta 10
+      on another machine; with several addresses, all capsules must reach each other by them
+
+A line `ready URL` on the standard output says that it listens. The exit status is 0 if the run was ended by its `main`,
+else 1.")]
+pub struct Args {
+    /// The file with `main`; what it imports is found by itself
+    #[arg(value_name = "FILE.theta")]
+    file: PathBuf,
+    /// Where to listen: unix:///path, tcp://host:port
+    #[arg(long, value_name = "URL")]
+    listen: Address,
+    #[command(flatten)]
+    token: TokenArgs,
+    /// How long to wait for a run [default: for ever]
+    #[arg(long, value_name = "MS")]
+    wait_ms: Option<u64>,
+    #[command(flatten)]
+    program: ProgramArgs,
+}
+
+/// What capsules show each other.
+#[derive(clap::Args, Debug)]
+pub struct TokenArgs {
+    /// What capsules of a run have in common, over TCP; other users can read it in the process table, so better use a file
+    #[arg(long, value_name = "TOKEN", env = "BIFROST_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// A file with that, on its first line
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl TokenArgs {
+    /// The token, if there is one.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn token(&self) -> Result<Option<String>, Failure> {
+        Ok(serve::token(self.token.as_deref(), self.token_file.as_deref())?.filter(|token| !token.is_empty()))
+    }
+}
+
+/// How a program is compiled and run, wherever that is.
+#[derive(clap::Args, Debug)]
+pub struct ProgramArgs {
+    /// Run in the interpreter
+    #[arg(long)]
+    pub interpret: bool,
+    /// Where imports start [default: the folder of the file]
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+    /// A folder whose files `std.files` reaches; several times for several [default: the current folder]
+    #[arg(long, value_name = "DIR")]
+    pub allow_files: Vec<PathBuf>,
+    /// Most bytes of all objects of a node
+    #[arg(long, value_name = "BYTES")]
+    pub heap_bytes_max: Option<usize>,
+    /// Bytes of stack of a node
+    #[arg(long, value_name = "BYTES")]
+    pub stack_bytes: Option<usize>,
+}
+
+impl ProgramArgs {
+    /// How methods run.
+    pub fn mode(&self) -> Mode {
+        if self.interpret { Mode::Interpreted } else { Mode::Compiled }
+    }
+
+    /// The natives of the program, with the files that it may reach.
+    ///
+    /// # Errors
+    /// A folder cannot be opened.
+    pub fn registry(&self, registry: &Registry) -> Result<Registry, Failure> {
+        let current = PathBuf::from(".");
+        let allowed = match self.allow_files.is_empty() {
+            true => std::slice::from_ref(&current),
+            false => &self.allow_files,
+        };
+        with_files(registry, allowed)
+    }
+
+    /// A program of one's own has no time limit and may fill the heap.
+    pub fn limits(&self) -> Limits {
+        let mut limits = Limits { fuel: i64::MAX, collect: collect(), ..Limits::default() };
+        limits.heap_bytes = self.heap_bytes_max.unwrap_or(limits.heap_bytes);
+        limits.batch_heap_bytes = limits.heap_bytes;
+        limits.stack_bytes = self.stack_bytes.unwrap_or(limits.stack_bytes);
+        limits
+    }
+
+    /// The same as arguments of a command.
+    fn to_arguments(&self) -> Vec<OsString> {
+        let mut out: Vec<OsString> = Vec::new();
+        let mut add = |name: &str, value: OsString| out.extend([name.into(), value]);
+        if let Some(root) = &self.root {
+            add("--root", root.into());
+        }
+        for folder in &self.allow_files {
+            add("--allow-files", folder.into());
+        }
+        for (name, value) in
+            [("--heap-bytes-max", self.heap_bytes_max), ("--stack-bytes", self.stack_bytes)]
+        {
+            if let Some(value) = value {
+                add(name, value.to_string().into());
+            }
+        }
+        if self.interpret {
+            out.push("--interpret".into());
+        }
+        out
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args, registry: &Registry) -> Outcome {
+    let token = args.token.token()?;
+    if let (Address::Tcp { .. }, None) = (&args.listen, &token) {
+        return Err(Failure::new(Exit::Usage, "who listens on TCP needs a token, or anybody could join")
+            .help("give all capsules the same one with `--token-file FILE` or the variable BIFROST_TOKEN"));
+    }
+    // Before the program is compiled, which may take a while: whoever calls meanwhile waits.
+    let waiting = Waiting::listen(&args.listen)?;
+    let registry = args.program.registry(registry)?;
+    let files = std::slice::from_ref(&args.file);
+    let program = program::compile_files(files, args.program.root.as_deref(), &registry)?;
+    if program.has_transactions() {
+        return Err(Failure::new(Exit::Usage, "a program over a store has one node"));
+    }
+    let terms = Terms::new(&program, token.as_deref().unwrap_or_default());
+    let engine = Engine::with_natives(program, args.program.mode(), registry.natives().clone())?;
+    let limits = args.program.limits();
+    // Whoever does not want to know has closed it.
+    let _ = writeln!(std::io::stdout(), "ready {}", waiting.address());
+    let joined = waiting.take_part(&terms, args.wait_ms.map(Duration::from_millis))?;
+    let traced = joined.is_traced();
+    let nodes = Nodes::joined(Space::new(engine, limits)?, joined, limits, |_| {}, |cx| ready(cx, traced))
+        .map_err(|e| Failure::new(Exit::Failed, e))?;
+    let ended = nodes.serve().map_err(|e| Failure::new(Exit::Failed, e))?;
+    nodes.report(&Report::of(&nodes).to_bytes());
+    match ended {
+        true => Ok(()),
+        false => Err(Failure::new(Exit::Failed, "the process with `main` is lost")),
+    }
+}
+
+/// Makes a context ready for nodes.
+pub fn ready(cx: &mut Cx, traced: bool) {
+    cx.actors.set_log(|text| tracing::warn!("{text}"));
+    cx.actors.set_nap(nap);
+    if traced {
+        cx.actors.start_trace();
+    }
+}
+
+/// Capsules that this process has started, which end with it.
+pub struct Started {
+    children: Vec<Child>,
+    addresses: Vec<Address>,
+    // Behind the processes that have sockets in it.
+    _folder: TempDir,
+}
+
+impl Started {
+    /// Starts so many, each with a socket in a folder that nobody else can enter.
+    ///
+    /// # Errors
+    /// There are no means for them.
+    pub fn new(count: u32, file: &Path, program: &ProgramArgs) -> Result<Started, Failure> {
+        let no_means = |e: std::io::Error| Failure::new(Exit::Failed, format!("cannot start a capsule: {e}"));
+        // Its mode is 0700.
+        let folder = tempfile::Builder::new().prefix("bifrost-run-").tempdir().map_err(no_means)?;
+        let mut started = Started { children: Vec::new(), addresses: Vec::new(), _folder: folder };
+        for number in 1..=count {
+            let address = Address::Unix(started._folder.path().join(number.to_string()));
+            let mut command = Command::new(std::env::current_exe().map_err(no_means)?);
+            command.arg("capsule").arg("--listen").arg(address.to_string());
+            command.arg("--wait-ms").arg(STARTED_MS_MAX.to_string());
+            // What it prints comes here by its connection.
+            command.args(program.to_arguments()).arg(file).stdin(Stdio::null()).stdout(Stdio::null());
+            started.children.push(command.env_remove("BIFROST_TOKEN").spawn().map_err(no_means)?);
+            started.addresses.push(address);
+        }
+        Ok(started)
+    }
+
+    /// Begins a run with them.
+    ///
+    /// # Errors
+    /// As for [`capsules::join`].
+    pub fn join(&mut self, nodes: u32, traced: bool, terms: &Terms) -> Result<Joined, JoinError> {
+        let children = &mut self.children;
+        capsules::join(&self.addresses, nodes, traced, terms, |at| {
+            matches!(children[at].try_wait(), Ok(None))
+        })
+    }
+
+    /// Waits for them to end, and ends those that do not.
+    pub fn end(mut self) {
+        let until = Instant::now() + Duration::from_millis(ENDED_MS_MAX);
+        for child in &mut self.children {
+            while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        for child in &mut self.children {
+            // It may have ended by itself; then there is nothing to do.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What the nodes of a capsule have done.
+#[derive(Serialize, Deserialize)]
+pub struct Report {
+    /// By node, from the first of the capsule.
+    pub nodes: Vec<NodeReport>,
+    heap: [u64; 10],
+}
+
+/// What a node has done.
+#[derive(Serialize, Deserialize)]
+pub struct NodeReport {
+    /// Its number.
+    pub node: u32,
+    stats: [u64; 13],
+    /// What happened when, if that was kept.
+    pub trace: Option<NodeTrace>,
+}
+
+impl Report {
+    /// Of the nodes here, which must not run any more. Their traces are taken.
+    pub fn of(nodes: &Nodes) -> Report {
+        let HeapStats { usage, pause_ns, pause_ns_max, pauses_ns } = nodes.heap_stats();
+        let heap = [
+            usage.limit_bytes as u64,
+            usage.used_bytes as u64,
+            usage.held_bytes as u64,
+            usage.live_bytes as u64,
+            usage.live_objects as u64,
+            usage.allocated_bytes,
+            usage.collections,
+            pause_ns,
+            pause_ns_max,
+            pauses_ns,
+        ];
+        let reports = (nodes.first_node()..).zip(nodes.spaces()).map(|(node, space)| {
+            let mut cx = space.lock();
+            // Clocks of processes begin at different times.
+            let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+            let began = since_1970.saturating_sub(cx.now_ns());
+            let trace = cx.actors.take_trace().map(|trace| trace::NodeTrace::new(&trace, began, space));
+            NodeReport { node, stats: numbers(&cx.actors.stats), trace }
+        });
+        Report { nodes: reports.collect(), heap }
+    }
+
+    /// As bytes for the first capsule; without what happened when if that is too much.
+    fn to_bytes(&self) -> Vec<u8> {
+        let whole = serde_json::to_vec(self).unwrap_or_default();
+        if whole.len() <= REPORT_BYTES_MAX {
+            return whole;
+        }
+        let nodes = self.nodes.iter().map(|node| NodeReport { trace: None, ..*node }).collect();
+        serde_json::to_vec(&Report { nodes, heap: self.heap }).unwrap_or_default()
+    }
+
+    /// What another capsule has sent, which may be anything.
+    pub fn parse(bytes: &[u8]) -> Option<Report> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// What became of the heaps together.
+    pub fn heap(&self) -> HeapStats {
+        let [limit, used, held, live, objects, allocated, collections, last, longest, all] = self.heap;
+        let mut stats = HeapStats { pause_ns: last, pause_ns_max: longest, pauses_ns: all, ..HeapStats::default() };
+        stats.usage.limit_bytes = limit as usize;
+        stats.usage.used_bytes = used as usize;
+        stats.usage.held_bytes = held as usize;
+        stats.usage.live_bytes = live as usize;
+        stats.usage.live_objects = objects as usize;
+        stats.usage.allocated_bytes = allocated;
+        stats.usage.collections = collections;
+        stats
+    }
+}
+
+impl NodeReport {
+    /// What its actors did.
+    pub fn stats(&self) -> Stats {
+        let [created, created_remotely, sent, messages, direct, queued, joins, waits, ways, turns, longest, lost, cycles] =
+            self.stats;
+        Stats {
+            created,
+            created_remotely,
+            sent,
+            messages,
+            direct,
+            queued,
+            joins,
+            waits,
+            ways,
+            turns,
+            longest_queue: longest,
+            lost_exceptions: lost,
+            cycles,
+        }
+    }
+}
+
+fn numbers(stats: &Stats) -> [u64; 13] {
+    [
+        stats.created,
+        stats.created_remotely,
+        stats.sent,
+        stats.messages,
+        stats.direct,
+        stats.queued,
+        stats.joins,
+        stats.waits,
+        stats.ways,
+        stats.turns,
+        stats.longest_queue,
+        stats.lost_exceptions,
+        stats.cycles,
+    ]
+}

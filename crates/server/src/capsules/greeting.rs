@@ -1,0 +1,567 @@
+//! How capsules find and recognise each other before a run.
+//!
+//! The first capsule has `main` and a list of addresses. It connects to each and says which run that is, which number the other has in it,
+//! and where the others are ([`join`]). Each of these listens ([`Waiting::take_part`]), connects to those of lower numbers, waits for those
+//! of higher ones, and says that it is ready. So between any two there is one connection.
+//!
+//! ```text
+//! who connects        who listens
+//! CONNECT  nonce  ->
+//!                 <-  CHALLENGE  nonce, proof     keyed hash of both nonces
+//! HELLO  proof, body  ->                          keyed hash of both nonces and the body
+//!                 <-  WELCOME, or REFUSED  why
+//!                 <-  READY                       to the first capsule only, when the other has all its connections
+//! ```
+//!
+//! The key is made of the token, which so never leaves the capsules. What follows is neither encrypted nor signed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use bifrost_ir::Program;
+use bifrost_transport::{
+    Address, ConnectError, ConnectOptions, ListenError, ListenOptions, Listener, Stopper, Stream,
+};
+
+use super::frame::{Decoder, Digest, Frame, GREETING_BYTES_MAX, VERSION, put, take, take_u32};
+use super::{ANSWER_MS_MAX, CAPSULES_MAX, GREETING_MS_MAX, MESH_MS_MAX};
+use crate::nodes::NODES_MAX;
+
+/// Most connections that greet at once; more are closed.
+const GREETINGS_MAX: usize = 32;
+
+/// How long to wait before a capsule that was started, and does not listen yet, is tried again.
+const AGAIN: Duration = Duration::from_millis(5);
+
+/// What all capsules of a run must agree on and know: whoever does not have the token is refused, and so is another program.
+#[derive(Clone)]
+pub struct Terms {
+    key: Digest,
+    program: Digest,
+}
+
+impl std::fmt::Debug for Terms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Terms").finish_non_exhaustive()
+    }
+}
+
+impl Terms {
+    /// For a program; without a token it is empty.
+    pub fn new(program: &Program, token: &str) -> Terms {
+        Terms {
+            key: blake3::derive_key("bifrost capsules 1 token", token.as_bytes()),
+            program: digest(program),
+        }
+    }
+
+    fn proof(&self, who: &[u8], nonces: [&Digest; 2], body: &[u8]) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(who).update(nonces[0]).update(nonces[1]).update(body);
+        hasher.finalize()
+    }
+}
+
+/// A digest of all that nodes of a program must have in common: what it says, and the numbers of its types and exceptions.
+fn digest(program: &Program) -> Digest {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(bifrost_ir::text::print_program(program).as_bytes());
+    for (_, def) in program.types.iter() {
+        hasher.update(def.name.as_bytes()).update(&[0]);
+    }
+    *hasher.finalize().as_bytes()
+}
+
+/// Why there is no run with other capsules.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// So many capsules or nodes there can be.
+    #[error(
+        "{capsules} capsules with {nodes} nodes each are too many: {CAPSULES_MAX} capsules and {NODES_MAX} nodes in all"
+    )]
+    Count {
+        /// How many capsules.
+        capsules: u32,
+        /// How many nodes each would have.
+        nodes: u32,
+    },
+    /// There is no connection.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// Nobody can connect.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Over shared memory capsules do not speak.
+    #[error("capsules do not speak over {0}: use unix:///path or tcp://host:port")]
+    Transport(Address),
+    /// The other has said no.
+    #[error("{address} refuses: {why}")]
+    Refused {
+        /// Where.
+        address: Address,
+        /// Why.
+        why: String,
+    },
+    /// The other has another token.
+    #[error("{0} has another token")]
+    Token(Address),
+    /// The other speaks another version.
+    #[error("{address} speaks version {version} of what capsules say to each other, and this one version {VERSION}")]
+    Version {
+        /// Where.
+        address: Address,
+        /// Which.
+        version: u32,
+    },
+    /// What listens there is no capsule, or it has ended.
+    #[error("{address} is no capsule, or has ended: {why}")]
+    NoCapsule {
+        /// Where.
+        address: Address,
+        /// What it did.
+        why: String,
+    },
+    /// Nobody has come.
+    #[error("no run has begun within {0} ms")]
+    Waited(u128),
+    /// Not all others have come.
+    #[error("not all capsules of the run have come within {MESH_MS_MAX} ms")]
+    Missing,
+    /// The system has no means.
+    #[error("there are no means for capsules: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// A connection with a capsule.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    pub(crate) decoder: Decoder,
+}
+
+impl Connection {
+    fn new(stream: Stream) -> Connection {
+        Connection { stream, decoder: Decoder::new() }
+    }
+
+    fn say(&mut self, frame: &Frame<'_>, deadline: Instant) -> Result<(), String> {
+        let mut out = Vec::new();
+        put(&mut out, frame);
+        self.stream.write(&out, deadline).map_err(|why| why.to_string())
+    }
+
+    /// Hands over the next frame.
+    fn hear<T>(
+        &mut self,
+        deadline: Instant,
+        mut taken: impl FnMut(Frame<'_>) -> Result<T, String>,
+    ) -> Result<T, String> {
+        loop {
+            match self.decoder.next() {
+                Ok(Some(frame)) => return taken(frame),
+                Ok(None) => {}
+                Err(wrong) => return Err(wrong.to_string()),
+            }
+            let read = self.stream.read(self.decoder.room(), GREETING_BYTES_MAX, deadline);
+            match read {
+                Ok(0) => return Err("it closed the connection".to_owned()),
+                Ok(_) => {}
+                Err(why) => return Err(why.to_string()),
+            }
+        }
+    }
+}
+
+/// What a capsule says of itself and the run when it connects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Hello {
+    program: Digest,
+    run: [u8; 16],
+    from: u32,
+    to: u32,
+    capsules: u32,
+    nodes: u32,
+    traced: bool,
+    /// Where the capsules from number 1 on are; only the first capsule says it.
+    addresses: Vec<String>,
+}
+
+impl Hello {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.extend_from_slice(&self.program);
+        out.extend_from_slice(&self.run);
+        for number in [self.from, self.to, self.capsules, self.nodes, u32::from(self.traced)] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        out.extend_from_slice(&(self.addresses.len() as u32).to_le_bytes());
+        for address in &self.addresses {
+            out.extend_from_slice(&(address.len() as u32).to_le_bytes());
+            out.extend_from_slice(address.as_bytes());
+        }
+        out
+    }
+
+    fn parse(mut bytes: &[u8]) -> Option<Hello> {
+        let bytes = &mut bytes;
+        let (program, run) = (take(bytes)?, take(bytes)?);
+        let [from, to, capsules, nodes, traced, count] = [(); 6].map(|()| take_u32(bytes));
+        let mut hello = Hello {
+            program,
+            run,
+            from: from?,
+            to: to?,
+            capsules: capsules?,
+            nodes: nodes?,
+            traced: traced? != 0,
+            addresses: Vec::new(),
+        };
+        for _ in 0..count? {
+            let length = take_u32(bytes)?;
+            let (address, rest) = bytes.split_at_checked(length as usize)?;
+            *bytes = rest;
+            hello.addresses.push(std::str::from_utf8(address).ok()?.to_owned());
+        }
+        bytes.is_empty().then_some(hello)
+    }
+}
+
+/// A capsule's place in a run, with its connections to all others.
+#[derive(Debug)]
+pub struct Joined {
+    /// Its number; the one with `main` has 0.
+    pub(crate) own: u32,
+    pub(crate) capsules: u32,
+    /// How many nodes each has.
+    pub(crate) nodes: u32,
+    /// Whether what happens is to be kept.
+    pub(crate) traced: bool,
+    /// By number; none to itself.
+    pub(crate) connections: Vec<Option<Connection>>,
+}
+
+impl Joined {
+    /// Whether what happens is to be kept, for the first capsule.
+    pub fn is_traced(&self) -> bool {
+        self.traced
+    }
+}
+
+/// Begins a run with capsules that listen, or will soon: `alive` says whether there is hope of the one at this place of the list.
+///
+/// # Errors
+/// [`JoinError`]
+pub fn join(
+    addresses: &[Address],
+    nodes: u32,
+    traced: bool,
+    terms: &Terms,
+    mut alive: impl FnMut(usize) -> bool,
+) -> Result<Joined, JoinError> {
+    let capsules = check_counts(addresses.len() as u32 + 1, nodes)?;
+    let mut run = [0; 16];
+    getrandom::fill(&mut run).map_err(std::io::Error::other)?;
+    let mut connections = vec![None];
+    for (at, address) in addresses.iter().enumerate() {
+        let hello = Hello {
+            program: terms.program,
+            run,
+            from: 0,
+            to: at as u32 + 1,
+            capsules,
+            nodes,
+            traced,
+            addresses: addresses.iter().map(ToString::to_string).collect(),
+        };
+        connections.push(Some(connect(address, &hello, terms, || alive(at))?));
+    }
+    let deadline = Instant::now() + Duration::from_millis(MESH_MS_MAX);
+    for (connection, address) in connections.iter_mut().flatten().zip(addresses) {
+        let ready = connection.hear(deadline, |frame| match frame {
+            Frame::Ready => Ok(Ok(())),
+            Frame::Refused(why) => Ok(Err(why.to_owned())),
+            other => Err(format!("it said {other:?}")),
+        });
+        let address = address.clone();
+        match ready {
+            Ok(Ok(())) => connection.decoder.trust(),
+            Ok(Err(why)) => return Err(JoinError::Refused { address, why }),
+            Err(why) => return Err(JoinError::NoCapsule { address, why }),
+        }
+    }
+    Ok(Joined { own: 0, capsules, nodes, traced, connections })
+}
+
+fn check_counts(capsules: u32, nodes: u32) -> Result<u32, JoinError> {
+    let fits = (1..=CAPSULES_MAX).contains(&capsules) && (1..=NODES_MAX / capsules).contains(&nodes);
+    if fits { Ok(capsules) } else { Err(JoinError::Count { capsules, nodes }) }
+}
+
+/// Connects to a capsule and greets it. One that does not listen yet is tried again while it is alive.
+fn connect(
+    address: &Address,
+    hello: &Hello,
+    terms: &Terms,
+    mut alive: impl FnMut() -> bool,
+) -> Result<Connection, JoinError> {
+    if let Address::Shm(_) = address {
+        return Err(JoinError::Transport(address.clone()));
+    }
+    let timeout = Duration::from_millis(ANSWER_MS_MAX);
+    let deadline = Instant::now() + timeout;
+    let stream = loop {
+        match Stream::connect(address, &ConnectOptions { timeout, ..ConnectOptions::default() }) {
+            Ok(stream) => break stream,
+            Err(ConnectError::Refused { .. }) if alive() && Instant::now() < deadline => {
+                std::thread::sleep(AGAIN);
+            }
+            Err(why) => return Err(why.into()),
+        }
+    };
+    let mut connection = Connection::new(stream);
+    let deadline = Instant::now() + timeout;
+    let no_capsule = |why: String| JoinError::NoCapsule { address: address.clone(), why };
+    let own: Digest = random()?;
+    connection.say(&Frame::Connect { version: VERSION, nonce: own }, deadline).map_err(no_capsule)?;
+    let challenge = connection.hear(deadline, |frame| match frame {
+        Frame::Challenge { version, nonce, proof } => Ok((version, nonce, proof)),
+        other => Err(format!("it said {other:?}")),
+    });
+    let (version, nonce, proof) = challenge.map_err(no_capsule)?;
+    if version != VERSION {
+        return Err(JoinError::Version { address: address.clone(), version });
+    }
+    // Hashes are compared in constant time.
+    if terms.proof(b"listens", [&own, &nonce], &[]) != blake3::Hash::from_bytes(proof) {
+        return Err(JoinError::Token(address.clone()));
+    }
+    let body = hello.to_bytes();
+    let proof = *terms.proof(b"connects", [&own, &nonce], &body).as_bytes();
+    connection.say(&Frame::Hello { proof, body: &body }, deadline).map_err(no_capsule)?;
+    let answer = connection.hear(deadline, |frame| match frame {
+        Frame::Welcome => Ok(None),
+        Frame::Refused(why) => Ok(Some(why.to_owned())),
+        other => Err(format!("it said {other:?}")),
+    });
+    match answer.map_err(no_capsule)? {
+        None => Ok(connection),
+        Some(why) => Err(JoinError::Refused { address: address.clone(), why }),
+    }
+}
+
+fn random<const N: usize>() -> Result<[u8; N], std::io::Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(std::io::Error::other)?;
+    Ok(bytes)
+}
+
+/// A capsule that listens, for one run.
+#[derive(Debug)]
+pub struct Waiting {
+    listener: Arc<Listener>,
+}
+
+/// Somebody who has shown that it has the token and runs the same program.
+type Guest = (Hello, Connection);
+
+impl Waiting {
+    /// Listens. Greetings are answered by [`Waiting::take_part`].
+    ///
+    /// # Errors
+    /// [`JoinError`]
+    pub fn listen(address: &Address) -> Result<Waiting, JoinError> {
+        if let Address::Shm(_) = address {
+            return Err(JoinError::Transport(address.clone()));
+        }
+        let listener = Listener::bind(address, &ListenOptions::default())?;
+        Ok(Waiting { listener: Arc::new(listener) })
+    }
+
+    /// Where others connect to, with the port.
+    pub fn address(&self) -> &Address {
+        self.listener.local_address()
+    }
+
+    /// Waits for a run, and for connections with all that take part in it. Without a time it waits for ever.
+    ///
+    /// # Errors
+    /// [`JoinError`]
+    pub fn take_part(self, terms: &Terms, wait: Option<Duration>) -> Result<Joined, JoinError> {
+        let (sender, guests) = channel();
+        let stopper = StopAtEnd(self.listener.stopper());
+        let (listener, there) = (self.listener.clone(), terms.clone());
+        let accepting = std::thread::Builder::new()
+            .name("bifrost-greet".to_owned())
+            .spawn(move || accept(&listener, &there, &sender))?;
+        let joined = receive(&guests, terms, wait);
+        drop(stopper);
+        // It holds the listener, whose socket file goes with it.
+        let _ = accepting.join();
+        joined
+    }
+}
+
+/// Stops the accepting when dropped.
+struct StopAtEnd(Stopper);
+
+impl Drop for StopAtEnd {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Takes connections, each greeted on a thread of its own so that nobody waits for one that says nothing.
+fn accept(listener: &Listener, terms: &Terms, guests: &Sender<Guest>) {
+    let greeting = Arc::new(AtomicUsize::new(0));
+    loop {
+        let stream = match listener.accept() {
+            Ok(Some(stream)) => stream,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(%error, address = %listener.local_address(), "accept.failed");
+                std::thread::sleep(AGAIN);
+                continue;
+            }
+        };
+        if greeting.fetch_add(1, Ordering::AcqRel) >= GREETINGS_MAX {
+            greeting.fetch_sub(1, Ordering::AcqRel);
+            tracing::warn!(greetings_max = GREETINGS_MAX, "capsule.refused");
+            continue;
+        }
+        let (terms, guests, counted) = (terms.clone(), guests.clone(), greeting.clone());
+        let started = std::thread::Builder::new().name("bifrost-greet".to_owned()).spawn(move || {
+            let peer = stream.describe_peer();
+            match greet(Connection::new(stream), &terms) {
+                // Nobody may wait for guests any more.
+                Ok(guest) => drop(guests.send(guest)),
+                Err(why) => tracing::warn!(%peer, %why, "capsule.refused"),
+            }
+            counted.fetch_sub(1, Ordering::AcqRel);
+        });
+        if let Err(error) = started {
+            greeting.fetch_sub(1, Ordering::AcqRel);
+            tracing::warn!(%error, "capsule.refused");
+        }
+    }
+}
+
+/// Hears what somebody who has connected says.
+fn greet(mut connection: Connection, terms: &Terms) -> Result<Guest, String> {
+    let deadline = Instant::now() + Duration::from_millis(GREETING_MS_MAX);
+    let (version, theirs) = connection.hear(deadline, |frame| match frame {
+        Frame::Connect { version, nonce } => Ok((version, nonce)),
+        other => Err(format!("it said {other:?}")),
+    })?;
+    let own: Digest = random().map_err(|error| error.to_string())?;
+    let proof = *terms.proof(b"listens", [&theirs, &own], &[]).as_bytes();
+    connection.say(&Frame::Challenge { version: VERSION, nonce: own, proof }, deadline)?;
+    if version != VERSION {
+        return Err(format!("it speaks version {version}, and this capsule version {VERSION}"));
+    }
+    let heard = connection.hear(deadline, |frame| match frame {
+        Frame::Hello { proof, body } => {
+            let proven =
+                terms.proof(b"connects", [&theirs, &own], body) == blake3::Hash::from_bytes(proof);
+            match Hello::parse(body) {
+                _ if !proven => Ok(Err("the token is another")),
+                None => Ok(Err("it does not say who it is")),
+                Some(hello) if hello.program != terms.program => {
+                    Ok(Err("it runs another program: all capsules of a run need the same files"))
+                }
+                Some(hello) => Ok(Ok(hello)),
+            }
+        }
+        other => Err(format!("it said {other:?}")),
+    })?;
+    match heard {
+        Ok(hello) => Ok((hello, connection)),
+        Err(why) => {
+            connection.say(&Frame::Refused(why), deadline)?;
+            Err(why.to_owned())
+        }
+    }
+}
+
+/// Receives the first capsule, connects to those of lower numbers, and receives the others.
+fn receive(guests: &Receiver<Guest>, terms: &Terms, wait: Option<Duration>) -> Result<Joined, JoinError> {
+    let until = wait.map(|wait| Instant::now() + wait);
+    let (run, mut first) = loop {
+        let (hello, mut connection) = next_guest(guests, until)
+            .ok_or_else(|| JoinError::Waited(wait.unwrap_or_default().as_millis()))?;
+        let deadline = Instant::now() + Duration::from_millis(GREETING_MS_MAX);
+        let fits = hello.from == 0
+            && (1..hello.capsules).contains(&hello.to)
+            && hello.addresses.len() == hello.capsules as usize - 1
+            && check_counts(hello.capsules, hello.nodes).is_ok();
+        let answer = if fits { Frame::Welcome } else { Frame::Refused("no such run has begun here") };
+        match connection.say(&answer, deadline) {
+            Ok(()) if fits => break (hello, connection),
+            said => tracing::warn!(?said, from = hello.from, "capsule.refused"),
+        }
+    };
+    let met = meet(guests, terms, &run);
+    let deadline = Instant::now() + Duration::from_millis(GREETING_MS_MAX);
+    match met {
+        Ok(mut connections) => {
+            let gone = |_| JoinError::Missing;
+            first.say(&Frame::Ready, deadline).map_err(gone)?;
+            first.decoder.trust();
+            connections[0] = Some(first);
+            let Hello { to: own, capsules, nodes, traced, .. } = run;
+            Ok(Joined { own, capsules, nodes, traced, connections })
+        }
+        Err(why) => {
+            // Whether it hears it or not, it does not go on.
+            let _ = first.say(&Frame::Refused(&why.to_string()), deadline);
+            Err(why)
+        }
+    }
+}
+
+/// Connections with all capsules of a run but the first.
+fn meet(
+    guests: &Receiver<Guest>,
+    terms: &Terms,
+    run: &Hello,
+) -> Result<Vec<Option<Connection>>, JoinError> {
+    let mut connections: Vec<Option<Connection>> = (0..run.capsules).map(|_| None).collect();
+    for other in 1..run.to {
+        let address = &run.addresses[other as usize - 1];
+        let address: Address = address
+            .parse()
+            .map_err(|why: bifrost_transport::AddressError| std::io::Error::other(why.to_string()))?;
+        let hello = Hello { from: run.to, to: other, addresses: Vec::new(), ..run.clone() };
+        let mut connection = connect(&address, &hello, terms, || true)?;
+        connection.decoder.trust();
+        connections[other as usize] = Some(connection);
+    }
+    let until = Instant::now() + Duration::from_millis(MESH_MS_MAX);
+    while connections[run.to as usize + 1..].iter().any(Option::is_none) {
+        let (hello, mut connection) = next_guest(guests, Some(until)).ok_or(JoinError::Missing)?;
+        let deadline = Instant::now() + Duration::from_millis(GREETING_MS_MAX);
+        let fits = (hello.run, hello.to, hello.capsules) == (run.run, run.to, run.capsules)
+            && (run.to + 1..run.capsules).contains(&hello.from)
+            && connections[hello.from as usize].is_none();
+        let answer = if fits { Frame::Welcome } else { Frame::Refused("this capsule has a run already") };
+        match connection.say(&answer, deadline) {
+            Ok(()) if fits => {
+                connection.decoder.trust();
+                connections[hello.from as usize] = Some(connection);
+            }
+            said => tracing::warn!(?said, from = hello.from, "capsule.refused"),
+        }
+    }
+    Ok(connections)
+}
+
+fn next_guest(guests: &Receiver<Guest>, until: Option<Instant>) -> Option<Guest> {
+    match until {
+        None => guests.recv().ok(),
+        Some(until) => match guests.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(guest) => Some(guest),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+        },
+    }
+}

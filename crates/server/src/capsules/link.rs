@@ -1,0 +1,544 @@
+//! The connections of a capsule while a program runs.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bifrost_transport::{ReadError, Stream, StreamStopper};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::frame::{Decoder, Entries, Frame, Rest, put, put_idle, put_packets};
+use super::greeting::{Connection, Joined};
+use super::{
+    INBOX_BYTES_MAX, PING_MS, QUEUE_BYTES_MAX, REPORT_BYTES_MAX, REPORT_MS_MAX, SILENCE_MS_MAX, STALL_MS_MAX,
+    WRITE_MS_MAX,
+};
+use crate::nodes::Shared;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// A buffer for what is written keeps at most so much room.
+const KEPT_BYTES_MAX: usize = 256 << 10;
+
+/// How often a reader looks whether its capsule's nodes have taken something.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// A capsule's connections with all others.
+pub(crate) struct Links {
+    own: u32,
+    /// How many nodes each capsule has.
+    nodes: u32,
+    shared: Arc<Shared>,
+    /// By number; none to itself.
+    peers: Vec<Option<Peer>>,
+    counts: Mutex<Counts>,
+    reports: Mutex<Reports>,
+    reported: Condvar,
+    output: fn(&str),
+    /// By node of this capsule: how often it had rested when the others were told of it.
+    told: Vec<AtomicU32>,
+    /// The run is over: connections that end are no losses.
+    stopping: AtomicBool,
+    /// The first capsule is no more.
+    orphaned: AtomicBool,
+    /// Somebody reads, until all have ended.
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl std::fmt::Debug for Links {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Links").field("own", &self.own).field("capsules", &self.peers.len()).finish_non_exhaustive()
+    }
+}
+
+/// What was sent and received, and who is lost.
+#[derive(Debug)]
+struct Counts {
+    now: Rest,
+    /// What the first capsule was told last.
+    told: Option<Rest>,
+    /// By capsule: what it has told this one, the first.
+    heard: Vec<Option<Rest>>,
+    /// The first node was told that nothing can happen any more, and has not looked yet.
+    over: bool,
+}
+
+/// What the others have reported at the end.
+#[derive(Debug, Default)]
+struct Reports {
+    reports: Vec<(u32, Vec<u8>)>,
+    /// Those of which nothing comes any more.
+    ended: u64,
+}
+
+/// Another capsule.
+#[derive(Debug)]
+struct Peer {
+    number: u32,
+    out: Mutex<Out>,
+    /// There is something to write for the thread that does it if nobody else can.
+    wake: Condvar,
+    /// There is room again.
+    room: Condvar,
+    /// Whoever has said so in [`Out::writing`].
+    stream: Mutex<Stream>,
+    stopper: StreamStopper,
+    reading: Mutex<Option<Connection>>,
+}
+
+/// What is to be written to another capsule.
+#[derive(Debug, Default)]
+struct Out {
+    bytes: Vec<u8>,
+    /// Somebody writes, and will write what is added meanwhile.
+    writing: bool,
+    closed: bool,
+    /// For the next that writes.
+    spare: Vec<u8>,
+}
+
+fn bit(capsule: u32) -> u64 {
+    1 << capsule
+}
+
+impl Links {
+    /// The links of a capsule whose nodes are `shared`. What programs print in other capsules goes to `output` in the first one.
+    pub(crate) fn new(joined: Joined, shared: Arc<Shared>, output: fn(&str)) -> Arc<Links> {
+        let Joined { own, capsules, nodes, connections, .. } = joined;
+        let peers = (0..).zip(connections).map(|(number, connection)| {
+            let connection = connection?;
+            let stream = connection.stream.second()?;
+            Some(Peer {
+                number,
+                out: Mutex::default(),
+                wake: Condvar::new(),
+                room: Condvar::new(),
+                stopper: stream.stopper(),
+                stream: Mutex::new(stream),
+                reading: Mutex::new(Some(connection)),
+            })
+        });
+        let none = vec![0; capsules as usize];
+        let counts = Counts {
+            now: Rest { sent: none.clone(), received: none, lost: 0 },
+            told: None,
+            heard: vec![None; capsules as usize],
+            over: false,
+        };
+        Arc::new(Links {
+            own,
+            nodes,
+            shared,
+            peers: peers.collect(),
+            counts: Mutex::new(counts),
+            reports: Mutex::default(),
+            reported: Condvar::new(),
+            output,
+            told: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
+            stopping: AtomicBool::new(false),
+            orphaned: AtomicBool::new(false),
+            threads: Mutex::default(),
+        })
+    }
+
+    /// Starts the threads that read and write.
+    pub(crate) fn start(self: &Arc<Links>) -> std::io::Result<()> {
+        for at in 0..self.peers.len() {
+            let Some(peer) = &self.peers[at] else { continue };
+            let Some(connection) = peer.reading.lock().take() else { continue };
+            let (reads, writes) = (self.clone(), self.clone());
+            let name = |what: &str| Builder::new().name(format!("bifrost-{what}-{at}"));
+            let reader = name("from").spawn(move || reads.read(at, connection))?;
+            let writer = name("to").spawn(move || {
+                if let Some(peer) = &writes.peers[at] {
+                    peer.write_when_woken();
+                }
+            })?;
+            self.threads.lock().extend([reader, writer]);
+        }
+        Ok(())
+    }
+
+    fn others(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.iter().flatten()
+    }
+
+    fn peer(&self, capsule: u32) -> Option<&Peer> {
+        self.peers.get(capsule as usize)?.as_ref()
+    }
+
+    /// The nodes of a capsule.
+    fn nodes_of(&self, capsule: u32) -> Range<u32> {
+        capsule * self.nodes..(capsule + 1) * self.nodes
+    }
+
+    /// Whether this is the capsule with `main`.
+    pub(crate) fn is_first(&self) -> bool {
+        self.own == 0
+    }
+
+    /// Whether the first capsule is no more.
+    pub(crate) fn is_orphaned(&self) -> bool {
+        self.orphaned.load(Ordering::Acquire)
+    }
+
+    /// Sends packets of a node here, which has something to do, to one of another capsule. Waits while too much is to be written to that.
+    pub(crate) fn post(&self, from: u32, to: u32, packets: &[u8]) {
+        let Some(peer) = self.peer(to / self.nodes) else { return };
+        {
+            let mut counts = self.counts.lock();
+            if counts.now.lost & bit(peer.number) != 0 {
+                return;
+            }
+            counts.now.sent[peer.number as usize] += 1;
+        }
+        self.shared.take_hint(to);
+        if let Err(why) = peer.write(|out| put_packets(out, from, to, packets)) {
+            self.lose(peer.number, &why);
+        }
+    }
+
+    /// Sends what a program here has printed to the first capsule.
+    pub(crate) fn print(&self, text: &str) {
+        if let Some(first) = self.peer(0) {
+            // Its reader finds out, too, that it is gone.
+            let _ = first.write(|out| put(out, &Frame::Output(text)));
+        }
+    }
+
+    /// Tells others, from time to time, of nodes that have nothing to do, and whether nothing can happen any more.
+    pub(crate) fn tick(&self) {
+        let resting: Vec<u32> = (0..self.nodes)
+            .filter_map(|node| {
+                let rested = self.shared.rested(node)?;
+                let told = self.told[node as usize].swap(rested, Ordering::Relaxed);
+                (told != rested).then_some(self.own * self.nodes + node)
+            })
+            .collect();
+        if !resting.is_empty() {
+            self.others().for_each(|peer| peer.add(|out| put_idle(out, &resting)));
+        }
+        let mut counts = self.counts.lock();
+        if !self.shared.is_quiet() {
+            return;
+        }
+        match self.peer(0) {
+            None => self.look_whether_over(&mut counts),
+            Some(first) => {
+                if counts.told.as_ref() != Some(&counts.now) {
+                    counts.told = Some(counts.now.clone());
+                    // Under the lock, so that words arrive in the order in which they were true.
+                    first.add(|out| put(out, &Frame::Rest(counts.now.clone())));
+                }
+            }
+        }
+    }
+
+    /// Tells the first node if nothing can happen any more. Nobody here has anything to do.
+    fn look_whether_over(&self, counts: &mut MutexGuard<'_, Counts>) {
+        let lost = counts.now.lost;
+        let alive = |capsule: &u32| lost & bit(*capsule) == 0;
+        let capsules: Vec<u32> = (0..self.peers.len() as u32).filter(alive).collect();
+        let word = |capsule: u32| match capsule {
+            0 => Some(&counts.now),
+            other => counts.heard[other as usize].as_ref().filter(|heard| heard.lost == lost),
+        };
+        let agree = capsules.iter().all(|a| {
+            capsules.iter().all(|b| match (word(*a), word(*b)) {
+                (Some(from), Some(to)) => from.sent.get(*b as usize) == to.received.get(*a as usize),
+                _ => false,
+            })
+        });
+        if agree && !counts.over {
+            counts.over = true;
+            self.shared.say_over();
+        }
+    }
+
+    /// The first node has looked.
+    pub(crate) fn over_was_heard(&self) {
+        self.counts.lock().over = false;
+    }
+
+    /// Reads what another capsule sends, until that ends.
+    fn read(&self, at: usize, connection: Connection) {
+        let Connection { mut stream, mut decoder } = connection;
+        let capsule = at as u32;
+        let why = loop {
+            match self.take_frames(capsule, &mut decoder) {
+                Ok(()) => {}
+                Err(why) => break why,
+            }
+            match stream.read(decoder.room(), READ_BYTES, Duration::from_millis(SILENCE_MS_MAX)) {
+                Ok(0) => break "its connection has ended".to_owned(),
+                Ok(_) => {}
+                Err(ReadError::TimedOut) => break format!("it has said nothing for {SILENCE_MS_MAX} ms"),
+                Err(why) => break why.to_string(),
+            }
+        };
+        self.lose(capsule, &why);
+        let mut reports = self.reports.lock();
+        reports.ended |= bit(capsule);
+        self.reported.notify_all();
+    }
+
+    fn take_frames(&self, capsule: u32, decoder: &mut Decoder) -> Result<(), String> {
+        while let Some(frame) = decoder.next().map_err(|wrong| wrong.to_string())? {
+            match frame {
+                Frame::Packets(entries) => self.receive(capsule, entries)?,
+                Frame::Idle(nodes) => {
+                    let of = self.nodes_of(capsule);
+                    nodes.filter(|node| of.contains(node)).for_each(|node| self.shared.hint(node));
+                }
+                Frame::Rest(rest) if self.is_first() => {
+                    let mut counts = self.counts.lock();
+                    counts.heard[capsule as usize] = Some(rest);
+                    if self.shared.is_quiet() {
+                        self.look_whether_over(&mut counts);
+                    }
+                }
+                Frame::Lost(lost) if self.is_first() => self.lose(lost, "another capsule has lost it"),
+                Frame::Lost(lost) if capsule == 0 => {
+                    self.strike(lost, "the first capsule has lost it");
+                }
+                Frame::Output(text) if self.is_first() => (self.output)(text),
+                Frame::Stop if capsule == 0 => {
+                    self.stopping.store(true, Ordering::Release);
+                    self.shared.end();
+                }
+                Frame::Report(bytes) if self.is_first() && bytes.len() <= REPORT_BYTES_MAX => {
+                    let mut reports = self.reports.lock();
+                    if reports.ended & bit(capsule) == 0 {
+                        reports.ended |= bit(capsule);
+                        reports.reports.push((capsule, bytes.to_vec()));
+                        self.reported.notify_all();
+                    }
+                }
+                Frame::Ping => {}
+                _ => return Err("it has sent what does not belong here".to_owned()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands packets over to the nodes here.
+    fn receive(&self, capsule: u32, entries: Entries<'_>) -> Result<(), String> {
+        let (theirs, ours) = (self.nodes_of(capsule), self.nodes_of(self.own));
+        for (from, to, packets) in entries {
+            if !theirs.contains(&from) || !ours.contains(&to) {
+                return Err(format!("it has sent packets from node {from} to node {to}"));
+            }
+            self.await_room(packets.len())?;
+            let mut counts = self.counts.lock();
+            if counts.now.lost & bit(capsule) != 0 {
+                return Ok(());
+            }
+            counts.now.received[capsule as usize] += 1;
+            // While the counts are locked, so that nobody finds the batch received and nothing to do.
+            self.shared.deliver(from, to, packets.to_vec());
+        }
+        Ok(())
+    }
+
+    /// Waits until the nodes here have taken enough of what waits for them.
+    fn await_room(&self, bytes: usize) -> Result<(), String> {
+        let mut least = usize::MAX;
+        let mut since = Instant::now();
+        loop {
+            let waiting = self.shared.waiting_bytes();
+            // A message that is larger than all that may wait is let in alone.
+            if waiting == 0 || waiting.saturating_add(bytes) <= INBOX_BYTES_MAX {
+                return Ok(());
+            }
+            if waiting < least {
+                (least, since) = (waiting, Instant::now());
+            }
+            if since.elapsed() > Duration::from_millis(STALL_MS_MAX) || self.stopping.load(Ordering::Acquire) {
+                return Err(format!(
+                    "{waiting} bytes wait for the nodes here, which have taken none for {STALL_MS_MAX} ms"
+                ));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// A capsule is found to be lost: the first one tells all, or is told.
+    fn lose(&self, capsule: u32, why: &str) {
+        if self.stopping.load(Ordering::Acquire) {
+            self.close(capsule);
+        } else if self.is_first() {
+            if self.strike(capsule, why) {
+                for peer in self.others().filter(|peer| peer.number != capsule) {
+                    peer.add(|out| put(out, &Frame::Lost(capsule)));
+                }
+            }
+        } else if capsule == 0 {
+            tracing::warn!(why, "capsule.orphaned");
+            self.orphaned.store(true, Ordering::Release);
+            self.stopping.store(true, Ordering::Release);
+            self.shared.end();
+        } else {
+            self.close(capsule);
+            if let Some(first) = self.peer(0) {
+                first.add(|out| put(out, &Frame::Lost(capsule)));
+            }
+        }
+    }
+
+    /// Leaves a capsule out from now on, and tells the nodes here. Whether it was not lost before.
+    fn strike(&self, capsule: u32, why: &str) -> bool {
+        if capsule == self.own || self.peer(capsule).is_none() {
+            return false;
+        }
+        {
+            let mut counts = self.counts.lock();
+            if counts.now.lost & bit(capsule) != 0 {
+                return false;
+            }
+            counts.now.lost |= bit(capsule);
+            self.shared.lose(self.nodes_of(capsule));
+        }
+        tracing::warn!(capsule, why, "capsule.lost");
+        self.close(capsule);
+        true
+    }
+
+    fn close(&self, capsule: u32) {
+        if let Some(peer) = self.peer(capsule) {
+            peer.close();
+        }
+    }
+
+    /// Ends the run of all others, for the first capsule, and gives what they report.
+    pub(crate) fn stop_others(&self) -> Vec<(u32, Vec<u8>)> {
+        self.stopping.store(true, Ordering::Release);
+        let lost = self.counts.lock().now.lost;
+        let mut awaited = 0;
+        for peer in self.others().filter(|peer| lost & bit(peer.number) == 0) {
+            awaited |= bit(peer.number);
+            peer.add(|out| put(out, &Frame::Stop));
+        }
+        let until = Instant::now() + Duration::from_millis(REPORT_MS_MAX);
+        let mut reports = self.reports.lock();
+        while reports.ended & awaited != awaited {
+            if self.reported.wait_until(&mut reports, until).timed_out() {
+                tracing::warn!("a capsule has not reported within {REPORT_MS_MAX} ms");
+                break;
+            }
+        }
+        let mut reports = std::mem::take(&mut reports.reports);
+        reports.sort_by_key(|(capsule, _)| *capsule);
+        reports
+    }
+
+    /// Tells the first capsule what the nodes here have done.
+    pub(crate) fn report(&self, bytes: &[u8]) {
+        if let Some(first) = self.peer(0) {
+            // The first capsule does not wait for ever.
+            let _ = first.write(|out| put(out, &Frame::Report(bytes)));
+            first.drain();
+        }
+    }
+
+    /// Ends all connections, and waits for their threads.
+    pub(crate) fn close_all(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.others().for_each(Peer::close);
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+impl Peer {
+    /// Adds frames to what is to be written, for its thread to write; never waits.
+    fn add(&self, frames: impl FnOnce(&mut Vec<u8>)) {
+        let mut out = self.out.lock();
+        if !out.closed {
+            frames(&mut out.bytes);
+            self.wake.notify_one();
+        }
+    }
+
+    /// Adds frames and writes them, unless somebody writes already, who will write these, too.
+    fn write(&self, frames: impl FnOnce(&mut Vec<u8>)) -> Result<(), String> {
+        let mut out = self.out.lock();
+        while out.bytes.len() >= QUEUE_BYTES_MAX && !out.closed {
+            self.room.wait(&mut out);
+        }
+        if out.closed {
+            return Ok(());
+        }
+        frames(&mut out.bytes);
+        if std::mem::replace(&mut out.writing, true) {
+            return Ok(());
+        }
+        let written = self.write_out(out);
+        // What was added meanwhile is for the thread, so that nobody writes for others for ever.
+        let mut out = self.out.lock();
+        out.writing = false;
+        if !out.bytes.is_empty() {
+            self.wake.notify_one();
+        }
+        written
+    }
+
+    /// Writes all that is there. Only for whoever has set [`Out::writing`].
+    fn write_out(&self, mut out: MutexGuard<'_, Out>) -> Result<(), String> {
+        let spare = std::mem::take(&mut out.spare);
+        let mut bytes = std::mem::replace(&mut out.bytes, spare);
+        drop(out);
+        self.room.notify_all();
+        let written = self.stream.lock().write(&bytes, Duration::from_millis(WRITE_MS_MAX));
+        if bytes.capacity() <= KEPT_BYTES_MAX {
+            bytes.clear();
+            self.out.lock().spare = bytes;
+        }
+        written.map_err(|why| why.to_string())
+    }
+
+    /// Writes what nobody else has, until the connection is closed. A write that fails is one of a connection that has ended, which its reader finds.
+    fn write_when_woken(&self) {
+        let mut out = self.out.lock();
+        while !out.closed {
+            if out.bytes.is_empty() || out.writing {
+                let waited = self.wake.wait_for(&mut out, Duration::from_millis(PING_MS));
+                if waited.timed_out() && out.bytes.is_empty() && !out.writing {
+                    put(&mut out.bytes, &Frame::Ping);
+                }
+                continue;
+            }
+            out.writing = true;
+            let written = self.write_out(out);
+            out = self.out.lock();
+            out.writing = false;
+            self.room.notify_all();
+            if written.is_err() {
+                self.stopper.stop();
+                out.closed = true;
+            }
+        }
+        self.room.notify_all();
+    }
+
+    /// Waits until all is written, or cannot be.
+    fn drain(&self) {
+        let mut out = self.out.lock();
+        while (out.writing || !out.bytes.is_empty()) && !out.closed {
+            self.room.wait_for(&mut out, Duration::from_millis(10));
+        }
+    }
+
+    fn close(&self) {
+        self.stopper.stop();
+        self.out.lock().closed = true;
+        self.wake.notify_all();
+        self.room.notify_all();
+    }
+}
