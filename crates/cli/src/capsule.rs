@@ -139,8 +139,7 @@ impl ProgramArgs {
         for folder in &self.allow_files {
             add("--allow-files", folder.into());
         }
-        for (name, value) in
-            [("--heap-bytes-max", self.heap_bytes_max), ("--stack-bytes", self.stack_bytes)]
+        for (name, value) in [("--heap-bytes-max", self.heap_bytes_max), ("--stack-bytes", self.stack_bytes)]
         {
             if let Some(value) = value {
                 add(name, value.to_string().into());
@@ -198,8 +197,8 @@ pub fn ready(cx: &mut Cx, traced: bool) {
 pub struct Started {
     children: Vec<Child>,
     addresses: Vec<Address>,
-    // Behind the processes that have sockets in it.
-    _folder: TempDir,
+    /// Where their sockets are, until they are connected.
+    folder: Option<TempDir>,
 }
 
 impl Started {
@@ -211,9 +210,9 @@ impl Started {
         let no_means = |e: std::io::Error| Failure::new(Exit::Failed, format!("cannot start a capsule: {e}"));
         // Its mode is 0700.
         let folder = tempfile::Builder::new().prefix("bifrost-run-").tempdir().map_err(no_means)?;
-        let mut started = Started { children: Vec::new(), addresses: Vec::new(), _folder: folder };
+        let mut started = Started { children: Vec::new(), addresses: Vec::new(), folder: None };
         for number in 1..=count {
-            let address = Address::Unix(started._folder.path().join(number.to_string()));
+            let address = Address::Unix(folder.path().join(number.to_string()));
             let mut command = Command::new(std::env::current_exe().map_err(no_means)?);
             command.arg("capsule").arg("--listen").arg(address.to_string());
             command.arg("--wait-ms").arg(STARTED_MS_MAX.to_string());
@@ -222,6 +221,7 @@ impl Started {
             started.children.push(command.env_remove("BIFROST_TOKEN").spawn().map_err(no_means)?);
             started.addresses.push(address);
         }
+        started.folder = Some(folder);
         Ok(started)
     }
 
@@ -231,9 +231,11 @@ impl Started {
     /// As for [`capsules::join`].
     pub fn join(&mut self, nodes: u32, traced: bool, terms: &Terms) -> Result<Joined, JoinError> {
         let children = &mut self.children;
-        capsules::join(&self.addresses, nodes, traced, terms, |at| {
+        let joined = capsules::join(&self.addresses, nodes, traced, terms, |at| {
             matches!(children[at].try_wait(), Ok(None))
-        })
+        });
+        self.folder = None;
+        joined
     }
 
     /// Waits for them to end, and ends those that do not.
@@ -294,7 +296,8 @@ impl Report {
         let reports = (nodes.first_node()..).zip(nodes.spaces()).map(|(node, space)| {
             let mut cx = space.lock();
             // Clocks of processes begin at different times.
-            let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+            let since_1970 =
+                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
             let began = since_1970.saturating_sub(cx.now_ns());
             let trace = cx.actors.take_trace().map(|trace| trace::NodeTrace::new(&trace, began, space));
             NodeReport { node, stats: numbers(&cx.actors.stats), trace }
@@ -320,7 +323,8 @@ impl Report {
     /// What became of the heaps together.
     pub fn heap(&self) -> HeapStats {
         let [limit, used, held, live, objects, allocated, collections, last, longest, all] = self.heap;
-        let mut stats = HeapStats { pause_ns: last, pause_ns_max: longest, pauses_ns: all, ..HeapStats::default() };
+        let mut stats =
+            HeapStats { pause_ns: last, pause_ns_max: longest, pauses_ns: all, ..HeapStats::default() };
         stats.usage.limit_bytes = limit as usize;
         stats.usage.used_bytes = used as usize;
         stats.usage.held_bytes = held as usize;
@@ -335,8 +339,21 @@ impl Report {
 impl NodeReport {
     /// What its actors did.
     pub fn stats(&self) -> Stats {
-        let [created, created_remotely, sent, messages, direct, queued, joins, waits, ways, turns, longest, lost, cycles] =
-            self.stats;
+        let [
+            created,
+            created_remotely,
+            sent,
+            messages,
+            direct,
+            queued,
+            joins,
+            waits,
+            ways,
+            turns,
+            longest,
+            lost,
+            cycles,
+        ] = self.stats;
         Stats {
             created,
             created_remotely,

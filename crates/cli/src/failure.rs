@@ -127,8 +127,9 @@ impl From<JoinError> for Failure {
             JoinError::Refused { .. } | JoinError::Version { .. } | JoinError::NoCapsule { .. } => {
                 Failure::new(Exit::Refused, error)
             }
-            JoinError::Token(_) => Failure::new(Exit::Refused, error)
-                .help("give all capsules the same one with `--token-file FILE` or the variable BIFROST_TOKEN"),
+            JoinError::Token(_) => Failure::new(Exit::Refused, error).help(
+                "give all capsules the same one with `--token-file FILE` or the variable BIFROST_TOKEN",
+            ),
             JoinError::System(_) => Failure::new(Exit::Failed, error),
         }
     }

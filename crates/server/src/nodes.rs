@@ -419,8 +419,23 @@ impl Nodes {
         seed: u64,
         ready: impl Fn(&mut Cx),
     ) -> Result<Nodes, NodesError> {
+        Nodes::simulated_with_loss(first, count, limits, seed, None, ready)
+    }
+
+    /// The same, where some nodes, not the first, are lost when that has looked for packets so often.
+    ///
+    /// # Errors
+    /// [`NodesError`]
+    pub fn simulated_with_loss(
+        first: Arc<Space>,
+        count: u32,
+        limits: Limits,
+        seed: u64,
+        loss: Option<(Range<u32>, u32)>,
+        ready: impl Fn(&mut Cx),
+    ) -> Result<Nodes, NodesError> {
         let mut nodes = Nodes::new(first, count, limits, ready)?;
-        let simulation = Simulation::new(count, seed);
+        let simulation = Simulation::new(count, seed, loss);
         for (node, space) in (0..).zip(&nodes.spaces) {
             let mut cx = space.lock();
             cx.set_order(seed.wrapping_mul(u64::from(NODES_MAX)) + u64::from(node));

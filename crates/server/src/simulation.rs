@@ -2,9 +2,11 @@
 //!
 //! The first node runs as ever. Whenever it looks for packets, the seed decides how many steps which of the others take meanwhile, and which
 //! packets arrive; when it has nothing to do, they go on until there are packets for it or nobody has anything to do. So all that nodes
-//! can do to each other happens in some run, and any run can be repeated.
+//! can do to each other happens in some run, and any run can be repeated. Nodes can be lost in a run, after so many looks of the first one:
+//! the others hear of it sooner or later.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bifrost_runtime::Cx;
@@ -23,6 +25,12 @@ struct State {
     queues: Vec<Vec<VecDeque<Vec<u8>>>>,
     /// The contexts of all nodes but the first, by address; none before and after the run.
     others: Vec<usize>,
+    /// Nodes that will be lost, and after how many looks of the first one.
+    loss: Option<(Range<u32>, u32)>,
+    /// Nodes that are lost.
+    lost: Range<u32>,
+    /// By node: whether it has yet to hear of that.
+    unheard: Vec<bool>,
 }
 
 impl State {
@@ -44,16 +52,47 @@ impl State {
     }
 
     fn is_quiet(&self) -> bool {
-        self.queues.iter().flatten().all(VecDeque::is_empty)
+        self.queues.iter().flatten().all(VecDeque::is_empty) && !self.unheard.contains(&true)
+    }
+
+    /// The first node looks: nodes may be lost now.
+    fn look(&mut self) {
+        match self.loss.take() {
+            Some((nodes, 0)) => {
+                for node in 0..self.queues.len() as u32 {
+                    let of_lost = nodes.contains(&node);
+                    self.unheard[node as usize] = !of_lost;
+                    for (from, queue) in (0..).zip(&mut self.queues[node as usize]) {
+                        // What such nodes have sent may still come.
+                        if of_lost || nodes.contains(&from) && self.random >> from & 1 == 0 {
+                            queue.clear();
+                        }
+                    }
+                }
+                self.lost = nodes;
+            }
+            Some((nodes, looks)) => self.loss = Some((nodes, looks - 1)),
+            None => {}
+        }
+    }
+
+    /// What a node hears that looks for packets.
+    fn hear(&mut self, node: u32) -> Option<Received> {
+        if self.unheard[node as usize] && self.choose(4) == 0 {
+            self.unheard[node as usize] = false;
+            return Some(Received::Lost(self.lost.clone()));
+        }
+        self.packets(node).map(|(from, packets)| Received::Packets(from, packets))
     }
 }
 
 impl Simulation {
-    pub(crate) fn new(count: u32, seed: u64) -> Simulation {
+    pub(crate) fn new(count: u32, seed: u64, loss: Option<(Range<u32>, u32)>) -> Simulation {
         let count = count as usize;
         let queues = vec![vec![VecDeque::new(); count]; count];
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        Simulation(Arc::new(Mutex::new(State { random, queues, others: Vec::new() })))
+        let (others, unheard) = (Vec::new(), vec![false; count]);
+        Simulation(Arc::new(Mutex::new(State { random, queues, others, loss, lost: 0..0, unheard })))
     }
 
     pub(crate) fn door(&self, node: u32) -> Box<dyn Network> {
@@ -81,6 +120,9 @@ impl Simulation {
 
     /// Has another node take a step; whether it could. `None` when a node was ended.
     fn step(&self, other: usize) -> Option<bool> {
+        if self.state().lost.contains(&(other as u32 + 1)) {
+            return Some(false);
+        }
         let Some(cx) = self.state().others.get(other).copied() else { return Some(false) };
         // SAFETY: the contexts are locked during the run, on this thread, and none of them is in use: only the first node comes here.
         unsafe { step_node(cx as *mut Cx) }.ok()
@@ -96,18 +138,22 @@ struct Door {
 
 impl Network for Door {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
-        self.simulation.state().queues[node as usize][self.node as usize].push_back(packets);
+        let mut state = self.simulation.state();
+        if !state.lost.contains(&node) {
+            state.queues[node as usize][self.node as usize].push_back(packets);
+        }
     }
 
     fn receive(&mut self, wait: Wait) -> Received {
         if self.node != 0 {
             // It takes one step at a time, and some packets wait.
             let mut state = self.simulation.state();
-            let packets = if state.choose(4) == 0 { None } else { state.packets(self.node) };
-            return packets.map_or(Received::Nothing, |(from, packets)| Received::Packets(from, packets));
+            let heard = if state.choose(4) == 0 { None } else { state.hear(self.node) };
+            return heard.unwrap_or(Received::Nothing);
         }
         let count = self.simulation.state().others.len();
         loop {
+            self.simulation.state().look();
             // The others take some steps, in any order.
             let steps = self.simulation.state().choose(2 * count + 1);
             for _ in 0..steps {
@@ -116,8 +162,8 @@ impl Network for Door {
                     return Received::Stopped;
                 }
             }
-            if let Some((from, packets)) = self.simulation.state().packets(0) {
-                return Received::Packets(from, packets);
+            if let Some(heard) = self.simulation.state().hear(0) {
+                return heard;
             }
             if wait != Wait::Idle {
                 return Received::Nothing;
@@ -140,7 +186,7 @@ impl Network for Door {
         let count = state.queues.len();
         // Any node may have nothing to do.
         let node = state.choose(2 * count) as u32;
-        (node != self.node && (node as usize) < count).then_some(node)
+        (node != self.node && (node as usize) < count && !state.lost.contains(&node)).then_some(node)
     }
 
     fn is_idle(&mut self, _node: u32) -> bool {

@@ -11,7 +11,7 @@ use bifrost_runtime::{Collect, Limits};
 use bifrost_server::Space;
 use bifrost_server::nodes::{Nodes, nap};
 use bifrost_theta::{Colour, Options, Sources, compile, render_all};
-use output::{run_on, simulated};
+use output::{run_on, simulated, simulated_with_loss};
 
 #[track_caller]
 fn load(text: &str, mode: Mode) -> Arc<Engine> {
@@ -339,4 +339,77 @@ fn the_examples_of_the_papers_give_their_results() {
             assert!(stats.iter().all(|node| node.created > 100), "{stats:?}");
         }
     }
+}
+
+/// Workers on all nodes ask each other, and `main` asks all; whoever asks a lost one hears of it.
+const LOSSES: &str = "Worker = actor
+  n: int
+  new () make {n := 0} end new
+  add (k: int) returns (int)
+    n := n + k
+    reply (n)
+  end add
+  ask (other: Worker, k: int) returns (int)
+    x: int := 0
+    begin x := other.add(k) end except when failure (why: string): x := -1 end
+    reply (x)
+  end ask
+  pass (other: Worker, k: int) returns (int) delegate other.add(k) end pass
+  % The reference may be known before the actor is born, and its creation lost.
+  build (place: int) returns (Worker)
+    w: Worker := Worker.new() on place
+    reply (w)
+  end build
+end Worker
+main (args: sequence[string])
+  rounds: int := args[1].to_int()
+  failed: int := 0
+  home: Worker := Worker.new()
+  for round: int in 1.to(rounds) do
+    for k: int in 1.to(nodes() - 1) do
+      begin
+        w: Worker := Worker.new() on k
+        send w.add(1)
+        a: int := w.add(round)
+        b: int := home.ask(w, 1)
+        c: int := home.pass(w, 1)
+        if b = -1 then failed := failed + 1
+        elseif a ~= round + 1 | b ~= round + 2 | c ~= round + 3 then print(\"wrong\") end
+        made: Worker := w.build(1 + (k // (nodes() - 1)))
+        d: int := made.add(1)
+        far: int := made.ask(w, 1)
+        if far = -1 then failed := failed + 1
+        elseif d ~= 1 | far ~= round + 4 then print(\"wrong\") end
+        e: int := made.ask(home, 0)
+        if e ~= 0 then print(\"wrong\") end
+      end except when failure (why: string):
+        failed := failed + 1
+        if why ~= \"node lost\" then print(why) end
+      end
+    end
+  end
+  if failed > 0 then print(\"some failed\") end
+  x: int := home.add(0)
+  print(\"done \" || x.unparse())
+end main";
+
+#[test]
+fn nodes_that_are_lost_fail_the_requests_to_them_and_no_others() {
+    let mut failed = 0;
+    let rounds = ["5".to_owned()];
+    for mode in [Mode::Compiled, Mode::Interpreted] {
+        let engine = load(LOSSES, mode);
+        for seed in 0..150 {
+            let collect = if seed % 4 == 0 { Collect::Zeal(2) } else { Collect::Ordinary };
+            let limits = Limits { collect, ..Limits::default() };
+            let (count, looks) = (3 + (seed % 3) as u32, (seed * 7 % 80) as u32);
+            let lost = 1 + (seed % 2) as u32..3;
+            let ran = simulated_with_loss(&engine, limits, count, seed, Some((lost.clone(), looks)), &rounds);
+            let output = ran.output;
+            let whole = output == "done 0\n" || output == "some failed\ndone 0\n";
+            assert!(whole, "{mode:?}, {count} nodes, {lost:?} lost after {looks}, seed {seed}: {output}");
+            failed += u32::from(output != "done 0\n");
+        }
+    }
+    assert!(failed > 100, "only {failed} runs have lost something");
 }

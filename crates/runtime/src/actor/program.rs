@@ -74,6 +74,10 @@ pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Wor
         let signature = &image.program().routines[desc.routine].signature;
         let reference = signature.results.first().is_some_and(|ty| image.is_reference(*ty));
         (*cx).actors.begin_main(reference);
+        let passed = args[1..].iter().zip(&signature.params);
+        let passed: Vec<Word> =
+            passed.filter(|(_, param)| image.is_reference(param.ty)).map(|(word, _)| *word).collect();
+        let _args = (*cx).keep_all(&passed);
         let table = image.of_actors.caller;
         let caller = match (*cx).alloc(table, owed::FIELDS) {
             Ok(caller) => caller.as_ptr() as Word,

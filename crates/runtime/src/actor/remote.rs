@@ -435,6 +435,12 @@ fn unborn(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
     // SAFETY: the object is an actor of the class.
     unsafe { set_state(actor, State::Active) };
     cx.actors.remote.born.get_mut(chosen_by as usize)?.entry(index).or_default().word = actor;
+    if cx.actors.remote.is_lost(chosen_by) {
+        // Its creation will not come any more.
+        let _ = cx.failure(LOST);
+        // SAFETY: as above, and others know the actor, so that it is kept.
+        unsafe { super::stillborn(cx, actor) };
+    }
     Some(actor)
 }
 

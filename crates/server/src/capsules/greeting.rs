@@ -108,7 +108,9 @@ pub enum JoinError {
     #[error("{0} has another token")]
     Token(Address),
     /// The other speaks another version.
-    #[error("{address} speaks version {version} of what capsules say to each other, and this one version {VERSION}")]
+    #[error(
+        "{address} speaks version {version} of what capsules say to each other, and this one version {VERSION}"
+    )]
     Version {
         /// Where.
         address: Address,
@@ -462,8 +464,7 @@ fn greet(mut connection: Connection, terms: &Terms) -> Result<Guest, String> {
     }
     let heard = connection.hear(deadline, |frame| match frame {
         Frame::Hello { proof, body } => {
-            let proven =
-                terms.proof(b"connects", [&theirs, &own], body) == blake3::Hash::from_bytes(proof);
+            let proven = terms.proof(b"connects", [&theirs, &own], body) == blake3::Hash::from_bytes(proof);
             match Hello::parse(body) {
                 _ if !proven => Ok(Err("the token is another")),
                 None => Ok(Err("it does not say who it is")),
@@ -521,11 +522,7 @@ fn receive(guests: &Receiver<Guest>, terms: &Terms, wait: Option<Duration>) -> R
 }
 
 /// Connections with all capsules of a run but the first.
-fn meet(
-    guests: &Receiver<Guest>,
-    terms: &Terms,
-    run: &Hello,
-) -> Result<Vec<Option<Connection>>, JoinError> {
+fn meet(guests: &Receiver<Guest>, terms: &Terms, run: &Hello) -> Result<Vec<Option<Connection>>, JoinError> {
     let mut connections: Vec<Option<Connection>> = (0..run.capsules).map(|_| None).collect();
     for other in 1..run.to {
         let address = &run.addresses[other as usize - 1];

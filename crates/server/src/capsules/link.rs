@@ -50,7 +50,10 @@ pub(crate) struct Links {
 
 impl std::fmt::Debug for Links {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Links").field("own", &self.own).field("capsules", &self.peers.len()).finish_non_exhaustive()
+        f.debug_struct("Links")
+            .field("own", &self.own)
+            .field("capsules", &self.peers.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -356,7 +359,8 @@ impl Links {
             if waiting < least {
                 (least, since) = (waiting, Instant::now());
             }
-            if since.elapsed() > Duration::from_millis(STALL_MS_MAX) || self.stopping.load(Ordering::Acquire) {
+            if since.elapsed() > Duration::from_millis(STALL_MS_MAX) || self.stopping.load(Ordering::Acquire)
+            {
                 return Err(format!(
                     "{waiting} bytes wait for the nodes here, which have taken none for {STALL_MS_MAX} ms"
                 ));

@@ -1,6 +1,7 @@
 //! What programs print.
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use bifrost_engine::Engine;
@@ -74,10 +75,23 @@ pub fn simulated(
     seed: u64,
     arguments: &[String],
 ) -> Simulated {
+    simulated_with_loss(engine, limits, count, seed, None, arguments)
+}
+
+/// The same, where some nodes are lost when the first has looked so often.
+pub fn simulated_with_loss(
+    engine: &Arc<Engine>,
+    limits: Limits,
+    count: u32,
+    seed: u64,
+    loss: Option<(Range<u32>, u32)>,
+    arguments: &[String],
+) -> Simulated {
     let plain = engine.find_entry("main", 0);
     let main = plain.or_else(|| engine.find_entry("main", 1)).expect("a program has `main`");
     let space = Space::new(engine.clone(), limits).expect("there is memory for a heap");
-    let nodes = Nodes::simulated(space, count, limits, seed, |_| {}).expect("there are means for nodes");
+    let nodes = Nodes::simulated_with_loss(space, count, limits, seed, loss, |_| {});
+    let nodes = nodes.expect("there are means for nodes");
     let arguments = plain.is_none().then_some(arguments);
     let ran = nodes.run(|space| run_here(space, main, arguments)).expect("there are threads");
     Simulated { output: ran.output, stats: nodes.stats() }

@@ -1,0 +1,367 @@
+//! Programs on several processes: what they print does not depend on how many there are, and what is lost is told, in time.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use support::{bifrost, examples, stderr, stdout};
+use tempfile::TempDir;
+
+/// Nothing here takes longer, on a busy machine either.
+const SOON: Duration = Duration::from_secs(60);
+
+/// A capsule that listens, and ends with its test.
+struct Capsule {
+    child: Option<Child>,
+    url: String,
+}
+
+impl Capsule {
+    fn start(program: &Path, arguments: &[&str]) -> Capsule {
+        let mut command = bifrost();
+        command.arg("capsule").args(arguments).arg(program).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let url = line.strip_prefix("ready ").map(|url| url.trim().to_owned());
+        let Some(url) = url else { panic!("{}", stderr(&child.wait_with_output().unwrap())) };
+        Capsule { child: Some(child), url }
+    }
+
+    fn end(mut self) -> Output {
+        self.child.take().unwrap().wait_with_output().unwrap()
+    }
+}
+
+impl Drop for Capsule {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn program(folder: &TempDir, text: &str) -> PathBuf {
+    let file = folder.path().join("program.theta");
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+fn run(arguments: &[&str], program: &Path) -> Output {
+    bifrost().arg("run").args(arguments).arg(program).output().unwrap()
+}
+
+#[test]
+fn examples_print_the_same_on_several_capsules() {
+    for name in ["buffers", "fib", "quadrature", "queen_objects", "queens"] {
+        let file = examples().join(format!("actors/{name}.theta"));
+        let expected = std::fs::read_to_string(file.with_extension("txt")).unwrap();
+        let ways: [(&[&str], &str); 5] = [
+            (&["--capsules", "2"], "check"),
+            (&["--capsules", "2", "--nodes", "2"], "check"),
+            (&["--capsules", "3", "--interpret"], "ordinary"),
+            (&["--capsules", "2"], "zeal=50"),
+            (&["--capsules", "2", "--nodes", "2", "--seed", "7"], "ordinary"),
+        ];
+        for (way, collect) in ways {
+            let output =
+                bifrost().arg("run").args(way).arg(&file).env("BIFROST_GC", collect).output().unwrap();
+            let said = (stdout(&output), stderr(&output), output.status.code());
+            assert_eq!(said, (expected.as_str(), "", Some(0)), "{name}, {way:?}, {collect}");
+        }
+    }
+}
+
+const NUMBERED: &str = "Checker = actor
+  next: int  wrong: int
+  new () make {next := 1, wrong := 0} end new
+  take (n: int, text: string)
+    if n ~= next | text ~= n.unparse() then wrong := wrong + 1 end
+    next := n + 1
+  end take
+  result () returns (string)
+    print(\"printed on \" || node().unparse())
+    reply (node().unparse() || \" of \" || nodes().unparse() || \": \" || next.unparse() || \", wrong \" || wrong.unparse())
+  end result
+end Checker
+Sender = actor
+  start (c: Checker, count: int) returns (string)
+    for n: int in 1.to(count) do send c.take(n, n.unparse()) end
+    s: string := c.result()
+    reply (s)
+  end start
+end Sender
+main ()
+  for k: int in 0.to(nodes() - 1) do
+    c: Checker := Checker.new() on k
+    s: Sender := Sender.new() on (nodes() - 1 - k)
+    text: string := s.start(c, 3000)
+    print(text)
+  end
+end main";
+
+#[test]
+fn messages_keep_their_order_and_what_is_printed_comes_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(&["--capsules", "3", "--nodes", "2"], &program(&folder, NUMBERED));
+    let expected: String = (0..6).map(|k| format!("printed on {k}\n{k} of 6: 3001, wrong 0\n")).collect();
+    assert_eq!((stdout(&output), stderr(&output)), (expected.as_str(), ""));
+}
+
+#[test]
+fn statistics_and_traces_are_those_of_all_capsules() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.json");
+    let queens = examples().join("actors/queens.theta");
+    let mut command = bifrost();
+    command
+        .args(["run", "--capsules", "2", "--nodes", "2", "--stats", "--gc-stats", "--trace"])
+        .arg(&trace)
+        .arg(&queens);
+    let output = command.output().unwrap();
+    assert_eq!((stdout(&output), output.status.code()), ("8 queens: 92 solutions\n", Some(0)));
+    let lines: Vec<&str> = stderr(&output).lines().collect();
+    assert!(lines[0].starts_with("collections "), "{lines:?}");
+    let made = (0..4).map(|node| {
+        let line = lines[1 + node].strip_prefix(&format!("node {node}: actors made ")).unwrap();
+        line.split(',').next().unwrap().parse::<u64>().unwrap()
+    });
+    assert_eq!(made.sum::<u64>(), 1_965, "{lines:?}");
+    let events: Vec<serde_json::Value> =
+        serde_json::from_str(&std::fs::read_to_string(&trace).unwrap()).unwrap();
+    for (pid, node) in [(1, 0), (1, 1), (2, 2), (2, 3)] {
+        let of = events.iter().filter(|event| event["pid"] == pid && event["tid"] == node);
+        assert!(of.filter(|event| event["cat"] == "call").count() > 10, "node {node}");
+    }
+}
+
+/// Runs as long as it is let.
+const LONG: &str = "Spinner = functional actor
+  spin (n: int) returns (int)
+    x: int := 0
+    for i: int in 1.to(n) do x := x + i // 7 end
+    reply (x)
+  end spin
+end Spinner
+main ()
+  print(\"begun\")
+  a: array[int] := array_fill[int](1, nodes(), 0)
+  for k: int in 1.to(nodes()) do
+    a[k] := (Spinner.new() on (k - 1)).spin(1000000000000)
+  end
+  begin
+    sum: int := 0
+    for v: int in a.elements() do sum := sum + v end
+    print(sum.unparse())
+  end except when failure (why: string): print(\"caught \" || why) end
+  x: int := (Spinner.new() on 0).spin(10)
+  begin
+    y: int := (Spinner.new() on 1).spin(10)
+    print(y.unparse())
+  end except when failure (why: string): print(\"again \" || why) end
+end main";
+
+/// The processes that a process has started.
+fn children(of: u32) -> Vec<u32> {
+    let path = format!("/proc/{of}/task/{of}/children");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().map(|id| id.parse().unwrap()).collect()
+}
+
+fn is_there(process: u32) -> bool {
+    // One that has ended and was not waited for is not there.
+    std::fs::read_to_string(format!("/proc/{process}/stat"))
+        .is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().trim_start().starts_with('Z'))
+}
+
+fn await_end(process: u32) {
+    let until = Instant::now() + SOON;
+    while is_there(process) {
+        assert!(Instant::now() < until, "process {process} does not end");
+        std::thread::yield_now();
+    }
+}
+
+fn kill(process: u32) {
+    let id = rustix::process::Pid::from_raw(process as i32).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+}
+
+/// A run that has begun, and the processes that it has started.
+fn begin(mut command: Command) -> (Child, Vec<u32>) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = [0; 6];
+    child.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"begun\n");
+    let started = children(child.id());
+    (child, started)
+}
+
+#[test]
+fn a_capsule_that_is_killed_fails_the_requests_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    // Only the lost one has something to do that lasts, but the first.
+    let text = LONG.replace("on (k - 1)).spin(1000000000000)", "on (k - 1)).spin(if_last(k))").replace(
+        "main ()",
+        "if_last (k: int) returns (int)
+  if k = nodes() then return (1000000000000) end
+  return (10)
+end if_last
+main ()",
+    );
+    let mut command = bifrost();
+    command.args(["run", "--capsules", "2"]).arg(program(&folder, &text));
+    let (child, started) = begin(command);
+    assert_eq!(started.len(), 1);
+    kill(started[0]);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(stdout(&output), "caught node lost\nagain node lost\n");
+    assert!(stderr(&output).contains("capsule.lost"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "the program has caught it");
+    await_end(started[0]);
+}
+
+#[test]
+fn queens_end_when_a_capsule_is_killed() {
+    let queens = std::fs::read_to_string(examples().join("actors/queens.theta")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = program(&folder, &queens.replace("  n: int := 8", "  print(\"begun\")\n  n: int := 8"));
+    let mut command = bifrost();
+    command.args(["run", "--capsules", "3"]).arg(file).arg("14");
+    let (child, started) = begin(command);
+    assert_eq!(started.len(), 2);
+    kill(started[1]);
+    let since = Instant::now();
+    let output = child.wait_with_output().unwrap();
+    assert!(since.elapsed() < SOON);
+    assert_eq!((stdout(&output), output.status.code()), ("", Some(1)));
+    assert!(
+        stderr(&output).contains("`main` ended with the exception failure(\"node lost\")"),
+        "{}",
+        stderr(&output)
+    );
+    started.into_iter().for_each(await_end);
+}
+
+#[test]
+fn capsules_end_with_the_process_that_started_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = bifrost();
+    command.args(["run", "--capsules", "3", "--nodes", "2"]).arg(program(&folder, LONG));
+    let (mut child, started) = begin(command);
+    assert_eq!(started.len(), 2);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    started.into_iter().for_each(await_end);
+}
+
+#[test]
+fn capsules_that_listen_are_joined() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = program(&folder, NUMBERED);
+    let token = folder.path().join("token");
+    std::fs::write(&token, "s3cret\n").unwrap();
+    let token = token.to_str().unwrap();
+    let tcp = Capsule::start(&file, &["--listen", "tcp://127.0.0.1:0", "--token-file", token]);
+    let url = format!("unix://{}/socket", folder.path().display());
+    let unix = Capsule::start(&file, &["--listen", &url, "--token-file", token, "--interpret"]);
+    let list = format!("{},{}", tcp.url, unix.url);
+    let output = run(&["--join", &list, "--nodes", "2", "--token-file", token], &file);
+    let expected: String = (0..6).map(|k| format!("printed on {k}\n{k} of 6: 3001, wrong 0\n")).collect();
+    assert_eq!((stdout(&output), stderr(&output)), (expected.as_str(), ""));
+    for capsule in [tcp, unix] {
+        let output = capsule.end();
+        assert_eq!((stderr(&output), output.status.code()), ("", Some(0)));
+    }
+    assert!(!folder.path().join("socket").exists());
+}
+
+#[test]
+fn who_does_not_belong_to_a_run_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = program(&folder, NUMBERED);
+    let refused = |output: Output, code: i32, said: &str| {
+        assert!(stderr(&output).contains(said), "{}", stderr(&output));
+        assert_eq!(output.status.code(), Some(code));
+    };
+    let capsule = Capsule::start(&file, &["--listen", "tcp://127.0.0.1:0", "--token", "s3cret"]);
+    for token in [&["--token", "s3cres"][..], &[]] {
+        let output = run(&[&["--join", &capsule.url], token].concat(), &file);
+        refused(output, 4, "has another token");
+    }
+    let other = folder.path().join("other.theta");
+    std::fs::write(&other, NUMBERED.replace("3000", "3001")).unwrap();
+    let output = run(&["--join", &capsule.url, "--token", "s3cret"], &other);
+    refused(output, 4, "refuses: it runs another program");
+    // Some say nothing, some half of something, and some what nobody understands: none keeps others waiting.
+    let port: u16 = capsule.url.rsplit(':').next().unwrap().parse().unwrap();
+    let mut visitors = Vec::new();
+    for bytes in
+        [&b""[..], b"GET / HTTP/1.1\r\n\r\n", &[45, 0, 0, 0, 16, b'B', b'I'], &[0xff; 400], &[0; 400]]
+    {
+        let mut visitor = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        visitor.write_all(bytes).unwrap();
+        visitors.push(visitor);
+    }
+    let output = run(&["--join", &capsule.url, "--token", "s3cret"], &file);
+    assert_eq!((stderr(&output), output.status.code()), ("", Some(0)));
+    // Those that were not understood have been closed, and with the capsule all.
+    let said = capsule.end();
+    assert_eq!(said.status.code(), Some(0));
+    for why in ["no capsule", "longer than allowed", "kind 0", "the token is another", "runs another program"]
+    {
+        assert!(stderr(&said).contains(why) || why == "the token is another", "{why}: {}", stderr(&said));
+    }
+    for mut visitor in visitors {
+        visitor.set_read_timeout(Some(SOON)).unwrap();
+        // The end, or a reset for what was not read.
+        let _ = visitor.read(&mut [0]);
+    }
+    let output = run(&["--join", "tcp://127.0.0.1:1", "--token", "x"], &file);
+    refused(output, 3, "nobody listens on tcp://127.0.0.1:1");
+    let output = run(&["--join", "shm:///tmp/x"], &file);
+    refused(output, 2, "capsules do not speak over shm:///tmp/x");
+}
+
+#[test]
+fn a_capsule_that_hears_nothing_of_a_run_ends_after_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = program(&folder, NUMBERED);
+    let url = format!("unix://{}/socket", folder.path().display());
+    let capsule = Capsule::start(&file, &["--listen", &url, "--wait-ms", "200"]);
+    // Who says half of something does not make it wait longer.
+    let mut visitor = UnixStream::connect(folder.path().join("socket")).unwrap();
+    visitor.write_all(&[45, 0, 0, 0, 16]).unwrap();
+    let output = capsule.end();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(stderr(&output).contains("no run has begun within 200 ms"), "{}", stderr(&output));
+}
+
+#[test]
+fn numbers_of_capsules_that_cannot_be() {
+    let queens = examples().join("actors/queens.theta");
+    for (way, code, said) in [
+        (&["--capsules", "0"][..], 2, "0 is not in 1..=64"),
+        (&["--capsules", "65"], 2, "65 is not in 1..=64"),
+        (&["--capsules", "2", "--nodes", "128"], 2, "2 capsules with 128 nodes each are too many"),
+        (&["--capsules", "2", "--store", "memory:"], 2, "a program over a store has one node"),
+        (&["--join", "unix:///x", "--capsules", "2"], 2, "cannot be used with"),
+        (&["--join", "unix:///x", "--seed", "2"], 2, "cannot be used with"),
+        (&["--join", "nonsense"], 2, "needs a scheme"),
+    ] {
+        let output = run(way, &queens);
+        assert!(stderr(&output).contains(said), "{way:?}: {}", stderr(&output));
+        assert_eq!(output.status.code(), Some(code), "{way:?}");
+    }
+    let mut command = bifrost();
+    command.args(["capsule", "--listen", "tcp://127.0.0.1:0"]).arg(&queens);
+    let output = command.output().unwrap();
+    assert!(stderr(&output).contains("who listens on TCP needs a token"), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(2));
+}
