@@ -439,7 +439,7 @@ fn unborn(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
         // Its creation will not come any more.
         let _ = cx.failure(LOST);
         // SAFETY: as above, and others know the actor, so that it is kept.
-        unsafe { super::stillborn(cx, actor) };
+        unsafe { super::create::stillborn(cx, actor) };
     }
     Some(actor)
 }
@@ -503,7 +503,7 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
         }
         for actor in unborn {
             let _ = (*cx).failure(LOST);
-            super::stillborn(cx, actor);
+            super::create::stillborn(cx, actor);
         }
         let remote = &mut (*cx).actors.remote;
         let struck = (0..).zip(&mut remote.exports).filter_map(|(index, export)| {
