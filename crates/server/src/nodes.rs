@@ -361,14 +361,14 @@ impl Nodes {
         output: fn(&str),
         ready: impl Fn(&mut Cx),
     ) -> Result<Nodes, NodesError> {
-        Nodes::make(first, joined.nodes, limits, Some((joined, output)), ready)
+        Nodes::make(first, joined.nodes, limits, Some(Joined { output, ..joined }), ready)
     }
 
     fn make(
         first: Arc<Space>,
         count: u32,
         limits: Limits,
-        joined: Option<(Joined, fn(&str))>,
+        joined: Option<Joined>,
         ready: impl Fn(&mut Cx),
     ) -> Result<Nodes, NodesError> {
         let engine: Arc<Engine> = first.engine().clone();
@@ -376,7 +376,7 @@ impl Nodes {
         for _ in 1..count {
             spaces.push(Space::new(engine.clone(), limits)?);
         }
-        let (own, capsules) = joined.as_ref().map_or((0, 1), |(joined, _)| (joined.own, joined.capsules));
+        let (own, capsules) = joined.as_ref().map_or((0, 1), |joined| (joined.own, joined.capsules));
         let (first, all) = (own * count, capsules * count);
         let (doors, mail): (Vec<_>, Vec<_>) = (0..count).map(|_| channel()).unzip();
         let shared = Arc::new(Shared {
@@ -388,7 +388,7 @@ impl Nodes {
             polls: spaces.iter().map(|space| space.poll().clone()).collect(),
             waiting_bytes: AtomicUsize::new(0),
         });
-        let links = joined.map(|(joined, output)| Links::new(joined, shared.clone(), output));
+        let links = joined.map(|joined| Links::new(joined, shared.clone()));
         for ((node, space), mail) in (first..).zip(&spaces).zip(mail) {
             let mut cx = space.lock();
             ready(&mut cx);

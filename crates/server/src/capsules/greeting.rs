@@ -17,7 +17,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use bifrost_ir::Program;
@@ -242,6 +242,8 @@ pub struct Joined {
     pub(crate) traced: bool,
     /// By number; none to itself.
     pub(crate) connections: Vec<Option<Connection>>,
+    /// Gets, in the first capsule, what programs print in the others.
+    pub(crate) output: fn(&str),
 }
 
 impl Joined {
@@ -293,7 +295,7 @@ pub fn join(
             Err(why) => return Err(JoinError::NoCapsule { address, why }),
         }
     }
-    Ok(Joined { own: 0, capsules, nodes, traced, connections })
+    Ok(Joined { own: 0, capsules, nodes, traced, connections, output: |_| {} })
 }
 
 fn check_counts(capsules: u32, nodes: u32) -> Result<u32, JoinError> {
@@ -511,7 +513,7 @@ fn receive(guests: &Receiver<Guest>, terms: &Terms, wait: Option<Duration>) -> R
             first.decoder.trust();
             connections[0] = Some(first);
             let Hello { to: own, capsules, nodes, traced, .. } = run;
-            Ok(Joined { own, capsules, nodes, traced, connections })
+            Ok(Joined { own, capsules, nodes, traced, connections, output: |_| {} })
         }
         Err(why) => {
             // Whether it hears it or not, it does not go on.
@@ -556,9 +558,6 @@ fn meet(guests: &Receiver<Guest>, terms: &Terms, run: &Hello) -> Result<Vec<Opti
 fn next_guest(guests: &Receiver<Guest>, until: Option<Instant>) -> Option<Guest> {
     match until {
         None => guests.recv().ok(),
-        Some(until) => match guests.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(guest) => Some(guest),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        },
+        Some(until) => guests.recv_timeout(until.saturating_duration_since(Instant::now())).ok(),
     }
 }

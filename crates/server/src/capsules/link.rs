@@ -108,9 +108,9 @@ fn bit(capsule: u32) -> u64 {
 }
 
 impl Links {
-    /// The links of a capsule whose nodes are `shared`. What programs print in other capsules goes to `output` in the first one.
-    pub(crate) fn new(joined: Joined, shared: Arc<Shared>, output: fn(&str)) -> Arc<Links> {
-        let Joined { own, capsules, nodes, connections, .. } = joined;
+    /// The links of a capsule whose nodes are `shared`.
+    pub(crate) fn new(joined: Joined, shared: Arc<Shared>) -> Arc<Links> {
+        let Joined { own, capsules, nodes, connections, output, .. } = joined;
         let peers = (0..).zip(connections).map(|(number, connection)| {
             let connection = connection?;
             let stream = connection.stream.second()?;
