@@ -9,9 +9,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::Failed;
+
+/// How long a run may take.
+const RUN_SECONDS_MAX: i64 = 600;
 
 /// One run.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +93,12 @@ impl Process {
         let input = self.input.as_mut().ok_or("no input to write to")?;
         let start = Instant::now();
         writeln!(input, "{n}")?;
+        let limit = Timespec { tv_sec: RUN_SECONDS_MAX, tv_nsec: 0 };
+        // It answers by a whole line at once, and all before has been read.
+        if poll(&mut [PollFd::new(self.output.get_ref(), PollFlags::IN)], Some(&limit))? == 0 {
+            self.child.kill()?;
+            return Err(format!("the program of {} has run for {RUN_SECONDS_MAX} seconds", self.name).into());
+        }
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         let wall_ms = start.elapsed().as_secs_f64() * 1e3;

@@ -135,10 +135,13 @@ pub fn run(args: &Args) -> Result<(), Failed> {
 
 /// Who of those wanted is there.
 fn tools(args: &Args, folder: &Path) -> Result<Vec<Tool>, Failed> {
-    let mut tools = Vec::new();
+    let mut tools: Vec<Tool> = Vec::new();
     for peer in &args.peers {
+        if tools.iter().any(|tool| tool.peer == *peer) {
+            continue;
+        }
         let folder = folder.join(peer.name());
-        std::fs::create_dir(&folder)?;
+        std::fs::create_dir_all(&folder)?;
         match peer.prepare(&folder, &args.peers_folder) {
             Ok(tool) => {
                 anstream::println!("{}", tool.version);
