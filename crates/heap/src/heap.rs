@@ -13,6 +13,12 @@ pub const LARGE_BYTES_MIN: usize = (8 << 10) + size_of::<Word>();
 /// Least allocation between two collections, in bytes; otherwise as much as lived after the last one.
 const INTERVAL_BYTES_MIN: usize = 32 << 20;
 
+/// The same while hardly anything lives: collections cost nothing then, and what is handed out again is still in the processor's cache.
+const INTERVAL_BYTES_EMPTY: usize = 8 << 20;
+
+/// Hardly anything, in bytes.
+const EMPTY_BYTES_MAX: usize = 256 << 10;
+
 /// The memory of one session or node.
 #[derive(Debug)]
 pub struct Heap {
@@ -129,10 +135,19 @@ impl Heap {
         }
     }
 
+    /// How many bytes are allocated between two collections.
+    #[inline]
+    fn interval_bytes(&self) -> usize {
+        match self.live_bytes {
+            ..=EMPTY_BYTES_MAX => INTERVAL_BYTES_EMPTY,
+            live => live.max(INTERVAL_BYTES_MIN),
+        }
+    }
+
     /// Whether so much was allocated that a collection is worth its cost.
     #[inline]
     pub fn must_collect(&self) -> bool {
-        self.fresh_bytes >= self.live_bytes.max(INTERVAL_BYTES_MIN)
+        self.fresh_bytes >= self.interval_bytes()
     }
 
     /// Whether what lives fills the heap so far that a collection gains too little to be repeated for the next object.
@@ -331,7 +346,7 @@ impl Heap {
         self.free.clear();
         self.partial.clear();
         (self.partial_next, self.current) = (0, None);
-        let mut spare = self.live_bytes.max(INTERVAL_BYTES_MIN) / CHUNK_BYTES;
+        let mut spare = self.interval_bytes() / CHUNK_BYTES;
         let mut idle = Vec::new();
         let blocks: Vec<Block> = self.chunks.blocks().collect();
         for chunk in blocks.chunk_by(|a, b| a.chunk() == b.chunk()) {

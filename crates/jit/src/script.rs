@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::iter;
 
-use bifrost_ir::{Block, Body, Callee, Func, FuncId, FuncKind, Part, Program, Stmt};
+use bifrost_ir::{Block, Body, Callee, Func, FuncId, FuncKind, Operand, Part, Program, Stmt, Var, requests};
 
 /// A statement from which code may leave, or that answers; a loop stands for the end of its steps.
 #[derive(Clone, Debug)]
@@ -15,6 +15,16 @@ pub(crate) struct Place {
     pub(crate) path: Box<[u32]>,
     /// Whether the function ends behind it.
     pub(crate) last: bool,
+    /// The variables that whoever goes on before it may read.
+    pub(crate) before: Box<[Var]>,
+    /// The same for who goes on with what its message came back with.
+    pub(crate) behind: Box<[Var]>,
+}
+
+impl Place {
+    fn new(path: Box<[u32]>, last: bool) -> Place {
+        Place { path, last, before: Box::default(), behind: Box::default() }
+    }
 }
 
 /// What is known of the statements of a function that may wait.
@@ -60,6 +70,26 @@ pub(crate) fn find(program: &Program, func: &Func) -> Script {
     let mut script = Script::default();
     if may_wait(func) {
         block(program, &func.body, &mut Vec::new(), true, &mut script);
+        let receiver = func.kind.has_receiver().then_some(Var::from_u32(0));
+        requests::live(func, &mut |stmt, before, behind| {
+            let Some(place) = script.places.get_mut(&std::ptr::from_ref(stmt)) else { return };
+            let mut behind = behind.clone();
+            match stmt {
+                Stmt::Request { dst, element: None, .. } => {
+                    behind.remove(dst);
+                }
+                Stmt::Request { dst, element: Some(index), .. } => {
+                    behind.insert(*dst);
+                    if let Operand::Var(index) = index {
+                        behind.insert(*index);
+                    }
+                }
+                Stmt::Call { dsts, .. } => behind.retain(|var| !dsts.contains(var)),
+                _ => {}
+            }
+            place.before = before.iter().copied().chain(receiver).collect();
+            place.behind = behind.into_iter().chain(receiver).collect();
+        });
     }
     script
 }
@@ -67,7 +97,9 @@ pub(crate) fn find(program: &Program, func: &Func) -> Script {
 /// `around` is the way to the block, the outermost step first; `last` tells whether the function ends behind it.
 fn block(program: &Program, it: &Block, around: &mut Vec<u32>, last: bool, script: &mut Script) {
     for (at, stmt) in it.0.iter().enumerate() {
-        let last = last && at + 1 == it.0.len();
+        let rest = &it.0[at + 1..];
+        let returns = rest.iter().all(|stmt| matches!(stmt, Stmt::Return(values) if values.is_empty()));
+        let last = returns && (last || !rest.is_empty());
         around.push(at as u32);
         if is_place(program, stmt) {
             script.answers_early |= match stmt {
@@ -76,12 +108,12 @@ fn block(program: &Program, it: &Block, around: &mut Vec<u32>, last: bool, scrip
                 _ => false,
             };
             let path = around.iter().rev().copied().collect();
-            script.places.insert(stmt, Place { path, last });
+            script.places.insert(stmt, Place::new(path, last));
         }
         if let Stmt::While { .. } = stmt {
             // At the end of a step it may make way for others, and goes on with its condition.
             let path = iter::once(0).chain(around.iter().rev().copied()).collect();
-            script.places.insert(stmt, Place { path, last: false });
+            script.places.insert(stmt, Place::new(path, false));
         }
         let mut part = |step: u32, inner: &Block, last: bool| {
             around.push(step);

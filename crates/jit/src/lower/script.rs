@@ -349,9 +349,17 @@ impl<'a> Lower<'_, 'a, '_> {
         let zero = self.int(0);
         let (given, answer) = self.answer().unwrap_or((zero, zero));
         let mut words = vec![given, answer];
+        let place = &self.unit.analysis.clone().script.places[&std::ptr::from_ref(stmt)];
+        let live = if sent.is_some() { &place.behind } else { &place.before };
         for var in self.unit.func.vars.keys() {
-            let value = self.read(var);
-            let word = self.word(value);
+            // What is not read any more must not live for this.
+            let word = match live.contains(&var) {
+                true => {
+                    let value = self.read(var);
+                    self.word(value)
+                }
+                false => zero,
+            };
             words.push(word);
         }
         for (at, word) in words.into_iter().enumerate() {
