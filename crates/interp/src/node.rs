@@ -1,6 +1,7 @@
 //! Prepared nodes.
 
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use bifrost_ir::builtin::Op;
 use bifrost_ir::{FuncId, FuncKind, MethodId, MethodRef, SignalId, Signature, Site, TypeId};
@@ -96,6 +97,17 @@ pub(crate) struct While {
     pub cond: Box<[Node]>,
     pub test: Place,
     pub body: Box<[Node]>,
+    /// Of functions that may wait: the code that goes on with it.
+    pub again: Option<Again>,
+}
+
+/// Machine code that goes on at the condition of a loop, once that has made many steps interpreted.
+#[derive(Debug)]
+pub(crate) struct Again {
+    /// The number of the loop among those of the function.
+    pub number: usize,
+    pub steps: AtomicU64,
+    pub code: OnceLock<Option<Code>>,
 }
 
 /// A choice.

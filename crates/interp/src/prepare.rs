@@ -1,7 +1,8 @@
 //! From the IR to prepared nodes.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 
 use bifrost_ir::{
     ArmMatch, Block, Body, Callee, Const, Destination, Func, FuncId, FuncKind, MethodRef, Operand, Program,
@@ -12,8 +13,8 @@ use bifrost_runtime::actor::JoinLayout;
 use bifrost_runtime::image::Image;
 
 use crate::node::{
-    self, Arm, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared, Request, Script,
-    Select, SelfCall, Target, Transaction, TypeIf, While,
+    self, Again, Arm, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared, Request,
+    Script, Select, SelfCall, Target, Transaction, TypeIf, While,
 };
 
 /// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`], `id` is its number if it is one of the
@@ -32,9 +33,13 @@ pub(crate) fn prepare(
         constants: HashMap::new(),
         pending: HashMap::new(),
         template: vec![0; func.vars.len() + 1],
+        loops: Vec::new(),
     };
-    let body = p.block(&func.body);
     let waits = func.kind == FuncKind::Script || func.body.has_request();
+    if waits {
+        p.loops = func.body.loops();
+    }
+    let body = p.block(&func.body);
     let script = id.filter(|_| waits).map(|id| {
         let of_actor = func.kind == FuncKind::Script;
         image.set_join_layout(id, || {
@@ -76,6 +81,8 @@ struct Preparer<'a> {
     /// The numbers of variables that may be pending.
     pending: HashMap<Var, u16>,
     template: Vec<Word>,
+    /// Of a function that may wait: its loops.
+    loops: Vec<&'a Stmt>,
 }
 
 impl Preparer<'_> {
@@ -175,6 +182,13 @@ impl Preparer<'_> {
                 otherwise: self.block(otherwise),
             })),
             Stmt::While { cond, test, body } => Node::While(Box::new(While {
+                // One that selects would leave at each step.
+                again: self
+                    .loops
+                    .iter()
+                    .position(|each| std::ptr::eq(*each, stmt))
+                    .filter(|_| !body.contains(&|stmt| matches!(stmt, Stmt::Select { .. })))
+                    .map(|number| Again { number, steps: AtomicU64::new(0), code: OnceLock::new() }),
                 cond: self.block(cond),
                 test: self.operand(*test),
                 body: self.block(body),

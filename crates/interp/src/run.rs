@@ -58,6 +58,8 @@ pub(crate) enum Flow {
     Left,
     Killed,
     Pending,
+    /// Machine code went on with the function: [`Run::ended`] has what it came back with.
+    Over,
 }
 
 /// The interpreter of one image.
@@ -66,7 +68,7 @@ pub struct Interp {
     funcs: Box<[OnceLock<Arc<Prepared>>]>,
     /// The entries of loops' bodies by the number of their variables.
     bodies: [Code; YIELDS_MAX + 1],
-    hot_steps: u64,
+    pub(crate) hot_steps: u64,
 }
 
 impl Interp {
@@ -197,7 +199,7 @@ impl Interpreter for Interp {
             Flow::Signalled | Flow::Exit => cx.unhandled(),
             Flow::Left => Ret::LEFT,
             Flow::Killed => Ret::KILLED,
-            Flow::Pending => unreachable!("only a script waits"),
+            Flow::Pending | Flow::Over => unreachable!("only a script waits"),
         }
     }
 
@@ -261,6 +263,8 @@ pub(crate) struct Run<'i> {
     pub(crate) makes_way: bool,
     /// What the message of the statement that it goes on at came back with, if it began as machine code.
     pub(crate) came: Option<Came>,
+    /// What the machine code came back with that went on with the function.
+    pub(crate) ended: Ret,
 }
 
 impl<'i> Run<'i> {
@@ -276,6 +280,7 @@ impl<'i> Run<'i> {
             resuming: false,
             makes_way: false,
             came: None,
+            ended: Ret::NOTHING,
         }
     }
 }
@@ -605,7 +610,7 @@ impl Run<'_> {
             Flow::Return => Ret::of(cx.results[0]),
             Flow::Next | Flow::Break | Flow::Continue => Ret::NOTHING,
             Flow::Killed => Ret::KILLED,
-            Flow::Pending => unreachable!("only a script waits"),
+            Flow::Pending | Flow::Over => unreachable!("only a script waits"),
             Flow::Left => Ret::LEFT,
             Flow::Signalled | Flow::Raised | Flow::Exit => Ret::SIGNALLED,
         }
@@ -667,6 +672,11 @@ impl Run<'_> {
                 // It goes on with the condition.
                 flow => break self.stopped(flow, 0),
             }
+            if let Some(again) = &each.again
+                && let Some(flow) = self.go_on_again(again)
+            {
+                break flow;
+            }
         };
         self.note_step(flow, steps);
         flow
@@ -721,7 +731,7 @@ impl Run<'_> {
         let ended = match flow {
             Flow::Next | Flow::Break | Flow::Continue | Flow::Return => self.cx().commit_transaction(),
             Flow::Killed => self.cx().abort_transaction(Ret::KILLED),
-            Flow::Signalled | Flow::Raised | Flow::Exit | Flow::Left | Flow::Pending => {
+            Flow::Signalled | Flow::Raised | Flow::Exit | Flow::Left | Flow::Pending | Flow::Over => {
                 self.cx().abort_transaction(Ret::SIGNALLED);
                 return flow;
             }

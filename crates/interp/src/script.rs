@@ -4,17 +4,24 @@
 //! its way out in which statement of each block it is; to go on, it walks down again by that path. So a wait costs the depth of
 //! its blocks, and a function that does not wait pays for its join only.
 
+use std::sync::atomic::Ordering;
+
 use bifrost_ir::FuncId;
-use bifrost_runtime::abi::{Outcome, Ret, Word};
+use bifrost_runtime::abi::{Outcome, Ret, Word, enter};
 use bifrost_runtime::actor::layout::{join, owed};
-use bifrost_runtime::actor::{self, AFRESH, Answer, Came, Due, Kind, Landing};
+use bifrost_runtime::actor::{self, AFRESH, Answer, Came, Due, Kind, LANDED, Landing};
 use bifrost_runtime::object::{self, get, set};
 use bifrost_runtime::{Cx, Table};
 use smallvec::SmallVec;
 
-use crate::node::{Choice, Create, Destination, Message, Place, Prepared, Request, Script, Select, SelfCall};
+use crate::node::{
+    Again, Choice, Create, Destination, Message, Place, Prepared, Request, Script, Select, SelfCall,
+};
 use crate::op::OpError;
 use crate::run::{Flow, Frame, Interp, Run};
+
+/// In a run whose order a seed decides, a loop is as hot after so many steps as others after [`HOT_STEPS`](crate::HOT_STEPS).
+const ORDERED_HOT_STEPS: u64 = 2;
 
 impl Interp {
     /// Runs a function that may wait. `nested` is a call of an actor on itself.
@@ -138,7 +145,20 @@ impl Run<'_> {
             let running = self.join;
             let _kept = self.cx().keep(running);
             let words = (running as *mut Word).add(bifrost_heap::OBJECT_WORDS + join::WORDS);
-            let ret = match self.block(prepared, Frame(words), &prepared.body) {
+            let flow = loop {
+                match self.block(prepared, Frame(words), &prepared.body) {
+                    Flow::Over if self.ended.outcome == LANDED => self.land(),
+                    flow => break flow,
+                }
+            };
+            let ret = match flow {
+                Flow::Over if self.ended.returned() => {
+                    if get(running, join::FLAGS) & join::ANSWERED == 0 {
+                        actor::answer(self.cx, running, Answer::Value(self.ended.value));
+                    }
+                    Ret::NOTHING
+                }
+                Flow::Over => self.ended,
                 Flow::Pending => match self.note_path() {
                     Ok(()) if self.makes_way => return actor::make_way(self.cx, running),
                     Ok(()) => return actor::suspend(self.cx, running),
@@ -159,6 +179,44 @@ impl Run<'_> {
             };
             actor::end(self.cx, running, ret, &script.signature)
         }
+    }
+
+    /// Machine code has left again: the way to where.
+    fn land(&mut self) {
+        let left = self.cx().actors.take_landing().expect("code that has left says where");
+        self.path = SmallVec::from_slice(&left.exit.path);
+        self.resuming = true;
+        self.came = left.came;
+    }
+
+    /// Has machine code go on at the condition of a loop, once that was interpreted often and no reply is missing.
+    pub(crate) fn go_on_again(&mut self, again: &Again) -> Option<Flow> {
+        let hot = match self.cx().actors.is_ordered() {
+            true => ORDERED_HOT_STEPS.min(self.interp.hot_steps),
+            false => self.interp.hot_steps,
+        };
+        if self.join == 0 || again.steps.fetch_add(1, Ordering::Relaxed) < hot {
+            return None;
+        }
+        let image = self.interp.image();
+        // SAFETY: the join is that of the function whose loop this is.
+        let (func, rests, answered) = unsafe {
+            let func = get(self.join, join::FUNC);
+            let layout = image.join_layout(func);
+            let replies = object::slice(self.join, layout.counts, layout.pending.len());
+            let rests = get(self.join, join::EXCEPTIONS) == 0 && get(self.join, join::TAKEN) == 0;
+            let rests = rests && replies.iter().all(|missing| *missing == 0);
+            (func, rests, get(self.join, join::FLAGS) & join::ANSWERED)
+        };
+        if !rests {
+            return None;
+        }
+        let code = again
+            .code
+            .get_or_init(|| image.engine()?.compile_loop(image, FuncId::from_u32(func as u32), again.number));
+        // SAFETY: the code is that of the loop, and takes the join, which whoever runs its function keeps.
+        self.ended = unsafe { enter((*code)?, self.cx, &[self.join, answered]) };
+        Some(Flow::Over)
     }
 
     /// Writes into the join where it goes on.

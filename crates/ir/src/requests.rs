@@ -584,7 +584,7 @@ pub fn regions(func: &Func) -> Vec<Region> {
 /// it too.
 ///
 /// Cost: as for [`regions`], times the number of variables that are live at once.
-pub fn live(func: &Func, see: &mut dyn FnMut(&Stmt, &BTreeSet<Var>, &BTreeSet<Var>)) {
+pub fn live<'a>(func: &'a Func, see: &'a mut Show<'a>) {
     let mut walk = Walk { func, joins: vec![], see: Some(see) };
     walk.block(&func.body, &Pending::new(), &Ends::default());
 }
@@ -595,11 +595,14 @@ struct Found {
     vars: Vec<Pending>,
 }
 
+/// Is shown a statement, and what is live before and behind it.
+pub type Show<'a> = dyn FnMut(&Stmt, &BTreeSet<Var>, &BTreeSet<Var>) + 'a;
+
 /// A way backwards through a function.
 struct Walk<'a> {
     func: &'a Func,
     joins: Vec<Join>,
-    see: Option<&'a mut dyn FnMut(&Stmt, &Pending, &Pending)>,
+    see: Option<&'a mut Show<'a>>,
 }
 
 /// What is live where a block is left otherwise than by its end.

@@ -104,6 +104,22 @@ impl Block {
         self.contains(&|stmt| matches!(stmt, Stmt::Request { .. }))
     }
 
+    /// The `while` loops among the statements and in them, an outer one before those in it.
+    ///
+    /// Cost: linear in the number of statements.
+    pub fn loops(&self) -> Vec<&Stmt> {
+        let mut found = Vec::new();
+        for stmt in &self.0 {
+            found.extend(matches!(stmt, Stmt::While { .. }).then_some(stmt));
+            stmt.parts(&mut |part| {
+                if let Part::Block(block) = part {
+                    found.extend(block.loops());
+                }
+            });
+        }
+        found
+    }
+
     /// Whether something among the statements, or in one of them, requests or waits.
     ///
     /// Cost: linear in the number of statements.
@@ -132,7 +148,7 @@ impl Block {
     }
 
     /// Whether there is such a statement among them, or in one of them.
-    pub(crate) fn contains(&self, is_one: &dyn Fn(&Stmt) -> bool) -> bool {
+    pub fn contains(&self, is_one: &dyn Fn(&Stmt) -> bool) -> bool {
         self.0.iter().any(|stmt| {
             let mut found = is_one(stmt);
             stmt.parts(&mut |part| {

@@ -41,6 +41,8 @@ pub(crate) enum Helper {
     TooDeep,
     /// The function goes on in the interpreter: `(cx, exit, words, outcome, value)`.
     LeaveCode,
+    /// The same in code that went on with a join, which is one more argument.
+    LeaveLoop,
     /// A new actor: `(cx, creation, words, count, node)`.
     Create,
     /// A message of the past type: `(cx, slot, words, count)`.
@@ -71,7 +73,7 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 20] = [
+    pub(crate) const ALL: [(Helper, usize); 21] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Leave, 1),
@@ -86,6 +88,7 @@ impl Helper {
         (Helper::OutOfFuel, 0),
         (Helper::TooDeep, 0),
         (Helper::LeaveCode, 4),
+        (Helper::LeaveLoop, 5),
         (Helper::Create, 4),
         (Helper::Send, 3),
         (Helper::Sent, 3),
@@ -115,6 +118,7 @@ impl Helper {
             Helper::OutOfFuel => out_of_fuel as *const u8,
             Helper::TooDeep => too_deep as *const u8,
             Helper::LeaveCode => actor::leave_code as *const u8,
+            Helper::LeaveLoop => actor::leave_loop as *const u8,
             Helper::Create => create as *const u8,
             Helper::Send => actor::enter_past as *const u8,
             Helper::Sent => sent as *const u8,

@@ -33,7 +33,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bifrost_heap::{FIELDS_OFFSET, TABLE_OFFSET};
-use bifrost_ir::{Func, FuncId, Program};
+use bifrost_ir::{Func, FuncId, Program, Stmt};
 use bifrost_runtime::Code;
 use bifrost_runtime::StructureCode;
 use bifrost_runtime::actor::{ActorClass, State as ActorState};
@@ -205,7 +205,7 @@ impl Jit {
     /// The code of a function, or an entry to the interpreter if it cannot be compiled.
     pub fn compile(&self, image: &Image, func: FuncId) -> Code {
         let source = &image.program().funcs[func];
-        self.try_compile(image, func)
+        self.try_compile(image, func, None)
             .or_else(|_| {
                 self.interpreter_entry(func, arity(&source.signature), references(image.program(), source))
             })
@@ -217,7 +217,7 @@ impl Jit {
     /// # Errors
     /// The reason, for people.
     pub fn check(&self, image: &Image, func: FuncId) -> Result<(), String> {
-        self.translate(image, func, vec![]).map(|_| ()).map_err(|e| e.to_string())
+        self.translate(image, func, None, vec![]).map(|_| ()).map_err(|e| e.to_string())
     }
 
     /// What a function is compiled to, for people.
@@ -225,7 +225,7 @@ impl Jit {
     /// # Errors
     /// Why it is not compiled, for people.
     pub fn text(&self, image: &Image, func: FuncId, emit: Emit) -> Result<String, String> {
-        let functions = self.translate(image, func, vec![]).map_err(|e| e.to_string())?;
+        let functions = self.translate(image, func, None, vec![]).map_err(|e| e.to_string())?;
         let mut text = String::new();
         for (_, function) in functions.into_iter().rev() {
             match emit {
@@ -406,14 +406,21 @@ impl Jit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn try_compile(&self, image: &Image, id: FuncId) -> Result<Code, CompileError> {
+    fn try_compile(&self, image: &Image, id: FuncId, again: Option<usize>) -> Result<Code, CompileError> {
         let func = &image.program().funcs[id];
-        let closures = analysis::analyse(image, func, Some(id))?.closures;
-        let names = self.declare(1 + closures, arity(&func.signature))?;
+        let analysis = analysis::analyse(image, func, Some(id))?;
+        let again = again.and_then(|number| func.body.loops().get(number).copied());
+        if let Some(again) = again
+            && !analysis.script.places.contains_key(&std::ptr::from_ref(again))
+        {
+            return Err(CompileError::Refused("no code goes on in a loop over an iterator".to_owned()));
+        }
+        let arity = again.map_or(arity(&func.signature), |_| 2);
+        let names = self.declare(1 + analysis.closures, arity)?;
         // A panic of the code generator is a bug of ours or of its, but not the end of the process: the function is
         // interpreted. Nothing shared is under way when it happens.
         let compiled = catch_unwind(AssertUnwindSafe(|| {
-            let functions = self.translate(image, id, names)?;
+            let functions = self.translate(image, id, again, names)?;
             functions.into_iter().map(|(name, f)| self.generate(name, f)).collect::<Result<Vec<_>, _>>()
         }))
         .unwrap_or_else(|_| Err(CompileError::Refused("it panicked".to_owned())))?;
@@ -424,9 +431,10 @@ impl Jit {
         &self,
         image: &Image,
         id: FuncId,
+        again: Option<&Stmt>,
         mut names: Vec<u32>,
     ) -> Result<Vec<(u32, ir::Function)>, CompileError> {
-        let source = Source { image, func: &image.program().funcs[id], id: Some(id), procedures: &[] };
+        let source = Source { image, func: &image.program().funcs[id], id: Some(id), procedures: &[], again };
         let analysis = analysis::analyse(image, source.func, source.id)?;
         if names.is_empty() {
             // Only to look at: any names that no entry has.
@@ -639,6 +647,10 @@ impl bifrost_runtime::Engine for Jit {
 
     fn message_stub(&self, slot: u32, arity: usize, references: u32) -> Code {
         Jit::message_stub(self, slot, arity, references)
+    }
+
+    fn compile_loop(&self, image: &Image, func: FuncId, number: usize) -> Option<Code> {
+        self.try_compile(image, func, Some(number)).ok()
     }
 
     fn resting_entry(

@@ -142,6 +142,17 @@ fn block(program: &Program, it: &Block, around: &mut Vec<u32>, last: bool, scrip
     }
 }
 
+/// Whether a statement is another, or has it in itself.
+pub(crate) fn has(stmt: &Stmt, other: *const Stmt) -> bool {
+    let mut found = std::ptr::eq(stmt, other);
+    stmt.parts(&mut |part| {
+        if let Part::Block(block) = part {
+            found = found || block.0.iter().any(|stmt| has(stmt, other));
+        }
+    });
+    found
+}
+
 /// Whether a method answers by its own end and not before, so that a caller in machine code gets its answer when it has ended.
 pub(crate) fn answers_last(program: &Program, func: &Func) -> bool {
     let mut replies = 0;

@@ -28,6 +28,14 @@ pub trait Engine: Send + Sync {
         None
     }
 
+    /// Code that goes on with a function that may wait at the condition of its `while` loop of that number ([`bifrost_ir::Block::loops`]):
+    /// it takes a join in which no reply is missing, and whether that has answered. It comes back as the function does, or with
+    /// [`LANDED`](crate::actor::LANDED). `None` if the loop is to be interpreted.
+    fn compile_loop(&self, image: &Image, func: FuncId, number: usize) -> Option<Code> {
+        let _ = (image, func, number);
+        None
+    }
+
     /// An entry of the arity that, when a receiver in a mode other than the ordinary one is entered through it at `slot`, has
     /// the receiver opened ([`Cx::open`], or [`Cx::open_to_change`] if `changes`) and goes on into what its table has at the
     /// slot then, with the same words. `references` is as for [`Engine::native_entry`].

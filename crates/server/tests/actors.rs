@@ -183,6 +183,61 @@ end main"
 }
 
 #[test]
+fn a_loop_that_has_waited_goes_on_with_all_that_it_needs() {
+    let text = "Source = actor
+  n: int
+  new () make {n := 0} end new
+  next (below: int) returns (int) signals (empty)
+    n := n + 1
+    if n // 5 = 0 then signal empty end
+    reply (n // below)
+  end next
+  peek (i: int) returns (int)
+    n := n + 1
+    reply (n + i)
+  end peek
+end Source
+Worker = actor
+  log: string
+  new () make {log := \"\"} end new
+  run (s: Source, rows: int) returns (string)
+    text: string := \"rows\"
+    misses: int := 0
+    for row: int in 1.to(rows) do
+      got: array[int] := array_fill[int](1, 4, 0)
+      for i: int in 1.to(4) do
+        got[i] := s.peek(i)
+      end
+      sum: int := 0
+      for each: int in got.elements() do sum := sum + each end
+      k: int := 0
+      while true do
+        k := k + 1
+        x: int := 0
+        begin x := s.next(7) + 0 end except when empty: misses := misses + 1 end
+        if x = 3 then break end
+        if k > 9 then break end
+      end
+      text := (text || \" \") || (sum + k).unparse()
+    end
+    reply ((text || \" \") || misses.unparse())
+    for i: int in 1.to(rows) do log := log || i.unparse() end
+  end run
+  logged () returns (string) reply (log) end logged
+end Worker
+main ()
+  s: Source := Source.new()
+  w: Worker := Worker.new()
+  print(w.run(s, 6))
+  print(w.logged())
+  print(s.peek(0).unparse())
+end main";
+    let expected = printed(&load(text, Mode::Interpreted), Collect::Ordinary, None);
+    assert!(expected.lines().count() == 3 && expected.contains("\n123456\n"), "{expected}");
+    prints(text, &expected);
+}
+
+#[test]
 fn others_answer_in_place_of_a_method() {
     let text = "Deep = actor
   answer (k: int) returns (int) signals (none)

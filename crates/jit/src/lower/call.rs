@@ -131,7 +131,7 @@ impl<'a> Lower<'_, 'a, '_> {
             }
             Callee::Routine(r) => {
                 let body = image.program().routines[r].body;
-                if self.unit.id.is_some_and(|id| body == Body::Func(id)) {
+                if self.unit.again.is_none() && self.unit.id.is_some_and(|id| body == Body::Func(id)) {
                     let this = self.unit_function(self.unit.names[0], arity);
                     self.b.ins().call(this, &words)
                 } else {

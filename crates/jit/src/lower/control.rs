@@ -107,10 +107,17 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn while_stmt(&mut self, stmt: &Stmt, cond: &'a Block, test: Operand, body: &'a Block) {
-        let pins = self.before_loop(&[cond, body], &[]);
+        let pins = if self.is_entered_in(stmt) {
+            // What is known here is not known where the code begins.
+            self.objects_close();
+            self.scope.pins.clone()
+        } else {
+            self.before_loop(&[cond, body], &[])
+        };
         let before = self.known.clone();
         let header = self.b.create_block();
         self.b.ins().jump(header, &[]);
+        self.enter_loop(stmt, header);
         self.b.switch_to_block(header);
         self.block(cond);
         if !self.reachable {

@@ -69,6 +69,8 @@ pub(crate) struct Source<'a> {
     pub(crate) id: Option<FuncId>,
     /// The code of the procedures that a structure calls.
     pub(crate) procedures: &'a [Code],
+    /// The loop at whose condition the code goes on with a join, instead of at its beginning.
+    pub(crate) again: Option<&'a Stmt>,
 }
 
 /// What is the same for a function and its closures' bodies.
@@ -77,6 +79,7 @@ pub(crate) struct Unit<'a> {
     pub(crate) func: &'a Func,
     pub(crate) id: Option<FuncId>,
     procedures: &'a [Code],
+    again: Option<&'a Stmt>,
     /// How many loops of a structure are around what is being lowered.
     loops: usize,
     pub(crate) analysis: Rc<Analysis>,
@@ -138,13 +141,14 @@ pub(crate) fn lower<'a>(
     names: Vec<u32>,
 ) -> Vec<(u32, ir::Function)> {
     let name = names[0];
-    let Source { image, func, id, procedures } = source;
+    let Source { image, func, id, procedures, again } = source;
     let statements = analysis.statements;
     let mut unit = Unit {
         image,
         func,
         id,
         procedures,
+        again,
         loops: 0,
         analysis: Rc::new(analysis),
         config,
@@ -159,6 +163,7 @@ pub(crate) fn lower<'a>(
         in_transaction: false,
     };
     let words = match func.kind {
+        _ if again.is_some() => 2,
         FuncKind::Batch => 1,
         FuncKind::Procedure => func.signature.params.len(),
         _ => arity(&func.signature),
@@ -301,6 +306,9 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         }
         self.begin_answer();
         let words = self.b.block_params(self.entry).to_vec();
+        if let Some(again) = self.unit.again {
+            return self.enter_again(again, words[1], words[2]);
+        }
         // A method's receiver is its first variable; a routine's first word is its descriptor.
         let first = match self.unit.func.kind {
             FuncKind::Method | FuncKind::Script | FuncKind::Procedure => 1,

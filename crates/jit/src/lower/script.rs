@@ -5,7 +5,9 @@
 //! statement, and what it ends with the function ends with. So no reply is ever missing in code, and nothing is left to do where one
 //! is awaited.
 
+use bifrost_heap::FIELDS_OFFSET;
 use bifrost_ir::{Callee, ClassId, Destination, FuncId, FuncKind, MethodRef, Operand, Stmt, Var};
+use bifrost_runtime::actor::layout::join;
 use bifrost_runtime::actor::{AFRESH, EXIT_WORDS, Exit, Site};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
@@ -29,6 +31,8 @@ pub(super) struct Waiting {
     slot: Option<StackSlot>,
     /// Which of them are references.
     references: Option<&'static [u32]>,
+    /// Of code that goes on with a join: that, and the block that leads to its loop.
+    again: Option<(Value, ir::Block)>,
 }
 
 /// A message and what it came back with.
@@ -62,6 +66,48 @@ impl<'a> Lower<'_, 'a, '_> {
             self.b.def_var(given, zero);
             self.b.def_var(answer, zero);
             self.wait.answer = Some((given, answer));
+        }
+    }
+
+    /// At the beginning of code that goes on with a join: takes the variables from there. The way to the statements before the loop stays,
+    /// since they may follow it in a loop around; nothing goes it.
+    pub(super) fn enter_again(&mut self, again: &Stmt, join: Value, answered: Value) {
+        if let Some((given, _)) = self.wait.answer {
+            self.b.def_var(given, answered);
+        }
+        let analysis = self.unit.analysis.clone();
+        let live = &analysis.script.places[&std::ptr::from_ref(again)].before;
+        for var in self.unit.func.vars.keys() {
+            let word = match live.contains(&var) {
+                true => {
+                    let at = FIELDS_OFFSET + 8 * (join::WORDS as i32 + var.as_u32() as i32);
+                    self.b.ins().load(types::I64, MemFlagsData::trusted(), join, at)
+                }
+                false => self.int(0),
+            };
+            self.write_word(var, word);
+        }
+        let (entered, before) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(join, entered, &[], before, &[]);
+        self.b.seal_block(entered);
+        self.wait.again = Some((join, entered));
+        self.start(before);
+    }
+
+    /// Whether the code goes on at a loop or in it.
+    pub(super) fn is_entered_in(&self, stmt: &Stmt) -> bool {
+        let function = matches!(self.scope.end, End::Function);
+        function && self.unit.again.is_some_and(|again| script::has(stmt, again))
+    }
+
+    /// Goes on at the condition of a loop, if it is that.
+    pub(super) fn enter_loop(&mut self, stmt: &Stmt, header: ir::Block) {
+        let function = matches!(self.scope.end, End::Function);
+        if let (true, Some((_, entered)), Some(again)) = (function, self.wait.again, self.unit.again)
+            && std::ptr::eq(stmt, again)
+        {
+            self.b.switch_to_block(entered);
+            self.b.ins().jump(header, &[]);
         }
     }
 
@@ -309,7 +355,7 @@ impl<'a> Lower<'_, 'a, '_> {
             words.push(word);
         }
         let arity = words.len() - 1;
-        let call = if self.unit.id == Some(func) {
+        let call = if self.unit.id == Some(func) && self.unit.again.is_none() {
             let this = self.unit_function(self.unit.names[0], arity);
             self.b.ins().call(this, &words)
         } else {
@@ -369,7 +415,12 @@ impl<'a> Lower<'_, 'a, '_> {
         let exit = self.address(std::ptr::from_ref(exit).cast());
         let words = self.b.ins().stack_addr(types::I64, slot, 0);
         let (outcome, value) = sent.map_or((zero, zero), |sent| (sent.outcome, sent.value));
-        let (outcome, value) = self.call_helper_unchecked(Helper::LeaveCode, &[exit, words, outcome, value]);
+        let (outcome, value) = match self.wait.again {
+            None => self.call_helper_unchecked(Helper::LeaveCode, &[exit, words, outcome, value]),
+            Some((join, _)) => {
+                self.call_helper_unchecked(Helper::LeaveLoop, &[exit, words, outcome, value, join])
+            }
+        };
         self.b.ins().return_(&[outcome, value]);
         self.reachable = false;
     }

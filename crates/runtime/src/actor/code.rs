@@ -7,9 +7,11 @@
 use bifrost_ir::{FuncId, MethodRef};
 use smallvec::SmallVec;
 
+use super::layout::join;
 use crate::abi::{Outcome, Ret, Word, enter};
 use crate::cx::Cx;
 use crate::image::Image;
+use crate::object::{get, set};
 
 /// A place where the code of a function goes over to the interpreter. It lasts as long as the code.
 #[derive(Debug)]
@@ -92,6 +94,58 @@ pub unsafe extern "C" fn leave_code(
         let image = (*cx).image().clone();
         let interpreter = image.interpreter().expect("an image with actors has an interpreter");
         interpreter.go_on_at(cx, exit.func, Landing { path: &exit.path, words, answer, came })
+    }
+}
+
+/// An outcome of code that went on with a join: it has left again, and [`Actors::take_landing`](super::Actors::take_landing) says where.
+pub const LANDED: u64 = 1 << 32;
+
+/// Where code has left that went on with a join, which has the variables again.
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    /// The place.
+    pub exit: &'static Exit,
+    /// What its message came back with, if it has sent one. Whoever takes it keeps it.
+    pub came: Option<Came>,
+}
+
+/// As [`leave_code`], for code that went on with a join: `LANDED`, or the outcome to end with.
+///
+/// # Safety
+/// As for [`leave_code`]; `running` is the join.
+pub unsafe extern "C" fn leave_loop(
+    cx: *mut Cx,
+    exit: &'static Exit,
+    words: *const Word,
+    outcome: u64,
+    value: Word,
+    running: Word,
+) -> Ret {
+    let ret = Ret { outcome, value };
+    let sent = Outcome::from(ret);
+    if exit.method.is_some() && matches!(sent, Outcome::Killed | Outcome::Left) {
+        return ret;
+    }
+    // SAFETY: promised by the caller; the join has room for the variables, and is kept by whoever entered the code.
+    unsafe {
+        let words = std::slice::from_raw_parts(words, EXIT_WORDS + exit.vars);
+        let (answered, words) = words.split_at(EXIT_WORDS);
+        for (at, word) in words.iter().enumerate() {
+            set(running, join::WORDS + at, *word);
+        }
+        let _value = (*cx).keep(if exit.method.is_some() && sent == Outcome::Pending { value } else { 0 });
+        let _answer = (*cx).keep(if exit.answer { answered[1] } else { 0 });
+        let came = match exit.method {
+            None => None,
+            Some(method) if sent == Outcome::Signalled => Some(Came::Exception(kept(cx, method))),
+            Some(_) => Some(Came::With(ret)),
+        };
+        let _exception = (*cx).keep(if let Some(Came::Exception(kept)) = came { kept } else { 0 });
+        if answered[0] != 0 && get(running, join::FLAGS) & join::ANSWERED == 0 {
+            super::answer(cx, running, super::Answer::Value(answered[1]));
+        }
+        (*cx).actors.land(Left { exit, came });
+        Ret { outcome: LANDED, value: 0 }
     }
 }
 

@@ -23,7 +23,8 @@ mod remote;
 mod trace;
 
 pub use code::{
-    AFRESH, Came, EXIT_WORDS, Exit, Landing, enter_message, enter_past, leave_code, leave_method, log_sent,
+    AFRESH, Came, EXIT_WORDS, Exit, LANDED, Landing, Left, enter_message, enter_past, leave_code, leave_loop,
+    leave_method, log_sent,
 };
 pub use create::{Site, create};
 pub use exceptions::{first_exception, note_exception};

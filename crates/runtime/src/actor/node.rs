@@ -12,7 +12,9 @@ use rustc_hash::FxHashSet;
 use super::layout::{join, mail, message, owed};
 use super::remote::{Network, Received, Remote, Wait, accept, lose, settle_open};
 use super::trace::{Trace, What};
-use super::{Answer, Due, Kind, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state};
+use super::{
+    Answer, Due, Kind, Left, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state,
+};
 use super::{owe_as, remove, take_message, words_of};
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
@@ -129,6 +131,7 @@ pub struct Actors {
     idlers_kept: Option<Arc<AtomicU32>>,
     pub(super) remote: Remote,
     trace: Option<Box<Trace>>,
+    landed: Option<Left>,
     held: Vec<Held>,
     /// What was done.
     pub stats: Stats,
@@ -151,6 +154,7 @@ impl Default for Actors {
             idlers_kept: None,
             remote: Remote::default(),
             trace: None,
+            landed: None,
             held: Vec::new(),
             stats: Stats::default(),
         }
@@ -221,6 +225,21 @@ impl Actors {
     /// What runs has had its time: a method that may wait makes way at the end of a loop's step.
     pub(crate) fn end_turn(&mut self) {
         self.turn_over = true;
+    }
+
+    /// Notes where code has left.
+    pub(super) fn land(&mut self, left: Left) {
+        self.landed = Some(left);
+    }
+
+    /// Where code has left that came back with [`LANDED`](super::LANDED).
+    pub fn take_landing(&mut self) -> Option<Left> {
+        self.landed.take()
+    }
+
+    /// Whether a seed decides the order.
+    pub fn is_ordered(&self) -> bool {
+        self.order.is_some()
     }
 
     /// Whether the method that runs shall make way for others.
