@@ -34,7 +34,6 @@ pub fn count(cases: &[&Case], quick: bool, json: &mut JsonLines) -> Result<(), F
     )?;
     anstream::println!("{version}");
     let folder = tempfile::tempdir()?;
-    let (less, more) = if quick { (1000, 3000) } else { (20_000, 120_000) };
     for case in cases {
         if case.quantity != Quantity::Time || case.threads != Threads::One {
             anstream::println!(
@@ -43,6 +42,9 @@ pub fn count(cases: &[&Case], quick: bool, json: &mut JsonLines) -> Result<(), F
             );
             continue;
         }
+        // Starting does not take the same number of instructions each time; beside so many operations that is nothing.
+        let more = if quick { 110_000 } else { case.slow.n };
+        let less = more / 11_000 * 1000;
         let counted = [run(case, less, folder.path())?, run(case, more, folder.path())?];
         let [few, many] = &counted;
         let each = |few: u64, many: u64| (many as f64 - few as f64) / (more - less) as f64;
