@@ -488,12 +488,13 @@ impl Nodes {
             }
             let clock = thread::Builder::new().spawn_scoped(scope, || self.tick(&over));
             failed = failed.or(clock.err());
+            // Or the others would be waited for in vain when a node panics.
+            let end = End { over: &over, shared: &self.shared };
             let ended = match failed {
                 None => Ok(work()),
                 Some(why) => Err(why.into()),
             };
-            over.store(true, Ordering::Relaxed);
-            self.shared.end();
+            drop(end);
             for thread in started {
                 if let Err(panic) = thread.join() {
                     std::panic::resume_unwind(panic);
@@ -549,6 +550,19 @@ impl Nodes {
     pub fn heap_stats(&self) -> HeapStats {
         let all = self.spaces.iter().map(|space| space.lock().heap_stats());
         all.reduce(|all, one| all.with(&one)).unwrap_or_default()
+    }
+}
+
+/// Ends the run of the nodes here when dropped.
+struct End<'a> {
+    over: &'a AtomicBool,
+    shared: &'a Shared,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        self.shared.end();
     }
 }
 

@@ -801,9 +801,10 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
         let image = (*cx).image().clone();
         let types = &image.program().types;
         let ty = known_type(types, ty)?;
-        let method = MethodRef { ty, method: MethodId::from_u32(method) };
-        let def = types.def(ty).methods.get(method.method).filter(|_| types.def(ty).actor);
-        let def = def.ok_or("there is no such method")?;
+        let known = (method as usize) < types.def(ty).methods.len() && types.def(ty).actor;
+        let method = known.then(|| MethodRef { ty, method: MethodId::from_u32(method) });
+        let method = method.ok_or("there is no such method")?;
+        let def = types.method(method);
         let node = (*cx).node();
         let own = u64::from(ty.as_u32()) << 32 | u64::from(method.method.as_u32());
         let refuse = |cx: *mut Cx, wrong: Wrong| {
@@ -858,8 +859,9 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
 }
 
 fn known_type(types: &Types, number: u32) -> Result<TypeId, Wrong> {
-    let ty = TypeId::from_u32(number);
-    (ty.index() < types.len()).then_some(ty).ok_or_else(|| format!("there is no type {number}"))
+    let known = (number as usize) < types.len();
+    // Not every number can be made an id.
+    known.then(|| TypeId::from_u32(number)).ok_or_else(|| format!("there is no type {number}"))
 }
 
 unsafe fn accept_answer(cx: *mut Cx, packet: &mut &[u8]) -> Result<(), Wrong> {

@@ -26,7 +26,7 @@ use bifrost_transport::{
 };
 
 use super::frame::{Decoder, Digest, Frame, GREETING_BYTES_MAX, VERSION, put, take, take_u32};
-use super::{ANSWER_MS_MAX, CAPSULES_MAX, GREETING_MS_MAX, MESH_MS_MAX};
+use super::{ANSWER_MS_MAX, CAPSULES_MAX, GREETING_MS_MAX, MESH_MS_MAX, SILENCE_MS_MAX};
 use crate::nodes::NODES_MAX;
 
 /// Most connections that greet at once; more are closed.
@@ -144,7 +144,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    fn new(stream: Stream) -> Connection {
+    pub(crate) fn new(stream: Stream) -> Connection {
         Connection { stream, decoder: Decoder::new() }
     }
 
@@ -244,9 +244,22 @@ pub struct Joined {
     pub(crate) connections: Vec<Option<Connection>>,
     /// Gets, in the first capsule, what programs print in the others.
     pub(crate) output: fn(&str),
+    /// A capsule from which nothing has come for so long is lost.
+    pub(crate) silence: Duration,
 }
 
 impl Joined {
+    pub(crate) fn new(
+        own: u32,
+        capsules: u32,
+        nodes: u32,
+        traced: bool,
+        connections: Vec<Option<Connection>>,
+    ) -> Joined {
+        let silence = Duration::from_millis(SILENCE_MS_MAX);
+        Joined { own, capsules, nodes, traced, connections, output: |_| {}, silence }
+    }
+
     /// Whether what happens is to be kept, for the first capsule.
     pub fn is_traced(&self) -> bool {
         self.traced
@@ -295,7 +308,7 @@ pub fn join(
             Err(why) => return Err(JoinError::NoCapsule { address, why }),
         }
     }
-    Ok(Joined { own: 0, capsules, nodes, traced, connections, output: |_| {} })
+    Ok(Joined::new(0, capsules, nodes, traced, connections))
 }
 
 fn check_counts(capsules: u32, nodes: u32) -> Result<u32, JoinError> {
@@ -513,7 +526,7 @@ fn receive(guests: &Receiver<Guest>, terms: &Terms, wait: Option<Duration>) -> R
             first.decoder.trust();
             connections[0] = Some(first);
             let Hello { to: own, capsules, nodes, traced, .. } = run;
-            Ok(Joined { own, capsules, nodes, traced, connections, output: |_| {} })
+            Ok(Joined::new(own, capsules, nodes, traced, connections))
         }
         Err(why) => {
             // Whether it hears it or not, it does not go on.

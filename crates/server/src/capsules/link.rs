@@ -12,8 +12,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::frame::{Decoder, Entries, Frame, Rest, put, put_idle, put_packets};
 use super::greeting::{Connection, Joined};
 use super::{
-    INBOX_BYTES_MAX, PING_MS, QUEUE_BYTES_MAX, REPORT_BYTES_MAX, REPORT_MS_MAX, SILENCE_MS_MAX, STALL_MS_MAX,
-    WRITE_MS_MAX,
+    INBOX_BYTES_MAX, PING_MS, QUEUE_BYTES_MAX, REPORT_BYTES_MAX, REPORT_MS_MAX, STALL_MS_MAX, WRITE_MS_MAX,
 };
 use crate::nodes::Shared;
 
@@ -38,6 +37,7 @@ pub(crate) struct Links {
     reports: Mutex<Reports>,
     reported: Condvar,
     output: fn(&str),
+    silence: Duration,
     /// By node of this capsule: how often it had rested when the others were told of it.
     told: Vec<AtomicU32>,
     /// The run is over: connections that end are no losses.
@@ -110,7 +110,7 @@ fn bit(capsule: u32) -> u64 {
 impl Links {
     /// The links of a capsule whose nodes are `shared`.
     pub(crate) fn new(joined: Joined, shared: Arc<Shared>) -> Arc<Links> {
-        let Joined { own, capsules, nodes, connections, output, .. } = joined;
+        let Joined { own, capsules, nodes, connections, output, silence, .. } = joined;
         let peers = (0..).zip(connections).map(|(number, connection)| {
             let connection = connection?;
             let stream = connection.stream.second()?;
@@ -140,6 +140,7 @@ impl Links {
             reports: Mutex::default(),
             reported: Condvar::new(),
             output,
+            silence,
             told: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
             stopping: AtomicBool::new(false),
             orphaned: AtomicBool::new(false),
@@ -275,10 +276,10 @@ impl Links {
                 Ok(()) => {}
                 Err(why) => break why,
             }
-            match stream.read(decoder.room(), READ_BYTES, Duration::from_millis(SILENCE_MS_MAX)) {
+            match stream.read(decoder.room(), READ_BYTES, self.silence) {
                 Ok(0) => break "its connection has ended".to_owned(),
                 Ok(_) => {}
-                Err(ReadError::TimedOut) => break format!("it has said nothing for {SILENCE_MS_MAX} ms"),
+                Err(ReadError::TimedOut) => break format!("it has said nothing for {:?}", self.silence),
                 Err(why) => break why.to_string(),
             }
         };

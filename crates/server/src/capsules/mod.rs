@@ -21,6 +21,8 @@
 mod frame;
 mod greeting;
 mod link;
+#[cfg(test)]
+mod tests;
 
 pub use greeting::{JoinError, Joined, Terms, Waiting, join};
 pub(crate) use link::Links;
