@@ -140,6 +140,8 @@ pub(super) struct Remote {
     /// By node: whether it is no more.
     lost: Vec<bool>,
     turns: u32,
+    /// Room for the next packet.
+    spare: Vec<u8>,
     /// The request that was made last, and its packet, while nobody has said whether an answer is wanted.
     open: Option<(Word, u32, Vec<u8>)>,
 }
@@ -286,6 +288,22 @@ impl Remote {
         Some(word)
     }
 
+    /// A packet of a kind, to be filled.
+    fn packet(&mut self, kind: u8) -> Vec<u8> {
+        let mut packet = std::mem::take(&mut self.spare);
+        packet.clear();
+        packet.push(kind);
+        packet
+    }
+
+    /// Posts a packet, whose room is used again.
+    fn post_packet(&mut self, node: u32, packet: Vec<u8>) {
+        self.post(node, &packet);
+        if packet.capacity() <= POST_BYTES {
+            self.spare = packet;
+        }
+    }
+
     fn post(&mut self, node: u32, packet: &[u8]) {
         if self.is_lost(node) {
             return;
@@ -294,7 +312,10 @@ impl Remote {
         packets.extend_from_slice(&(packet.len() as u32).to_le_bytes());
         packets.extend_from_slice(packet);
         let Some(network) = &mut self.network else { return };
-        if packets.len() >= POST_BYTES || network.is_idle(node) {
+        if packets.len() >= POST_BYTES {
+            // The next will be as many.
+            network.post(node, std::mem::replace(packets, Vec::with_capacity(POST_BYTES + POST_BYTES / 4)));
+        } else if network.is_idle(node) {
             network.post(node, std::mem::take(packets));
         }
     }
@@ -533,7 +554,7 @@ pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
         if (*cx).actors.remote.is_lost(address.node) {
             return (*cx).failure(LOST);
         }
-        let mut packet = vec![MESSAGE];
+        let mut packet = (*cx).actors.remote.packet(MESSAGE);
         put(&mut packet, &[address.index, address.generation, ty.as_u32(), method.as_u32(), NOBODY, NOBODY]);
         if let Err(ret) = write(&mut *cx, &args[1..], &places, address.node, &mut packet) {
             return ret;
@@ -564,7 +585,7 @@ unsafe fn post_open(cx: *mut Cx, owing: Option<Word>) {
         packet[WAITER..WAITER + 4].copy_from_slice(&index.to_le_bytes());
         packet[WAITER + 4..WAITER + 8].copy_from_slice(&generation.to_le_bytes());
     }
-    remote.post(node, &packet);
+    remote.post_packet(node, packet);
 }
 
 /// Posts the last message without an answer, unless that was done.
@@ -603,7 +624,7 @@ pub(super) unsafe fn create(
         let places = places(&image.program().types, &func.signature);
         let remote = &mut (*cx).actors.remote;
         let index = remote.made[node as usize];
-        let mut packet = vec![CREATE];
+        let mut packet = (*cx).actors.remote.packet(CREATE);
         put(&mut packet, &[index, table.info().ty.as_u32(), creator]);
         if let Err(ret) = write(&mut *cx, &args[1..], &places, node, &mut packet) {
             return ret;
@@ -616,7 +637,7 @@ pub(super) unsafe fn create(
         };
         let remote = &mut (*cx).actors.remote;
         remote.made[node as usize] = index + 1;
-        remote.post(node, &packet);
+        remote.post_packet(node, packet);
         (*cx).actors.stats.created_remotely += 1;
         Ret::of(proxy)
     }
@@ -649,7 +670,7 @@ unsafe fn answer_at(cx: *mut Cx, node: u32, index: u32, generation: u32, method:
         let image = (*cx).image().clone();
         let types = &image.program().types;
         let signature = signature_of(&*cx, method);
-        let mut packet = vec![ANSWER];
+        let mut packet = (*cx).actors.remote.packet(ANSWER);
         put(&mut packet, &[index, generation]);
         let written = match answer {
             Answer::Value(word) => {
@@ -665,7 +686,7 @@ unsafe fn answer_at(cx: *mut Cx, node: u32, index: u32, generation: u32, method:
             packet.truncate(9);
             let _ = write_exception(&mut *cx, failed, &signature, node, &mut packet);
         }
-        (*cx).actors.remote.post(node, &packet);
+        (*cx).actors.remote.post_packet(node, packet);
     }
 }
 
@@ -708,13 +729,13 @@ pub(super) unsafe fn deliver(cx: *mut Cx, destination: Word, value: Word) {
         if (*cx).actors.remote.is_lost(address.node) {
             return (*cx).actors.log("an answer is dropped: its node is lost");
         }
-        let mut packet = vec![ANSWER];
+        let mut packet = (*cx).actors.remote.packet(ANSWER);
         put(&mut packet, &[address.index, address.generation >> 8, 0]);
         let result = replier_result(types, Table::of(destination).info().ty);
         let value = &[value][..result.iter().len()];
         let written = write(&mut *cx, value, result.as_slice(), address.node, &mut packet);
         match written {
-            Ok(()) => (*cx).actors.remote.post(address.node, &packet),
+            Ok(()) => (*cx).actors.remote.post_packet(address.node, packet),
             Err(_) => (*cx).actors.log("an answer could not be sent to its node"),
         }
     }
