@@ -1,0 +1,156 @@
+//! What a capsule does with a peer that behaves as none should: in a run it is lost, and nothing else happens.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bifrost_engine::{Engine, Mode};
+use bifrost_runtime::Limits;
+use bifrost_theta::{Options, Sources, compile};
+use bifrost_transport::Stream;
+use proptest::prelude::*;
+
+use super::frame::{Frame, Rest, put, put_packets};
+use super::greeting::{Connection, Joined};
+use crate::nodes::Nodes;
+use crate::space::Space;
+
+const PROGRAM: &str = "Sums = actor
+  sum: int  seen: array[string]
+  new () make {sum := 0, seen := array_new[string]()} end new
+  add (n: int, text: string) returns (int) signals (odd (string, int))
+    if n // 2 = 1 then signal odd(text, n) end
+    sum := sum + n
+    seen.append(text)
+    reply (sum)
+  end add
+  of (rest: sequence[Sums], d: replier[int])
+    for other: Sums in rest.elements() do send other.add(2, \"more\") end
+    d.deliver(sum)
+  end of
+end Sums
+main ()
+  here: Sums := Sums.new()
+  there: Sums := Sums.new() on 1
+  send there.add(4, \"b\")
+  send here.add(4, \"c\")
+  x: int := there.add(2, \"a\")
+  print(x.unparse())
+end main";
+
+fn engine() -> Arc<Engine> {
+    let mut sources = Sources::new();
+    sources.add("sums.theta", PROGRAM);
+    let compiled = compile(&sources, &Options::default());
+    let program = compiled.program.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics));
+    Engine::new(program, Mode::Interpreted).unwrap()
+}
+
+/// How `main` ends when the other capsule sends this, and then closes its stream or says nothing.
+fn ends(engine: &Arc<Engine>, bytes: &[u8], closes: bool) -> String {
+    let (ours, mut theirs) = Stream::pair().unwrap();
+    let mut connection = Connection::new(ours);
+    connection.decoder.trust();
+    let mut joined = Joined::new(0, 2, 1, false, vec![None, Some(connection)]);
+    joined.silence = Duration::from_millis(50);
+    let space = Space::new(engine.clone(), Limits::default()).unwrap();
+    let nodes = Nodes::joined(space, joined, Limits::default(), |_| {}, |_| {}).unwrap();
+    // A peer that is found out is not read from any more.
+    let _ = theirs.write(bytes, Duration::from_secs(10));
+    let kept = (!closes).then_some(theirs);
+    let main = engine.find_entry("main", 0).unwrap();
+    let ended = nodes.run(|space| {
+        space.capture_output();
+        let mut cx = space.lock();
+        // SAFETY: the context runs this engine's image, and `main` takes nothing.
+        let ended = unsafe { engine.call(&mut cx, main, &[]) };
+        ended.map_or_else(|raised| raised.to_string(), |_| cx.take_output())
+    });
+    assert!(nodes.stop_others().is_empty());
+    drop(kept);
+    ended.unwrap()
+}
+
+fn frame(frame: &Frame<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    put(&mut out, frame);
+    out
+}
+
+fn packets(from: u32, to: u32, packets: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_packets(&mut out, from, to, packets);
+    out
+}
+
+#[test]
+fn who_sends_what_is_not_allowed_is_lost() {
+    let engine = engine();
+    let half = &packets(1, 0, &[1; 100])[..50];
+    let table: [(&str, Vec<u8>); 13] = [
+        ("nothing", Vec::new()),
+        ("no frame", vec![1, 0, 0, 0, 99]),
+        ("too long a frame", vec![0xff; 8]),
+        ("half a frame", half.to_vec()),
+        ("packets of another's node", packets(0, 0, b"")),
+        ("packets of no node", packets(9, 0, b"")),
+        ("packets to another's node", packets(1, 1, b"")),
+        ("the end of the run", frame(&Frame::Stop)),
+        ("a greeting", frame(&Frame::Ready)),
+        ("a loss of itself", frame(&Frame::Lost(1))),
+        ("losses of others", [frame(&Frame::Lost(0)), frame(&Frame::Lost(u32::MAX))].concat()),
+        ("text that is none", vec![2, 0, 0, 0, 5, 0xff]),
+        ("packets that are none", packets(1, 0, &[3; 1000])),
+    ];
+    for (what, bytes) in table {
+        for closes in [true, false] {
+            assert_eq!(ends(&engine, &bytes, closes), "failure(\"node lost\")", "{what}, {closes}");
+        }
+    }
+}
+
+#[test]
+fn counts_that_are_lies_end_only_the_run() {
+    let engine = engine();
+    // All that was sent to it has come, and it has nothing to do.
+    let rest =
+        |received| frame(&Frame::Rest(Rest { sent: vec![0, 0], received: vec![received, 0], lost: 0 }));
+    let all: Vec<u8> = (0..10).flat_map(rest).collect();
+    let short = frame(&Frame::Rest(Rest { sent: vec![], received: vec![], lost: u64::MAX }));
+    for bytes in [all, short] {
+        let ended = ends(&engine, &bytes, false);
+        let expected =
+            ["failure(\"node lost\")", "failure(\"no answer can come: all that could answer waits\")"];
+        assert!(expected.contains(&ended.as_str()), "{ended}");
+    }
+}
+
+/// Packets that are nearly right: kinds, and numbers that may name something.
+fn packet() -> impl Strategy<Value = Vec<u8>> {
+    let number = prop_oneof![
+        4 => 0u32..4,
+        2 => 0u32..80,
+        1 => Just(u32::MAX),
+        1 => any::<u32>(),
+        1 => (0u32..3).prop_map(|times| times << 8),
+    ];
+    let parts = proptest::collection::vec(number, 0..14);
+    (1u8..7, parts, proptest::collection::vec(any::<u8>(), 0..6)).prop_map(|(kind, numbers, rest)| {
+        let mut out = vec![kind];
+        numbers.iter().for_each(|number| out.write_all(&number.to_le_bytes()).unwrap());
+        out.extend_from_slice(&rest);
+        let mut packet = (out.len() as u32).to_le_bytes().to_vec();
+        packet.extend_from_slice(&out);
+        packet
+    })
+}
+
+proptest! {
+    #[test]
+    fn packets_at_random_do_no_harm(all in proptest::collection::vec(packet(), 1..40)) {
+        static ENGINE: std::sync::OnceLock<Arc<Engine>> = std::sync::OnceLock::new();
+        let ended = ends(ENGINE.get_or_init(engine), &packets(1, 0, &all.concat()), true);
+        // An answer may have been right.
+        prop_assert!(ended.starts_with("failure(") || ended.starts_with("odd") || ended.ends_with('\n'), "{}", ended);
+    }
+}
