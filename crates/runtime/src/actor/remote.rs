@@ -33,7 +33,6 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
-use cranelift_entity::EntityRef;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
