@@ -1,6 +1,6 @@
 //! How the program ends when something is wrong: what is said, and the exit status.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::process::ExitCode;
 
@@ -66,6 +66,14 @@ impl Failure {
         ExitCode::from(self.exit as u8)
     }
 }
+
+impl Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
 
 /// Prints `error: ...` on the standard error.
 pub fn error(message: impl Display) {

@@ -38,6 +38,8 @@ pub enum Bound {
     SenderNs(f64),
     /// At most so many nanoseconds that pass, on any core.
     PassedNs(f64),
+    /// At most so many nanoseconds more than pass with C.
+    OverC(f64),
     /// At most so many times the processor time of C.
     TimesC(f64),
     /// At most so many times the processor time of rayon.
@@ -66,6 +68,8 @@ pub struct Case {
     pub slow: Size,
     /// The work of a quick run, which only looks at the results.
     pub quick: Size,
+    /// Whether there are two processes in place of two threads.
+    pub capsules: bool,
     /// Whether it is a tree of calls, which tasks can do as well as actors.
     pub tasks: bool,
     /// What the C compiler is told besides.
@@ -117,6 +121,7 @@ const fn messages(name: &'static str, about: &'static str, theta: &'static str, 
         full: each(50_000_000),
         slow: each(1_000_000),
         quick: each(2000),
+        capsules: false,
         tasks: false,
         c_flags: &[],
         theta,
@@ -134,7 +139,7 @@ const fn tree(name: &'static str, about: &'static str, theta: &'static str, c: &
 const AS_MANY_CALLS: &[&str] = &["-DCALLS", "-fno-optimize-sibling-calls"];
 
 /// All of them, in the order of the table.
-pub static CASES: [Case; 12] = [
+pub static CASES: [Case; 14] = [
     Case {
         bound: Bound::Ns(4.0),
         ..messages("send", "messages to an actor that is dormant", program!("send.theta"), program!("send.c"))
@@ -196,6 +201,32 @@ pub static CASES: [Case; 12] = [
             "requests to an actor of another node",
             program!("remote-request.theta"),
             program!("remote-request.c"),
+        )
+    },
+    Case {
+        threads: Threads::Two,
+        capsules: true,
+        bound: Bound::PassedNs(100.0),
+        full: each(1_000_000),
+        ..messages(
+            "capsule",
+            "messages to an actor of another process",
+            program!("remote.theta"),
+            program!("capsule.c"),
+        )
+    },
+    Case {
+        operation: "request",
+        threads: Threads::Two,
+        capsules: true,
+        bound: Bound::OverC(3000.0),
+        full: each(30_000),
+        slow: each(30_000),
+        ..messages(
+            "capsule-request",
+            "requests to an actor of another process",
+            program!("remote-request.theta"),
+            program!("capsule-request.c"),
         )
     },
     Case {

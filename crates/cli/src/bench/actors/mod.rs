@@ -127,7 +127,7 @@ pub fn run(args: &Args) -> Result<(), Failed> {
     }
     bench.bar.finish_and_clear();
     table::print("On one thread, medians", &measured.one);
-    table::print("On two threads, medians", &measured.two);
+    table::print("On two threads, capsules in two processes, medians", &measured.two);
     report::print_targets(&measured.targets);
     json.write(&measured.targets)?;
     Ok(())
@@ -313,7 +313,11 @@ impl Contest<'_> {
         for runner in &self.runners {
             let mut figures = runner.figures().to_vec();
             let figure = self.figure(case.name, runner.name, unit, runner.size.n, &mut figures);
-            let way = if runner.threads == 1 { "1 thread" } else { "2 threads" };
+            let way = match runner.threads {
+                1 => "1 thread",
+                _ if case.capsules => "2 processes",
+                _ => "2 threads",
+            };
             let row = if runner.threads == 1 { &mut one } else { &mut two };
             row.set(runner.name, figure.value);
             measured.cases.push(figure.by(way));
@@ -363,6 +367,10 @@ impl Contest<'_> {
             Bound::Ns(most) => one.expect(time(), scaled(most)),
             Bound::SenderNs(most) => sender.expect(format!("{}, {SENDER}", time()), scaled(most)),
             Bound::PassedNs(most) => two.expect(format!("{name}, for each {operation}"), most),
+            Bound::OverC(more) => {
+                let most = two.get(C).map(|theirs| theirs + more);
+                most.and_then(|most| two.expect(format!("{name}, for each {operation}"), most.round()))
+            }
             Bound::Bytes(most) => one.expect(format!("{name}, for each {operation}"), most),
             Bound::TimesC(times) | Bound::TimesRayon(times) => {
                 let peer = if matches!(self.case.bound, Bound::TimesC(_)) { C } else { RAYON };

@@ -2,49 +2,60 @@
 
 use std::io::BufRead;
 
-use bifrost_engine::{Engine, Mode};
+use bifrost_engine::Engine;
 use bifrost_native::Registry;
+use bifrost_runtime::Cx;
 use bifrost_runtime::cx::Output;
-use bifrost_runtime::{Collect, Limits};
-use bifrost_server::nodes::{Nodes, nap};
+use bifrost_server::capsules::Terms;
+use bifrost_server::nodes::Nodes;
 use bifrost_server::program;
 use bifrost_server::space::Space;
-use bifrost_theta::{Options, Sources};
 
 use super::super::process::{processor_ms, thread_ms};
 use super::super::{Failed, say};
 use super::cases::CASES;
+use crate::capsule::{self, ProgramArgs, Started};
 use crate::run::Main;
 
-/// Programs of the benchmark may use as much as they like, as far as the machine goes. The stack is that of `bifrost run`.
-fn limits() -> Limits {
-    Limits {
-        transaction_objects: usize::MAX,
-        heap_bytes: 8 << 30,
-        batch_heap_bytes: 8 << 30,
-        fuel: i64::MAX,
-        collect: Collect::Ordinary,
-        ..Limits::default()
-    }
-}
+/// Programs of the benchmark may use as much as they like, as far as the machine goes.
+const HEAP_BYTES: usize = 8 << 30;
 
-/// Runs `main` of a case for each number on the input, until it ends. If it is untimed, it does not look at the clock: what the system
-/// gives programs for that is not there under valgrind.
-pub fn serve(case: &str, nodes: u32, untimed: bool) -> Result<(), Failed> {
+/// Runs `main` of a case for each number on the input, until it ends: on so many nodes, or in so many capsules if that is the case. If it is
+/// untimed, it does not look at the clock: what the system gives programs for that is not there under valgrind.
+pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
     let case = CASES.iter().find(|c| c.name == case).ok_or_else(|| format!("there is no case `{case}`"))?;
-    let mut sources = Sources::new();
-    sources.add(format!("{}.theta", case.name), case.theta);
-    let program = program::compile_sources(sources, &Options::default())?;
-    let engine = Engine::with_natives(program, Mode::Compiled, Registry::standard().natives().clone())?;
+    // Other capsules read it, too.
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join(format!("{}.theta", case.name));
+    std::fs::write(&file, case.theta)?;
+    let args = ProgramArgs {
+        interpret: false,
+        root: None,
+        allow_files: Vec::new(),
+        heap_bytes_max: Some(HEAP_BYTES),
+        stack_bytes: None,
+    };
+    let mut started = case.capsules.then(|| Started::new(count - 1, &file, &args)).transpose()?;
+    let registry = args.registry(&Registry::standard())?;
+    let program = program::compile_files(&[file], None, &registry)?;
+    let terms = Terms::new(&program, "");
+    let engine = Engine::with_natives(program, args.mode(), registry.natives().clone())?;
     let main = Main::find(&engine).ok_or("the program has no `main`")?;
-    let space = Space::new(engine, limits())?;
-    let nodes = Nodes::new(space, nodes, limits(), |cx| {
-        cx.actors.set_log(|text| eprintln!("{text}"));
-        cx.actors.set_nap(nap);
+    let space = Space::new(engine, args.limits())?;
+    let ready = |cx: &mut Cx| {
+        capsule::ready(cx, false);
         cx.set_output(Output::Buffer(String::new()));
-    })?;
+    };
+    let nodes = match &mut started {
+        Some(started) => Nodes::joined(space, started.join(1, false, &terms)?, args.limits(), |_| {}, ready)?,
+        None => Nodes::new(space, count, args.limits(), ready)?,
+    };
     // The nodes go on from number to number, as those of a program that takes its time.
     nodes.run(|space| answer(space, &main, untimed))??;
+    nodes.stop_others();
+    if let Some(started) = started {
+        started.end();
+    }
     Ok(())
 }
 
