@@ -114,6 +114,44 @@ fn messages_keep_their_order_and_what_is_printed_comes_first() {
     assert_eq!((stdout(&output), stderr(&output)), (expected.as_str(), ""));
 }
 
+/// All nodes send to each other, much more than sockets and queues hold.
+const FLOOD: &str = "Sink = actor
+  n: int
+  new () make {n := 0} end new
+  take (text: string) n := n + text.length() end take
+  get () returns (int) reply (n) end get
+end Sink
+Flooder = actor
+  flood (s: Sink, count: int, text: string) returns (int)
+    for i: int in 1.to(count) do send s.take(text) end
+    x: int := s.get()
+    reply (x)
+  end flood
+end Flooder
+main (args: sequence[string])
+  count: int := args[1].to_int()
+  text: string := \"x\"
+  for i: int in 1.to(10) do text := text || text end
+  a: array[int] := array_fill[int](1, nodes(), 0)
+  for k: int in 1.to(nodes()) do
+    s: Sink := Sink.new() on (nodes() - k)
+    f: Flooder := Flooder.new() on (k - 1)
+    a[k] := f.flood(s, count, text)
+  end
+  sum: int := 0
+  for v: int in a.elements() do sum := sum + v end
+  print(sum.unparse())
+end main";
+
+#[test]
+fn capsules_that_write_to_each_other_do_not_wait_for_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = program(&folder, FLOOD);
+    let output = bifrost().args(["run", "--capsules", "2"]).arg(&file).arg("10000").output().unwrap();
+    let sum = 2 * 10_000 * 1024;
+    assert_eq!((stdout(&output), stderr(&output)), (format!("{sum}\n").as_str(), ""));
+}
+
 #[test]
 fn statistics_and_traces_are_those_of_all_capsules() {
     let folder = tempfile::tempdir().unwrap();
