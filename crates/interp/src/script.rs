@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use bifrost_ir::FuncId;
 use bifrost_runtime::abi::{Outcome, Ret, Word, enter};
 use bifrost_runtime::actor::layout::{join, owed};
-use bifrost_runtime::actor::{self, AFRESH, Answer, Came, Due, Kind, LANDED, Landing};
+use bifrost_runtime::actor::{self, AFRESH, Answer, Came, Due, Kind, LANDED, Landing, Verdict};
 use bifrost_runtime::object::{self, get, set};
 use bifrost_runtime::{Cx, Table};
 use smallvec::SmallVec;
@@ -514,14 +514,14 @@ impl Run<'_> {
                     let words = actor::words_of(sent);
                     for (at, arm) in select.arms.iter().enumerate().filter(|(_, arm)| arm.method == method) {
                         if actor::refused(cx, actor::class_of(actor), arm.slot, &words)? {
-                            return Ok(false);
+                            return Ok(Verdict::Refuses);
                         }
                         if self.fits(function, frame, arm, &words)? {
                             chosen = Some(at);
-                            return Ok(true);
+                            return Ok(Verdict::Takes);
                         }
                     }
-                    Ok(false)
+                    Ok(Verdict::Refuses)
                 })
             };
             let taken = match found {

@@ -24,10 +24,11 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::builtin;
 use crate::program::Program;
-use crate::stmt::{Arm, ArmMatch, Block, Callee, Const, Func, Operand, Site, Stmt, Var, VarDecl};
+use crate::stmt::{Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, Site, Stmt, Var, VarDecl};
 use crate::types::{MethodRef, TypeId, TypeKind, Types};
 
-/// Writes the loops over built-in iterators without these, if something in their bodies requests or waits.
+/// Writes the loops over built-in iterators without these, if something in their bodies requests or waits; in functions that may wait, also
+/// if something sends, so that who sends much can make way for who gets it.
 ///
 /// It comes before [`place_waits`](crate::requests::place_waits): the steps of a loop fill its variables by statements then, which wait
 /// like all others if a reply is still due to one of them.
@@ -45,7 +46,8 @@ pub fn all_loops_without_iterators(program: &mut Program, func: &mut Func) {
 
 fn write_loops(program: &mut Program, func: &mut Func, all: bool) {
     let mut body = std::mem::take(&mut func.body);
-    Writing { program, func, all, site: Site::default() }.block(&mut body);
+    let makes_way = func.kind == FuncKind::Script || body.has_request();
+    Writing { program, func, all, makes_way, site: Site::default() }.block(&mut body);
     func.body = body;
 }
 
@@ -54,6 +56,8 @@ struct Writing<'a> {
     func: &'a mut Func,
     /// Whether all loops are written anew.
     all: bool,
+    /// Whether the function may wait.
+    makes_way: bool,
     /// Where the loop comes from.
     site: Site,
 }
@@ -67,7 +71,7 @@ struct Loop {
 }
 
 impl Writing<'_> {
-    /// Whether something in the block requests or waits.
+    /// Whether something in the block requests or waits, or makes way.
     fn block(&mut self, block: &mut Block) -> bool {
         let mut waits = false;
         let mut written = Vec::with_capacity(block.0.len());
@@ -76,7 +80,8 @@ impl Writing<'_> {
             for block in stmt.blocks_mut() {
                 inside |= self.block(block);
             }
-            waits |= inside || stmt.may_wait();
+            let sends = self.makes_way && matches!(stmt, Stmt::Send { .. });
+            waits |= inside || sends || stmt.may_wait();
             match stmt {
                 Stmt::ForEach { callee: Callee::Method(method), args, vars, body, site }
                     if (inside || self.all) && self.program.types.method(method).builtin.is_some() =>

@@ -238,6 +238,42 @@ end main";
 }
 
 #[test]
+fn who_sends_too_much_makes_way() {
+    // Putting is refused while the buffer is full, so that what is sent waits.
+    let text = "Buffer = actor
+  items: array[int]
+  new () make {items := array_new[int]()} end new
+  disable put when items.length() = 10
+  disable get when items.empty()
+  put (v: int) items.append(v) end put
+  get () returns (int) reply (items.remove_low()) end get
+end Buffer
+Producer = actor
+  run (b: Buffer, n: int)
+    for i: int in 1.to(n) do send b.put(i) end
+  end run
+end Producer
+Consumer = actor
+  run (b: Buffer, n: int) returns (int)
+    sum: int := 0
+    for i: int in 1.to(n) do sum := sum + b.get() end
+    reply (sum)
+  end run
+end Consumer
+main (args: sequence[string])
+  n: int := args[1].to_int()
+  b: Buffer := Buffer.new()
+  p: Producer := Producer.new()
+  c: Consumer := Consumer.new()
+  send p.run(b, n)
+  print(c.run(b, n).unparse())
+end main";
+    let (ran, stats) = ran(&load(text, Mode::Compiled), Collect::Ordinary, None, &["100000"]);
+    assert_eq!(ran.output, "5000050000\n");
+    assert!(stats.longest_queue < 10_000, "{stats:?}");
+}
+
+#[test]
 fn others_answer_in_place_of_a_method() {
     let text = "Deep = actor
   answer (k: int) returns (int) signals (none)

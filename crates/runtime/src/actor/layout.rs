@@ -7,7 +7,7 @@
 //! What an answer can be owed by begins with the same fields ([`owed`]): whoever gets the outcome `Pending` with such an object writes
 //! there who waits. What an answer can go to begins with a [`Kind`].
 
-use bifrost_ir::{FuncId, MethodId, Program, Signature, TypeId, TypeKind, Types};
+use bifrost_ir::{Func, FuncId, MethodId, Operand, Part, Program, Signature, TypeId, TypeKind, Types};
 
 use crate::abi::Word;
 use crate::image::{Table, inner_table};
@@ -274,6 +274,8 @@ pub struct ActorClass {
     pub creators: Vec<FuncId>,
     /// For each method the function that tells when its messages are refused.
     pub guards: Vec<Option<FuncId>>,
+    /// Whether that depends on what the message carries.
+    pub looks: Vec<bool>,
     /// Which field of the actor is its mail.
     pub mail: usize,
     /// How many methods the class has.
@@ -299,6 +301,11 @@ impl ActorClass {
     #[inline]
     pub fn message(&self, method: MethodId) -> &MessageKind {
         &self.messages[method.as_u32() as usize]
+    }
+
+    /// Whether the guard of a method depends on what the message carries.
+    pub fn looks_into(&self, method: MethodId) -> bool {
+        self.looks[method.as_u32() as usize]
     }
 
     /// The guard of a method.
@@ -409,6 +416,20 @@ pub(crate) fn mail_table(methods: usize) -> &'static Table {
     inner_table("mail", Shape::of([mail::WAITING as u32, mail::FAILURE as u32].into_iter().chain(lists)))
 }
 
+/// Whether a method reads what its message carries.
+fn reads_params(func: &Func) -> bool {
+    let params = 1..func.param_count() as u32;
+    func.body.contains(&|stmt| {
+        let mut reads = false;
+        stmt.parts(&mut |part| {
+            if let Part::Reads(Operand::Var(var)) = part {
+                reads |= params.contains(&var.as_u32());
+            }
+        });
+        reads
+    })
+}
+
 /// The mail's field of actors of a class.
 pub(crate) fn mail_field(program: &Program, kind: TypeKind) -> Option<usize> {
     let TypeKind::Class(class) = kind else { return None };
@@ -428,9 +449,11 @@ impl ActorClass {
         let class = &program.classes[class];
         let actor = class.actor.as_ref()?;
         let methods = class.bodies.len();
-        let mut guards = vec![None; methods];
+        let (mut guards, mut looks) = (vec![None; methods], vec![false; methods]);
         for (method, func) in &actor.guards {
-            guards[method.as_u32() as usize] = Some(*func);
+            let at = method.as_u32() as usize;
+            guards[at] = Some(*func);
+            looks[at] = reads_params(&program.funcs[*func]);
         }
         let own = &program.types.def(class.ty).methods;
         let messages = own.values().map(|method| MessageKind::new(&program.types, &method.signature));
@@ -439,6 +462,7 @@ impl ActorClass {
             functional: actor.functional,
             creators: actor.creators.clone(),
             guards,
+            looks,
             mail: class.fields.len(),
             methods,
             tables,

@@ -45,6 +45,12 @@ use crate::image::{Image, Table};
 use crate::object::{self, get, set};
 use layout::{join, mail, message, owed, replier};
 
+/// Who sends to an actor that so many messages wait for makes way at the end of a loop's step.
+const MAIL_LONG: u64 = 4096;
+
+/// It does so once in as many messages.
+const MAIL_STEP: u64 = 32;
+
 /// What a method fails with that has a result and ends without an answer.
 pub const UNANSWERED: &str = "the method ended without an answer";
 
@@ -275,6 +281,10 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
         set(post, mail::COUNT, count);
         let longest = &mut (*cx).actors.stats.longest_queue;
         *longest = (*longest).max(count);
+        if count >= MAIL_LONG && count % MAIL_STEP == 0 {
+            // Whoever sends them makes way, if it can, so that the actor gets to serve more than come.
+            (*cx).actors.end_turn();
+        }
         match state(actor) {
             // Refused, or too deep on the stack: it is looked at again from the queue, and what comes meanwhile waits behind it.
             State::Dormant => {
@@ -375,6 +385,17 @@ pub unsafe fn words_of(taken: Word) -> SmallVec<[Word; 8]> {
     }
 }
 
+/// What somebody who looks for a message says of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// That is it.
+    Takes,
+    /// Not this one.
+    Refuses,
+    /// None for the method.
+    RefusesAll,
+}
+
 /// Looks for the oldest message that `accepts` accepts, and takes it out of the queue. `accepts` gets the method and the message, and may
 /// run conditions.
 ///
@@ -387,7 +408,7 @@ pub unsafe fn take_message(
     cx: *mut Cx,
     actor: Word,
     methods: &mut dyn Iterator<Item = MethodId>,
-    accepts: &mut dyn FnMut(*mut Cx, MethodId, Word) -> Result<bool, Ret>,
+    accepts: &mut dyn FnMut(*mut Cx, MethodId, Word) -> Result<Verdict, Ret>,
 ) -> Result<Option<(MethodId, Word)>, Ret> {
     // SAFETY: promised by the caller; conditions have no effects, so that the lists stay as they are.
     unsafe {
@@ -399,9 +420,13 @@ pub unsafe fn take_message(
         for method in methods {
             let (mut before, mut at) = (0, get(post, list_of(method)));
             while at != 0 && oldest.is_none_or(|(number, ..)| get(at, message::NUMBER) < number) {
-                if accepts(cx, method, at)? {
-                    oldest = Some((get(at, message::NUMBER), method, before, at));
-                    break;
+                match accepts(cx, method, at)? {
+                    Verdict::Takes => {
+                        oldest = Some((get(at, message::NUMBER), method, before, at));
+                        break;
+                    }
+                    Verdict::Refuses => {}
+                    Verdict::RefusesAll => break,
                 }
                 (before, at) = (at, get(at, message::NEXT));
             }

@@ -15,7 +15,7 @@ use super::trace::{Trace, What};
 use super::{
     Answer, Due, Kind, Left, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state,
 };
-use super::{owe_as, remove, take_message, words_of};
+use super::{Verdict, owe_as, remove, take_message, words_of};
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
 use crate::object::{get, set};
@@ -577,14 +577,39 @@ unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
     }
 }
 
-/// An actor's turn: what selects goes on; otherwise the oldest message that is not refused is served.
+/// Most messages that an actor serves in one turn.
+const TURN_MESSAGES: u32 = 64;
+
+/// An actor's turn: it serves messages while it has some, no method of it waits and its time is not over.
 unsafe fn turn(cx: *mut Cx, actor: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        // A seed decides after each what is next.
+        let most = if (*cx).actors.is_ordered() { 1 } else { TURN_MESSAGES };
+        for _ in 0..most {
+            match serve_next(cx, actor) {
+                Ok(true) => {}
+                Ok(false) => return Ret::NOTHING,
+                Err(ret) => return ret,
+            }
+            let post = get(actor, class_of(actor).mail);
+            let more = post != 0 && get(post, mail::WAITING) == 0 && get(post, mail::COUNT) > 0;
+            if !more || (*cx).actors.turn_over || state(actor) != State::Active {
+                break;
+            }
+        }
+        rest(cx, actor, Ret::NOTHING)
+    }
+}
+
+/// What an actor in the queue has to do: what selects goes on; otherwise the oldest message that is not refused is served. Whether one was.
+unsafe fn serve_next(cx: *mut Cx, actor: Word) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
         let class = class_of(actor);
         let post = get(actor, class.mail);
         if post == 0 {
-            return Ret::NOTHING;
+            return Ok(false);
         }
         set(post, mail::SCHEDULED, 0);
         let waiter = get(post, mail::WAITING);
@@ -592,39 +617,40 @@ unsafe fn turn(cx: *mut Cx, actor: Word) -> Ret {
             if get(waiter, join::FLAGS) & join::SELECTS != 0 {
                 ready(cx, waiter);
             }
-            return Ret::NOTHING;
+            return Ok(false);
         }
         if state(actor) == State::Failed {
-            return Ret::NOTHING;
+            return Ok(false);
         }
         let mut methods = (0..class.methods as u32).map(bifrost_ir::MethodId::from_u32);
-        let found = take_message(cx, actor, &mut methods, &mut |cx, _, sent| {
-            refused(cx, class, get(sent, message::SLOT) as u32, &words_of(sent)).map(|refused| !refused)
+        let found = take_message(cx, actor, &mut methods, &mut |cx, method, sent| {
+            Ok(match refused(cx, class, get(sent, message::SLOT) as u32, &words_of(sent))? {
+                false => Verdict::Takes,
+                true if class.looks_into(method) => Verdict::Refuses,
+                true => Verdict::RefusesAll,
+            })
         });
         let sent = match found {
             Ok(Some((_, sent))) => sent,
             Ok(None) => {
                 // All that is queued is refused until a message changes the actor.
                 set_state(actor, State::Dormant);
-                return Ret::NOTHING;
+                return Ok(false);
             }
             // A condition that fails answers nobody; its messages stay.
-            Err(ret) if ret.outcome == Outcome::Killed as u64 => return ret,
+            Err(ret) if ret.outcome == Outcome::Killed as u64 => return Err(ret),
             Err(_) => {
                 let kept = (*cx).kept_exception(&Default::default());
                 (*cx).log_lost(kept);
                 set_state(actor, State::Dormant);
-                return Ret::NOTHING;
+                return Ok(false);
             }
         };
         let _kept = (*cx).keep(sent);
         set_state(actor, State::Active);
         let ret = served(cx, get(sent, message::SLOT) as u32, &words_of(sent));
         let settled = settle(cx, sent, ret);
-        if !settled.returned() {
-            return settled;
-        }
-        rest(cx, actor, Ret::NOTHING)
+        if settled.returned() { Ok(true) } else { Err(settled) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Where code waits (10.4 and 10.12 of the definition): the waits of a finished body, and calls from where nobody may wait.
 
 use bifrost_ir::resumable::loops_without_iterators;
-use bifrost_ir::{Callee, Func, requests};
+use bifrost_ir::{Callee, Func, FuncKind, requests};
 
 use super::Checker;
 use super::body::Body;
@@ -65,7 +65,7 @@ impl Body<'_, '_> {
 
     /// Ends a script or `main`: takes the iterators away from under what waits, and puts the waits where replies are needed.
     pub fn place_waits(&mut self, func: &mut Func) {
-        if !func.body.may_wait() {
+        if func.kind != FuncKind::Script && !func.body.may_wait() {
             return;
         }
         loops_without_iterators(&mut self.cx.program, func);
