@@ -281,7 +281,7 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
         set(post, mail::COUNT, count);
         let longest = &mut (*cx).actors.stats.longest_queue;
         *longest = (*longest).max(count);
-        if count >= MAIL_LONG && count % MAIL_STEP == 0 {
+        if count >= MAIL_LONG && count.is_multiple_of(MAIL_STEP) {
             // Whoever sends them makes way, if it can, so that the actor gets to serve more than come.
             (*cx).actors.end_turn();
         }
