@@ -238,10 +238,10 @@ impl Started {
         joined
     }
 
-    /// Waits for them to end, and ends those that do not.
-    pub fn end(mut self) {
+    /// Waits for those to end that have reported, by their numbers; ends those that do not, and the others.
+    pub fn end(mut self, reported: &[u32]) {
         let until = Instant::now() + Duration::from_millis(ENDED_MS_MAX);
-        for child in &mut self.children {
+        for (_, child) in (1..).zip(&mut self.children).filter(|(number, _)| reported.contains(number)) {
             while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
                 std::thread::sleep(Duration::from_millis(1));
             }
