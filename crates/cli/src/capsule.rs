@@ -238,10 +238,11 @@ impl Started {
         joined
     }
 
-    /// Waits for those to end that have reported, by their numbers; ends those that do not, and the others.
-    pub fn end(mut self, reported: &[u32]) {
+    /// Waits for those to end that have reported ([`Nodes::stop_others`]); ends those that do not, and the others.
+    pub fn end(mut self, reports: &[(u32, Vec<u8>)]) {
+        let reported = |number: u32| reports.iter().any(|(capsule, _)| *capsule == number);
         let until = Instant::now() + Duration::from_millis(ENDED_MS_MAX);
-        for (_, child) in (1..).zip(&mut self.children).filter(|(number, _)| reported.contains(number)) {
+        for (_, child) in (1..).zip(&mut self.children).filter(|(number, _)| reported(*number)) {
             while Instant::now() < until && matches!(child.try_wait(), Ok(None)) {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -144,7 +144,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
     let reports = nodes.stop_others();
     if let Some(started) = started {
-        started.end(&reports.iter().map(|(capsule, _)| *capsule).collect::<Vec<_>>());
+        started.end(&reports);
     }
     let others = reports.iter().filter_map(|(capsule, bytes)| Some((*capsule, Report::parse(bytes)?)));
     let reports: Vec<(u32, Report)> = std::iter::once((0, Report::of(&nodes))).chain(others).collect();

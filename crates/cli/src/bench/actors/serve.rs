@@ -52,9 +52,9 @@ pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
     };
     // The nodes go on from number to number, as those of a program that takes its time.
     nodes.run(|space| answer(space, &main, untimed))??;
-    nodes.stop_others();
+    let reports = nodes.stop_others();
     if let Some(started) = started {
-        started.end();
+        started.end(&reports);
     }
     Ok(())
 }
