@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bifrost_engine::Engine;
 use bifrost_runtime::actor::{self, Network, Received, Stats, Wait};
@@ -27,6 +27,12 @@ pub const NODES_MAX: u32 = 255;
 
 /// How long a method of an actor runs before it makes way for others at the end of a loop's step.
 const TURN: Duration = Duration::from_millis(2);
+
+/// How long a node that rests looks for mail before it sleeps: to be woken takes the other a system call, and itself more.
+const LOOK: Duration = Duration::from_micros(50);
+
+/// How often it looks before it looks at the clock.
+const LOOKS: u32 = 16;
 
 /// What goes through a channel.
 #[derive(Debug)]
@@ -56,6 +62,8 @@ pub(crate) struct Shared {
     polls: Vec<Arc<Poll>>,
     /// Bytes that came from other processes and that no node has taken yet.
     waiting_bytes: AtomicUsize,
+    /// Whether each node has a processor of its own, so that one that rests may look for mail for a while.
+    looks: bool,
 }
 
 /// Whether a node has nothing to do. Each has a line of memory for itself.
@@ -233,16 +241,31 @@ impl Door {
             self.shared.say_over();
         }
         loop {
-            match self.mail.recv() {
-                Ok(mail) => {
+            match self.next_mail() {
+                Some(mail) => {
                     if let Some(received) = self.open(mail, true) {
                         return received;
                     }
                 }
                 // The doors are shared, this node's own among them.
-                Err(_) => return Received::Stopped,
+                None => return Received::Stopped,
             }
         }
+    }
+
+    /// Waits for mail: looks for it for a while, if it has a processor for that, and sleeps then.
+    fn next_mail(&self) -> Option<Mail> {
+        let since = Instant::now();
+        while self.shared.looks && since.elapsed() < LOOK {
+            for _ in 0..LOOKS {
+                match self.mail.try_recv() {
+                    Ok(mail) => return Some(mail),
+                    Err(TryRecvError::Empty) => std::hint::spin_loop(),
+                    Err(TryRecvError::Disconnected) => return None,
+                }
+            }
+        }
+        self.mail.recv().ok()
     }
 }
 
@@ -387,6 +410,7 @@ impl Nodes {
             doors,
             polls: spaces.iter().map(|space| space.poll().clone()).collect(),
             waiting_bytes: AtomicUsize::new(0),
+            looks: thread::available_parallelism().is_ok_and(|processors| all as usize <= processors.get()),
         });
         let links = joined.map(|joined| Links::new(joined, shared.clone()));
         for ((node, space), mail) in (first..).zip(&spaces).zip(mail) {

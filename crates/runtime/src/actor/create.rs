@@ -7,7 +7,7 @@ use super::{
     Answer, State, class_of, code, deliver_owed, failed, list_of, mail_of, remote, remove, set_state,
 };
 use crate::abi::{Outcome, Ret, Word};
-use crate::cx::Cx;
+use crate::cx::{Cx, stack_pointer};
 use crate::image::Table;
 use crate::object::{get, set};
 
@@ -38,7 +38,7 @@ pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mu
                 let nodes = (*cx).nodes();
                 return (*cx).failure(&format!("there is no node {node}: nodes() is {nodes}"));
             }
-            Site::Anywhere => (*cx).actors.remote.idle_node().unwrap_or((*cx).node()),
+            Site::Anywhere => (*cx).actors.node_for_new(stack_pointer()).unwrap_or((*cx).node()),
         };
         if node != (*cx).node() {
             return remote::create(cx, table, creator, args, node);

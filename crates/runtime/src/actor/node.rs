@@ -100,6 +100,9 @@ impl Stats {
 /// Most joins that are looked at to find whether a request waits for itself.
 const CYCLE_JOINS_MAX: usize = 4096;
 
+/// After so many actors that could have gone to another node, but were too deep on the stack, it is said anew how deep that is.
+const LOOKS: u32 = 4096;
+
 /// What a node without others looks at to learn whether one has nothing to do.
 static NOBODY: AtomicU32 = AtomicU32::new(0);
 
@@ -132,6 +135,11 @@ pub struct Actors {
     pub(super) remote: Remote,
     trace: Option<Box<Trace>>,
     landed: Option<Left>,
+    /// How high the stack must be for a new actor to go to another node.
+    gives_at: usize,
+    /// The highest that it was below that, since somebody looked.
+    highest: usize,
+    looked: u32,
     held: Vec<Held>,
     /// What was done.
     pub stats: Stats,
@@ -155,6 +163,9 @@ impl Default for Actors {
             remote: Remote::default(),
             trace: None,
             landed: None,
+            gives_at: 0,
+            highest: 0,
+            looked: 0,
             held: Vec::new(),
             stats: Stats::default(),
         }
@@ -235,6 +246,22 @@ impl Actors {
     /// Where code has left that came back with [`LANDED`](super::LANDED).
     pub fn take_landing(&mut self) -> Option<Left> {
         self.landed.take()
+    }
+
+    /// A node that has nothing to do, for a new actor, if it is worth that. The less deep the stack is, the more there is to do below the
+    /// actor: so it must be as high as the highest of the last ones that could have gone (depth first, the oldest work is the largest).
+    pub(super) fn node_for_new(&mut self, stack: usize) -> Option<u32> {
+        if self.order.is_none() && stack < self.gives_at {
+            self.highest = self.highest.max(stack);
+            self.looked += 1;
+            if self.looked == LOOKS {
+                (self.gives_at, self.highest, self.looked) = (self.highest, 0, 0);
+            }
+            return None;
+        }
+        let node = self.remote.idle_node()?;
+        self.gives_at = stack;
+        Some(node)
     }
 
     /// Whether a seed decides the order.
