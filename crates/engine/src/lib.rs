@@ -77,7 +77,8 @@ pub struct Run {
     /// Whether its objects may be kept in a repository: then code looks at their modes ([`bifrost_runtime::mode`]).
     pub kept: bool,
     /// When structures of clients become machine code, if methods are: units of fuel for each of their statements, as
-    /// [`HOT_STEPS`]. With 0 that is at their first run, with `u64::MAX` never.
+    /// [`HOT_STEPS`]. With 0 that is at their first run, with `u64::MAX` never. As many steps of a loop in a method of an actor that has
+    /// waited are interpreted before it is machine code again.
     pub hot_steps: u64,
 }
 
