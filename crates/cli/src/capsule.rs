@@ -268,12 +268,33 @@ pub struct Report {
     heap: [u64; 10],
 }
 
+/// [`Stats`] as they are sent.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Stats")]
+struct SentStats {
+    created: u64,
+    created_remotely: u64,
+    sent: u64,
+    direct: u64,
+    queued: u64,
+    refused: u64,
+    joins: u64,
+    waits: u64,
+    ways: u64,
+    turns: u64,
+    longest_queue: u64,
+    lost_exceptions: u64,
+    cycles: u64,
+}
+
 /// What a node has done.
 #[derive(Serialize, Deserialize)]
 pub struct NodeReport {
     /// Its number.
     pub node: u32,
-    stats: [u64; 13],
+    /// What its actors did.
+    #[serde(with = "SentStats")]
+    pub stats: Stats,
     /// What happened when, if that was kept.
     pub trace: Option<NodeTrace>,
 }
@@ -301,7 +322,7 @@ impl Report {
                 SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
             let began = since_1970.saturating_sub(cx.now_ns());
             let trace = cx.actors.take_trace().map(|trace| trace::NodeTrace::new(&trace, began, space));
-            NodeReport { node, stats: numbers(&cx.actors.stats), trace }
+            NodeReport { node, stats: cx.actors.stats, trace }
         });
         Report { nodes: reports.collect(), heap }
     }
@@ -337,56 +358,24 @@ impl Report {
     }
 }
 
-impl NodeReport {
-    /// What its actors did.
-    pub fn stats(&self) -> Stats {
-        let [
-            created,
-            created_remotely,
-            sent,
-            direct,
-            queued,
-            refused,
-            joins,
-            waits,
-            ways,
-            turns,
-            longest,
-            lost,
-            cycles,
-        ] = self.stats;
-        Stats {
-            created,
-            created_remotely,
-            sent,
-            direct,
-            queued,
-            refused,
-            joins,
-            waits,
-            ways,
-            turns,
-            longest_queue: longest,
-            lost_exceptions: lost,
-            cycles,
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn numbers(stats: &Stats) -> [u64; 13] {
-    [
-        stats.created,
-        stats.created_remotely,
-        stats.sent,
-        stats.direct,
-        stats.queued,
-        stats.refused,
-        stats.joins,
-        stats.waits,
-        stats.ways,
-        stats.turns,
-        stats.longest_queue,
-        stats.lost_exceptions,
-        stats.cycles,
-    ]
+    #[test]
+    fn a_report_of_any_numbers_is_added_up() {
+        let most = u64::MAX;
+        let names = "created created_remotely sent direct queued refused joins waits ways turns longest_queue lost_exceptions cycles";
+        let stats: serde_json::Map<_, _> =
+            names.split(' ').map(|name| (name.to_owned(), most.into())).collect();
+        let report = serde_json::json!({
+            "nodes": [{ "node": u32::MAX, "stats": stats, "trace": null }],
+            "heap": vec![most; 10],
+        });
+        let report = Report::parse(report.to_string().as_bytes()).expect("a report");
+        assert_eq!(report.nodes[0].stats.messages(), most);
+        let both = report.heap().with(&report.heap());
+        assert_eq!((both.usage.allocated_bytes, both.pauses_ns), (most, most));
+        assert!(Report::parse(b"{\"nodes\": [").is_none());
+    }
 }

@@ -157,7 +157,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     }
     if args.stats {
         for node in reports.iter().flat_map(|(_, report)| &report.nodes) {
-            eprintln!("node {}: {}", node.node, actors_line(&node.stats()));
+            eprintln!("node {}: {}", node.node, actors_line(&node.stats));
         }
     }
     ended.map_err(|exception| {

@@ -54,17 +54,17 @@ impl HeapStats {
         let (a, b) = (&self.usage, &other.usage);
         HeapStats {
             usage: HeapUse {
-                limit_bytes: a.limit_bytes + b.limit_bytes,
-                used_bytes: a.used_bytes + b.used_bytes,
-                held_bytes: a.held_bytes + b.held_bytes,
-                live_bytes: a.live_bytes + b.live_bytes,
-                live_objects: a.live_objects + b.live_objects,
-                allocated_bytes: a.allocated_bytes + b.allocated_bytes,
-                collections: a.collections + b.collections,
+                limit_bytes: a.limit_bytes.saturating_add(b.limit_bytes),
+                used_bytes: a.used_bytes.saturating_add(b.used_bytes),
+                held_bytes: a.held_bytes.saturating_add(b.held_bytes),
+                live_bytes: a.live_bytes.saturating_add(b.live_bytes),
+                live_objects: a.live_objects.saturating_add(b.live_objects),
+                allocated_bytes: a.allocated_bytes.saturating_add(b.allocated_bytes),
+                collections: a.collections.saturating_add(b.collections),
             },
             pause_ns: self.pause_ns.max(other.pause_ns),
             pause_ns_max: self.pause_ns_max.max(other.pause_ns_max),
-            pauses_ns: self.pauses_ns + other.pauses_ns,
+            pauses_ns: self.pauses_ns.saturating_add(other.pauses_ns),
         }
     }
 
