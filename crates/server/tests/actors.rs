@@ -274,6 +274,36 @@ end main";
 }
 
 #[test]
+fn an_actor_serves_several_messages_in_a_turn() {
+    // It is in a method while they come.
+    let text = "Worker = actor
+  done: int
+  new () make {done := 0} end new
+  fill (s: Source, n: int) returns (int)
+    reply (s.flood(self, n))
+  end fill
+  step () done := done + 1 end step
+  count () returns (int) reply (done) end count
+end Worker
+Source = actor
+  flood (w: Worker, n: int) returns (int)
+    for i: int in 1.to(n) do send w.step() end
+    reply (n)
+  end flood
+end Source
+main ()
+  w: Worker := Worker.new()
+  print(w.fill(Source.new(), 1000).unparse())
+  print(w.count().unparse())
+end main";
+    let (ran, stats) = ran(&load(text, Mode::Compiled), Collect::Ordinary, None, &[]);
+    assert_eq!(ran.output, "1000\n1000\n");
+    assert!(stats.queued >= 1000, "{stats:?}");
+    // 64 at most in a turn, and not a turn for each.
+    assert!((1000 / 64..100).contains(&stats.turns), "{stats:?}");
+}
+
+#[test]
 fn others_answer_in_place_of_a_method() {
     let text = "Deep = actor
   answer (k: int) returns (int) signals (none)
@@ -836,16 +866,7 @@ fn the_examples_of_the_papers_give_their_results() {
 
 #[test]
 fn the_examples_give_the_same_in_a_thousand_orders() {
-    for (text, arguments, expected) in [
-        (include_str!("../../../examples/actors/fib.theta"), &["7"][..], "fib(7) = 21\n"),
-        (include_str!("../../../examples/actors/queens.theta"), &["5"], "5 queens: 10 solutions\n"),
-        (
-            include_str!("../../../examples/actors/queen_objects.theta"),
-            &["5"],
-            "5 queens: 10 solutions, 53 queens placed\n",
-        ),
-        (include_str!("../../../examples/actors/buffers.theta"), &[], "selecting 465, refusing 465\n"),
-    ] {
+    for (text, arguments, expected) in output::EXAMPLES {
         let engine = load(text, Mode::Compiled);
         for seed in 0..1000 {
             let (said, _) = ran(&engine, Collect::Ordinary, Some(seed), arguments);

@@ -167,16 +167,7 @@ end main";
 
 #[test]
 fn the_examples_give_the_same_in_a_thousand_orders() {
-    for (text, arguments, expected) in [
-        (include_str!("../../../examples/actors/fib.theta"), &["7"][..], "fib(7) = 21\n"),
-        (include_str!("../../../examples/actors/queens.theta"), &["5"], "5 queens: 10 solutions\n"),
-        (
-            include_str!("../../../examples/actors/queen_objects.theta"),
-            &["5"],
-            "5 queens: 10 solutions, 53 queens placed\n",
-        ),
-        (include_str!("../../../examples/actors/buffers.theta"), &[], "selecting 465, refusing 465\n"),
-    ] {
+    for (text, arguments, expected) in output::EXAMPLES {
         let engine = load(text, Mode::Compiled);
         for seed in 0..1000 {
             let output = in_order(&engine, 2 + (seed % 2) as u32, Collect::Ordinary, seed, arguments);

@@ -91,9 +91,9 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Messages that were sent.
+    /// Messages that were sent. Another process may say any numbers of its own.
     pub fn messages(&self) -> u64 {
-        self.direct + self.queued + self.refused + self.sent
+        [self.queued, self.refused, self.sent].into_iter().fold(self.direct, u64::saturating_add)
     }
 }
 
@@ -778,5 +778,46 @@ unsafe fn waits_for_itself(sent: Word) -> bool {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One other node, which has nothing to do.
+    struct Idler;
+
+    impl Network for Idler {
+        fn post(&mut self, _node: u32, _packets: Vec<u8>) {}
+
+        fn receive(&mut self, _wait: Wait) -> Received {
+            Received::Over
+        }
+
+        fn idle_node(&mut self) -> Option<u32> {
+            Some(1)
+        }
+
+        fn is_idle(&mut self, _node: u32) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn who_has_nothing_to_do_gets_actors_from_high_on_the_stack() {
+        let mut actors = Actors::default();
+        actors.set_network(Box::new(Idler), 2);
+        // The first goes, wherever it is; then none that is deeper does until that was said anew.
+        assert_eq!(actors.node_for_new(9000), Some(1));
+        assert_eq!(actors.node_for_new(9000), Some(1));
+        for at in 0..u64::from(LOOKS) {
+            assert_eq!(actors.node_for_new(1000 + at as usize % 500), None);
+        }
+        assert_eq!(actors.node_for_new(1498), None);
+        assert_eq!(actors.node_for_new(1499), Some(1));
+        // A seed decides by itself.
+        actors.set_order(1);
+        assert_eq!(actors.node_for_new(0), Some(1));
     }
 }

@@ -13,6 +13,18 @@ use bifrost_server::Space;
 use bifrost_server::nodes::Nodes;
 use bifrost_server::objects::Objects;
 
+/// Examples of actors: what they get, and what they print.
+pub const EXAMPLES: [(&str, &[&str], &str); 4] = [
+    (include_str!("../../../../examples/actors/fib.theta"), &["7"], "fib(7) = 21\n"),
+    (include_str!("../../../../examples/actors/queens.theta"), &["5"], "5 queens: 10 solutions\n"),
+    (
+        include_str!("../../../../examples/actors/queen_objects.theta"),
+        &["5"],
+        "5 queens: 10 solutions, 53 queens placed\n",
+    ),
+    (include_str!("../../../../examples/actors/buffers.theta"), &[], "selecting 465, refusing 465\n"),
+];
+
 /// How a program went.
 pub struct Ran {
     /// What it printed, and behind it the exception that it ended with, if it did.
