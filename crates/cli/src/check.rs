@@ -81,9 +81,6 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     if args.emit == Some(Emit::Regions) {
         print(&regions(&program, &sources, args.only.as_deref())?)?;
     }
-    if program.has_actors() && args.emit == Some(Emit::Interface) {
-        return Err(bifrost_engine::LoadError::Actors.into());
-    }
     // Natives are looked up, and the compiler's work is verified, as a server would do it.
     let engine = Engine::with_natives(program, Mode::Interpreted, registry.natives().clone())?;
     match args.emit {

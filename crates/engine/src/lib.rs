@@ -54,9 +54,6 @@ pub enum LoadError {
     /// The program breaks the IR's rules: a mistake of the front end.
     #[error("the program is not well formed: {}", list(.0))]
     Verify(Vec<ProgramError>),
-    /// The program has actors, and is to serve clients.
-    #[error("the program has actors, which clients cannot reach yet; `bifrost run` runs it")]
-    Actors,
     /// The program cannot be linked.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -279,6 +276,29 @@ impl Engine {
                 false => invoke::routine(cx, desc, &mut words),
             }
         };
+        let result = self.result(cx, routine, ret);
+        cx.leave();
+        result
+    }
+
+    /// Calls a routine from Rust that does not wait for actors, which nobody runs meanwhile.
+    ///
+    /// # Errors
+    /// As for [`Engine::call`].
+    ///
+    /// # Safety
+    /// As for [`Engine::call`], and the routine does not request.
+    pub unsafe fn call_passive(
+        &self,
+        cx: &mut Cx,
+        routine: RoutineId,
+        args: &[Word],
+    ) -> Result<Word, Raised> {
+        let mut words = vec![0];
+        words.extend_from_slice(args);
+        cx.begin();
+        // SAFETY: promised by the caller.
+        let ret = unsafe { invoke::routine(cx, self.image.routine(routine), &mut words) };
         let result = self.result(cx, routine, ret);
         cx.leave();
         result

@@ -16,6 +16,7 @@
 //!
 //! What is deliberately absent: no checking. Only verified functions are prepared.
 
+mod client;
 mod node;
 mod op;
 mod prepare;

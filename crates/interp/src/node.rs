@@ -29,6 +29,8 @@ pub struct Prepared {
     pub(crate) iterator: bool,
     /// What each call and each step of a loop takes from the fuel: 1 in code that clients send, 0 in methods.
     pub(crate) cost: i64,
+    /// Whether it is code that clients send and asks actors.
+    pub(crate) asks: bool,
     /// Of a function that may wait: how.
     pub(crate) script: Option<Script>,
     /// Of what clients send: what makes it machine code.
@@ -164,6 +166,8 @@ pub(crate) struct Message {
 /// A request.
 #[derive(Debug)]
 pub(crate) struct Request {
+    /// Of code that clients send: whether something in it waits for the reply.
+    pub awaited: bool,
     pub message: Message,
     pub dst: Place,
     /// The number of `dst` among what may be pending.

@@ -67,9 +67,21 @@ pub(crate) fn prepare(
         results: func.signature.results.len(),
         iterator: func.signature.is_iterator(),
         cost: i64::from(matches!(func.kind, FuncKind::Batch | FuncKind::Procedure)),
+        asks: asks(func),
         script,
         structure: None,
     }
+}
+
+/// Whether a function is code that clients send and asks actors.
+pub(crate) fn asks(func: &Func) -> bool {
+    let asks = |stmt: &Stmt| matches!(stmt, Stmt::Request { .. } | Stmt::Send { .. });
+    matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) && func.body.contains(&asks)
+}
+
+/// Whether a reply for a variable is awaited anywhere.
+fn is_awaited(body: &Block, dst: Var) -> bool {
+    body.contains(&|stmt| matches!(stmt, Stmt::Await { vars, .. } if vars.contains(&dst)))
 }
 
 struct Preparer<'a> {
@@ -227,6 +239,7 @@ impl Preparer<'_> {
                 Node::Delegate(Box::new(self.message(*method, args, *site)))
             }
             Stmt::Request { method, args, dst, element, site } => Node::Request(Box::new(Request {
+                awaited: is_awaited(&self.func.body, *dst),
                 message: self.message(*method, args, *site),
                 dst: self.var(*dst),
                 pending: self.pending(*dst),

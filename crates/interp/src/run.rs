@@ -15,6 +15,7 @@ use bifrost_runtime::{Cx, Mode, object};
 use cranelift_entity::EntityRef;
 use smallvec::SmallVec;
 
+use crate::client::{OpenRequest, Outer};
 use crate::node::{Arm, Call, Except, ForEach, Node, Place, Prepared, Target, Transaction, While};
 use crate::op::{OpError, apply};
 use crate::prepare::prepare;
@@ -119,9 +120,13 @@ impl Interp {
         let fuel = cx.fuel;
         let cx: *mut Cx = cx;
         let mut run = Run::new(self, cx, std::ptr::null());
+        run.client = true;
         let flow = run.function(prepared, args);
         let mut trace = run.trace;
         trace.iterations.reverse();
+        if let Some(rounds) = run.failed_in {
+            trace.iterations = rounds.into_iter().map(u64::from).collect();
+        }
         // SAFETY: the context outlives the run.
         let cx = unsafe { &mut *cx };
         if let Some(structure) = structure {
@@ -217,7 +222,7 @@ impl Interpreter for Interp {
 /// The words of one activation.
 ///
 /// Places were made by `prepare`, which makes the template as long as the largest of them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame(pub(crate) *mut Word);
 
 impl Frame {
@@ -250,6 +255,15 @@ pub(crate) struct Run<'i> {
     trace: Trace,
     /// Whether the trace has the failing call already.
     pub(crate) failed: bool,
+    /// Where the client finds what failed, if that was known before it was raised: the rounds of the loops.
+    pub(crate) failed_in: Option<SmallVec<[u32; 4]>>,
+    /// Whether this runs for a client, and not as a method or routine that may wait.
+    pub(crate) client: bool,
+    /// The requests whose replies functions under way wait for.
+    pub(crate) open: Vec<OpenRequest>,
+    /// In code that asks actors: the rounds of the loops around, from the outermost.
+    pub(crate) rounds: SmallVec<[u32; 4]>,
+    pub(crate) outer: Option<Outer>,
     /// The closure of the loop that an iterator serves.
     closure: *const Closure,
     /// The join of a function that may wait, or 0.
@@ -274,6 +288,11 @@ impl<'i> Run<'i> {
             cx,
             trace: Trace::default(),
             failed: false,
+            failed_in: None,
+            client: false,
+            open: Vec::new(),
+            rounds: SmallVec::new(),
+            outer: None,
             closure,
             join: 0,
             path: SmallVec::new(),
@@ -306,7 +325,11 @@ impl Run<'_> {
         let mut known = roots::Frame::new(frame.0, &prepared.references);
         // SAFETY: the words and the places are there until the end of this function, and the guard goes before them.
         let _known = unsafe { known.link(self.cx) };
-        self.block(prepared, frame, &prepared.body)
+        let flow = self.block(prepared, frame, &prepared.body);
+        if !self.open.is_empty() {
+            self.close(frame);
+        }
+        flow
     }
 
     /// What a call that did not return means here; notes the call if it is the first to fail.
@@ -314,6 +337,7 @@ impl Run<'_> {
     pub(crate) fn failed(&mut self, ret: Ret, site: Site) -> Flow {
         if !self.failed {
             self.failed = true;
+            self.failed_in = None;
             self.trace.site = site;
             self.trace.iterations.clear();
         }
@@ -509,6 +533,7 @@ impl Run<'_> {
                 Node::Create(create) => self.create(frame, create),
                 Node::Send(message) => self.send(frame, message),
                 Node::Request(request) => self.request(frame, request),
+                Node::Await { pending, .. } if self.client => self.client_wait(frame, pending),
                 Node::Await { pending, site } => self.wait(pending, *site),
                 Node::Reply(value) => self.reply(frame, *value),
                 Node::Delegate(message) => self.delegate(frame, message),
@@ -604,6 +629,7 @@ impl Run<'_> {
         }
         // What went wrong inside is told of the call of the procedure, whose numbers the client knows.
         self.failed = false;
+        self.failed_in = None;
         let cx = self.cx();
         cx.procedure_depth -= 1;
         match flow {
@@ -617,7 +643,15 @@ impl Run<'_> {
     }
 
     fn call(&mut self, function: &Prepared, frame: Frame, call: &Call) -> Flow {
+        let batched = matches!(call.target, Target::Procedure(_) | Target::Itself);
+        let outermost = batched && self.outer.is_none();
+        if outermost {
+            self.outer = Some(Outer { site: call.site, loops: self.rounds.len() });
+        }
         let ret = self.enter(function, call, &words(frame, call));
+        if outermost {
+            self.outer = None;
+        }
         if !ret.returned() {
             return self.failed(ret, call.site);
         }
@@ -647,6 +681,7 @@ impl Run<'_> {
 
     fn while_loop(&mut self, function: &Prepared, frame: Frame, each: &While) -> Flow {
         let mut steps: u64 = 0;
+        let around = self.enter_loop(function);
         // Who goes on in the body has seen the condition.
         let mut in_body = self.resuming && self.next_step() == 1;
         let flow = loop {
@@ -657,14 +692,15 @@ impl Run<'_> {
                     break self.stopped(flow, 0);
                 }
                 if frame.get(each.test) == 0 {
-                    return Flow::Next;
+                    break Flow::Next;
                 }
             }
             in_body = false;
             steps += 1;
+            self.step_loop(function, steps);
             match self.block(function, frame, &each.body) {
                 Flow::Next | Flow::Continue => {}
-                Flow::Break => return Flow::Next,
+                Flow::Break => break Flow::Next,
                 flow => break self.stopped(flow, 1),
             }
             match self.back_edge(function) {
@@ -678,8 +714,27 @@ impl Run<'_> {
                 break flow;
             }
         };
+        self.rounds.truncate(around);
         self.note_step(flow, steps);
         flow
+    }
+
+    /// In code that asks actors: counts the rounds of one more loop from now on. How many loops there are around it.
+    fn enter_loop(&mut self, function: &Prepared) -> usize {
+        let around = self.rounds.len();
+        if function.asks {
+            self.rounds.push(1);
+        }
+        around
+    }
+
+    #[inline(always)]
+    fn step_loop(&mut self, function: &Prepared, steps: u64) {
+        if function.asks
+            && let Some(round) = self.rounds.last_mut()
+        {
+            *round = u32::try_from(steps).unwrap_or(u32::MAX);
+        }
     }
 
     /// Adds a loop to the trace of a failure on its way out.
@@ -695,10 +750,12 @@ impl Run<'_> {
             LoopBody { run: std::ptr::null_mut(), function, each, frame, steps: 0, flow: Flow::Next };
         // SAFETY: `'i` outlives this call, during which alone the closure is used.
         body.run = unsafe { std::mem::transmute::<*mut Run<'_>, *mut Run<'_>>(self) };
+        let around = self.enter_loop(function);
         let body: *mut LoopBody<'_, '_> = &mut body;
         let closure = Closure { code: self.interp.bodies[each.vars.len()], environment: body as Word };
         self.cx().calls += function.cost as u64;
         let ret = self.enter_iterator(function, frame, each, &closure);
+        self.rounds.truncate(around);
         // SAFETY: the loop's body lives until the end of this function.
         let (flow, steps) = unsafe { ((*body).flow, (*body).steps) };
         match ret.outcome {
@@ -771,6 +828,7 @@ impl Run<'_> {
             }
         }
         self.failed = false;
+        self.failed_in = None;
         let flow = self.block(function, frame, &arm.body);
         self.stopped(flow, 1 + at as u32)
     }
@@ -803,6 +861,7 @@ unsafe fn body_step(environment: Word, values: &[Word]) -> Ret {
     body.steps += 1;
     // SAFETY: the run is on the stack below; while an iterator runs nobody else uses it.
     let run = unsafe { &mut *body.run };
+    run.step_loop(body.function, body.steps);
     let flow = match run.block(body.function, body.frame, &body.each.body) {
         // The iterator polls between its steps; here only the fuel is left to do.
         Flow::Next | Flow::Continue => run.burn(body.function, Site::default()),

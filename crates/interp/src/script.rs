@@ -269,7 +269,7 @@ impl Run<'_> {
         flow
     }
 
-    fn words(&self, frame: Frame, places: &[Place]) -> SmallVec<[Word; 8]> {
+    pub(crate) fn words(&self, frame: Frame, places: &[Place]) -> SmallVec<[Word; 8]> {
         places.iter().map(|place| frame.get(*place)).collect()
     }
 
@@ -292,6 +292,9 @@ impl Run<'_> {
     }
 
     pub(crate) fn send(&mut self, frame: Frame, sent: &Message) -> Flow {
+        if self.client {
+            return self.client_send(frame, sent);
+        }
         let words = self.words(frame, &sent.args);
         // SAFETY: the function is verified: the receiver is an actor with the method, which takes these words; the frame keeps them.
         let ret = unsafe {
@@ -323,6 +326,9 @@ impl Run<'_> {
     }
 
     pub(crate) fn request(&mut self, frame: Frame, request: &Request) -> Flow {
+        if self.client {
+            return self.client_request(frame, request);
+        }
         let sent = &request.message;
         let element = request.element.map_or(0, |place| frame.get(place) as i64);
         let image = self.interp.image().clone();

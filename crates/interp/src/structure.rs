@@ -14,6 +14,7 @@ use bifrost_runtime::image::Image;
 use bifrost_runtime::{Code, StructureCode};
 
 use crate::node::Prepared;
+use crate::prepare::asks;
 
 /// Units of fuel for each statement that a structure takes in the interpreter before it is compiled.
 pub const HOT_STEPS: u64 = 1_000;
@@ -62,6 +63,10 @@ impl Structure {
     #[cold]
     fn compile(&self, image: &Image) -> Option<Code> {
         let code = self.code.get_or_init(|| {
+            // It waits for actors, which machine code cannot.
+            if asks(&self.func) {
+                return None;
+            }
             let engine = image.engine()?;
             let procedures = self.procedures.iter().map(|p| p.structure.as_ref()?.compile(image));
             engine.compile_structure(image, &self.func, &procedures.collect::<Option<Vec<_>>>()?)

@@ -412,6 +412,12 @@ pub static ROUTINES: &[BuiltinRoutine] = &[
         parms: &["A"],
         ..generic("group_of", "group_of (members: sequence[A]) returns (group[A])")
     },
+    BuiltinRoutine { parms: &["A"], ..generic("publish", "publish (name: string, actor: A)") },
+    BuiltinRoutine {
+        parms: &["A"],
+        ..generic("published", "published (name: string) returns (A) signals (not_found)")
+    },
+    routine("withdraw", "withdraw (name: string) signals (not_found)"),
     generic("list_empty", "list_empty () returns (list[T])"),
     generic("list_of", "list_of (elems: sequence[T]) returns (list[T])"),
     BuiltinRoutine {

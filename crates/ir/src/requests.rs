@@ -38,8 +38,7 @@ struct Effect {
 pub fn place_waits(program: &Program, func: &mut Func) -> Vec<Site> {
     keep_local(program, func);
     let mut body = std::mem::take(&mut func.body);
-    let mut placing =
-        Placing { program, func, site: Site::default(), iterators: 0, held: vec![], added: None };
+    let mut placing = Placing::new(program, func, &body);
     placing.block(&mut body, &mut Pending::new());
     let held = placing.held;
     func.body = body;
@@ -164,8 +163,7 @@ fn forget(stmt: &Stmt, own: &mut Pending) {
 /// Cost: as [`place_waits`], and a copy of the function.
 pub(crate) fn lacking(program: &Program, func: &Func) -> Option<Site> {
     let mut body = func.body.clone();
-    let mut placing =
-        Placing { program, func, site: Site::default(), iterators: 0, held: vec![], added: None };
+    let mut placing = Placing::new(program, func, &func.body);
     placing.block(&mut body, &mut Pending::new());
     placing.added
 }
@@ -219,9 +217,68 @@ struct Placing<'a> {
     held: Vec<Site>,
     /// Where the first wait was put that was not there.
     added: Option<Site>,
+    /// Of what a client sends: variables that take replies and are never read, which nobody waits for. Whoever runs it joins them at the end.
+    unread: Pending,
+}
+
+impl<'a> Placing<'a> {
+    fn new(program: &'a Program, func: &'a Func, body: &Block) -> Placing<'a> {
+        let mut unread = Pending::new();
+        if matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) {
+            asked(body, &mut unread);
+            forget_read(body, &mut unread);
+        }
+        Placing { program, func, site: Site::default(), iterators: 0, held: vec![], added: None, unread }
+    }
+}
+
+/// The variables that take replies of requests in a block.
+pub fn asked_in(block: &Block) -> SmallVec<[Var; 2]> {
+    let mut vars = Pending::new();
+    asked(block, &mut vars);
+    vars.into_iter().collect()
+}
+
+/// Adds the variables that take replies.
+fn asked(block: &Block, vars: &mut Pending) {
+    for stmt in &block.0 {
+        if let Stmt::Request { dst, .. } = stmt {
+            vars.insert(*dst);
+        }
+        stmt.parts(&mut |part| {
+            if let Part::Block(block) = part {
+                asked(block, vars);
+            }
+        });
+    }
+}
+
+/// Takes out the variables that are read or awaited.
+fn forget_read(block: &Block, vars: &mut Pending) {
+    for stmt in &block.0 {
+        if let Stmt::Await { vars: awaited, .. } = stmt {
+            awaited.iter().for_each(|var| {
+                vars.remove(var);
+            });
+        }
+        stmt.parts(&mut |part| match part {
+            Part::Reads(op) => {
+                if let Some(var) = var_of(op) {
+                    vars.remove(&var);
+                }
+            }
+            Part::Writes(_) => {}
+            Part::Block(block) => forget_read(block, vars),
+        });
+    }
 }
 
 impl Placing<'_> {
+    /// Adds variables that replies may be missing for.
+    fn expect(&self, pending: &mut Pending, vars: impl IntoIterator<Item = Var>) {
+        pending.extend(vars.into_iter().filter(|var| !self.unread.contains(var)));
+    }
+
     fn block(&mut self, block: &mut Block, pending: &mut Pending) {
         let mut placed = Vec::with_capacity(block.0.len());
         for mut stmt in std::mem::take(&mut block.0) {
@@ -261,9 +318,7 @@ impl Placing<'_> {
     /// What comes after the operands of a statement are there.
     fn inside(&mut self, stmt: &mut Stmt, pending: &mut Pending) {
         match stmt {
-            Stmt::Request { dst, .. } => {
-                pending.insert(*dst);
-            }
+            Stmt::Request { dst, .. } => self.expect(pending, [*dst]),
             Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
                 let mut other = pending.clone();
                 self.block(then, pending);
@@ -272,7 +327,7 @@ impl Placing<'_> {
             }
             Stmt::While { cond, test, body } => {
                 let again = effect(cond).then(effect(body));
-                pending.extend(again.may.iter().copied());
+                self.expect(pending, again.may.iter().copied());
                 self.block(cond, pending);
                 // The condition stands between its calls and the body.
                 if let Operand::Var(var) = test
@@ -285,12 +340,12 @@ impl Placing<'_> {
                 let mut inner = pending.clone();
                 self.block(body, &mut inner);
                 if leaves(body) {
-                    pending.extend(again.any);
+                    self.expect(pending, again.any);
                 }
             }
             Stmt::ForEach { callee, body, vars, .. } => {
                 let once = effect(body);
-                pending.extend(once.may.iter().copied());
+                self.expect(pending, once.may.iter().copied());
                 // Steps fill them, and a step may come while a request of the last one is under way.
                 vars.iter().for_each(|var| {
                     pending.remove(var);
@@ -304,12 +359,12 @@ impl Placing<'_> {
                 self.block(body, &mut inner);
                 self.iterators -= usize::from(!builtin);
                 if leaves(body) {
-                    pending.extend(once.any);
+                    self.expect(pending, once.any);
                 }
             }
             Stmt::Except { body, arms } => {
                 let mut raised = pending.clone();
-                raised.append(&mut effect(body).any);
+                self.expect(&mut raised, effect(body).any);
                 self.block(body, pending);
                 for arm in arms {
                     let mut here = raised.clone();

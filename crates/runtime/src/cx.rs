@@ -103,6 +103,17 @@ pub struct Poll {
     words: Mutex<Option<PollAddress>>,
     /// Whether the turn of what runs is over.
     turn_over: AtomicBool,
+    /// Wakes who waits in the context for others.
+    waker: Mutex<Option<Waker>>,
+}
+
+/// What wakes a context that waits.
+struct Waker(Box<dyn Fn() + Send>);
+
+impl std::fmt::Debug for Waker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Waker")
+    }
 }
 
 /// What running code looks at to learn that it shall attend. (design.md, Polls)
@@ -150,7 +161,15 @@ impl Poll {
             self.kill.store(epoch << 8 | why as u64, Ordering::Relaxed);
             // SAFETY: the context lives while its address is here, see `PollAddress`.
             unsafe { words.0.as_ref() }.ask();
+            let waker = self.waker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            waker.iter().for_each(|waker| waker.0());
         }
+    }
+
+    /// Enters what wakes who waits in the context, when its run is ended.
+    pub fn set_waker(&self, waker: impl Fn() + Send + 'static) {
+        let mut place = self.waker.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        *place = Some(Waker(Box::new(waker)));
     }
 
     /// Has a method of an actor that runs now make way for others at its next poll, if there are any.
@@ -322,6 +341,7 @@ impl Cx {
             epoch: AtomicU64::new(0),
             words: Mutex::new(None),
             turn_over: AtomicBool::new(false),
+            waker: Mutex::new(None),
         });
         let mut cx = Box::new(Cx {
             poll_words: PollWords::default(),
@@ -387,6 +407,10 @@ impl Cx {
     /// Says which node this is, counted from 0, of how many; at first it is the only one.
     pub fn set_node(&mut self, node: u32, nodes: u32) {
         debug_assert!(node < nodes, "node {node} of {nodes}");
+        self.enter_node(node, nodes);
+    }
+
+    pub(crate) fn enter_node(&mut self, node: u32, nodes: u32) {
         (self.node, self.nodes) = (node, nodes);
     }
 
@@ -569,6 +593,12 @@ impl Cx {
     pub(crate) fn forgive(&mut self, why: Kill) -> bool {
         let killed = self.poll.epoch.load(Ordering::Relaxed) << 8 | why as u64;
         self.poll.kill.compare_exchange(killed, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Whether the run was ended.
+    pub(crate) fn is_killed(&self) -> bool {
+        let kill = self.poll.kill.load(Ordering::Relaxed);
+        kill != 0 && kill >> 8 == self.poll.epoch.load(Ordering::Relaxed)
     }
 
     /// Why the run was ended, after an outcome `Killed`.

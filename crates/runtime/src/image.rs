@@ -760,7 +760,9 @@ fn class_info(program: &Program, dispatch: &Dispatch, added: &Natives, ty: TypeI
             _ => None,
         },
         seen_as: match def.kind {
-            TypeKind::Class(_) => def.supertypes.first().map_or(Types::ANY, |s| s.ty),
+            TypeKind::Class(_) if !def.actor || !def.public => {
+                def.supertypes.first().map_or(Types::ANY, |s| s.ty)
+            }
             _ => ty,
         },
         element: def.kind.element(),

@@ -34,6 +34,8 @@ pub struct Config {
     pub store: String,
     /// Folders whose files programs reach by `std.files`.
     pub allow_files: Vec<PathBuf>,
+    /// How many threads run the program's actors, if it has some.
+    pub nodes: u32,
     /// Most sessions at a time.
     pub sessions_max: usize,
     /// With `memory:`: most bytes of all objects that are kept.
@@ -78,6 +80,7 @@ impl Default for Config {
             metrics: String::new(),
             store: MEMORY.to_owned(),
             allow_files: Vec::new(),
+            nodes: 1,
             sessions_max: 1_000,
             memory_bytes_max: MEMORY_BYTES_MAX,
             heap_bytes_max: run.heap_bytes,

@@ -14,6 +14,7 @@ pub mod capsules;
 mod collector;
 pub mod config;
 mod connection;
+pub(crate) mod guests;
 pub mod metrics;
 pub mod nodes;
 pub mod objects;

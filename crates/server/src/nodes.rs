@@ -14,11 +14,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bifrost_engine::Engine;
-use bifrost_runtime::actor::{self, Network, Received, Stats, Wait};
+use bifrost_runtime::actor::{self, Named, Network, Received, Stats, Wait};
 use bifrost_runtime::cx::{Kill, Lines, Output, Poll};
 use bifrost_runtime::{Cx, HeapStats, Limits};
 
 use crate::capsules::{Joined, Links};
+use crate::guests::{self, Guests};
 use crate::simulation::Simulation;
 use crate::space::Space;
 
@@ -36,10 +37,14 @@ const LOOKS: u32 = 16;
 
 /// What goes through a channel.
 #[derive(Debug)]
-enum Mail {
+pub(crate) enum Mail {
     Packets(u32, Vec<u8>),
     /// These nodes are no more.
     Lost(Range<u32>),
+    /// There is a guest of this number.
+    Guest(u32),
+    /// A guest that waits shall look whether it may.
+    Wake,
     /// Nothing can happen any more, when it was sent.
     Quiet,
     /// The run is over.
@@ -64,6 +69,10 @@ pub(crate) struct Shared {
     waiting_bytes: AtomicUsize,
     /// Whether each node has a processor of its own, so that one that rests may look for mail for a while.
     looks: bool,
+    /// The sessions of a server.
+    pub guests: Guests,
+    /// Whether there can be any.
+    hosts: bool,
 }
 
 /// Whether a node has nothing to do. Each has a line of memory for itself.
@@ -78,6 +87,25 @@ struct Idle {
 }
 
 impl Shared {
+    /// How many nodes there are.
+    pub(crate) fn nodes(&self) -> u32 {
+        self.idle.len() as u32
+    }
+
+    /// Whether a node has nothing to do.
+    pub(crate) fn is_idle(&self, node: u32) -> bool {
+        self.idle[node as usize].idle.load(Ordering::Relaxed)
+    }
+
+    /// Sends mail to all nodes of this process.
+    pub(crate) fn tell_all(&self, mail: impl Fn() -> Mail) {
+        self.active.fetch_add(self.doors.len(), Ordering::AcqRel);
+        for door in &self.doors {
+            // Who has ended takes nothing, and the run is over then.
+            let _ = door.send(mail());
+        }
+    }
+
     /// Whether a node is one of this process.
     fn is_here(&self, node: u32) -> bool {
         self.place(node).is_some()
@@ -115,13 +143,10 @@ impl Shared {
 
     /// Tells the nodes here that others are no more.
     pub(crate) fn lose(&self, nodes: Range<u32>) {
-        self.active.fetch_add(self.doors.len(), Ordering::AcqRel);
         for node in nodes.clone() {
             self.mark(node, false);
         }
-        for door in &self.doors {
-            let _ = door.send(Mail::Lost(nodes.clone()));
-        }
+        self.tell_all(|| Mail::Lost(nodes.clone()));
     }
 
     /// Tells the first node here that nothing can happen any more.
@@ -200,12 +225,16 @@ impl Door {
                 self.take_part(rested);
                 Some(Received::Lost(nodes))
             }
+            Mail::Guest(number) => {
+                self.take_part(rested);
+                Some(Received::Guest(number))
+            }
             Mail::Quiet if rested && active.load(Ordering::Acquire) == 0 => {
                 active.fetch_add(1, Ordering::AcqRel);
                 self.set_idle(false);
                 Some(Received::Over)
             }
-            Mail::Quiet => None,
+            Mail::Quiet | Mail::Wake => None,
             Mail::Stop => {
                 if rested {
                     active.fetch_add(1, Ordering::AcqRel);
@@ -272,6 +301,7 @@ impl Door {
 impl Network for Door {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
         match &self.links {
+            _ if node >= self.shared.nodes() => self.shared.guests.post(self.node, node, packets),
             Some(links) if !self.shared.is_here(node) => links.post(self.node, node, &packets),
             _ => {
                 self.shared.active.fetch_add(1, Ordering::AcqRel);
@@ -330,7 +360,22 @@ impl Network for Door {
     }
 
     fn is_idle(&mut self, node: u32) -> bool {
-        self.shared.idle[node as usize].idle.load(Ordering::Relaxed)
+        match node < self.shared.nodes() {
+            true => self.shared.is_idle(node),
+            false => self.shared.guests.waits(node),
+        }
+    }
+
+    fn has_names(&self) -> bool {
+        self.shared.hosts
+    }
+
+    fn publish(&mut self, name: &str, actor: Option<Named>) -> Result<bool, String> {
+        guests::publish(&self.shared, name, actor)
+    }
+
+    fn find(&mut self, name: &str) -> Option<Named> {
+        guests::find(&self.shared, name, self.node)
     }
 }
 
@@ -369,7 +414,13 @@ impl Nodes {
         if !(1..=NODES_MAX).contains(&count) {
             return Err(NodesError::Count(count));
         }
-        Nodes::make(first, count, limits, None, ready)
+        let spaces = more(first, count, limits)?;
+        Ok(Nodes::make(spaces, None, false, ready))
+    }
+
+    /// The nodes of a server: as many as there are contexts. They run until they are ended, and have guests.
+    pub(crate) fn hosting(spaces: Vec<Arc<Space>>, ready: impl Fn(&mut Cx)) -> Nodes {
+        Nodes::make(spaces, None, true, ready)
     }
 
     /// The nodes of a capsule, as many as the run has in each. What programs print is printed by the first capsule, where `output` gets what the
@@ -384,33 +435,27 @@ impl Nodes {
         output: fn(&str),
         ready: impl Fn(&mut Cx),
     ) -> Result<Nodes, NodesError> {
-        Nodes::make(first, joined.nodes, limits, Some(Joined { output, ..joined }), ready)
+        let spaces = more(first, joined.nodes, limits)?;
+        Ok(Nodes::make(spaces, Some(Joined { output, ..joined }), false, ready))
     }
 
-    fn make(
-        first: Arc<Space>,
-        count: u32,
-        limits: Limits,
-        joined: Option<Joined>,
-        ready: impl Fn(&mut Cx),
-    ) -> Result<Nodes, NodesError> {
-        let engine: Arc<Engine> = first.engine().clone();
-        let mut spaces = vec![first];
-        for _ in 1..count {
-            spaces.push(Space::new(engine.clone(), limits)?);
-        }
+    fn make(spaces: Vec<Arc<Space>>, joined: Option<Joined>, hosts: bool, ready: impl Fn(&mut Cx)) -> Nodes {
+        let count = spaces.len() as u32;
         let (own, capsules) = joined.as_ref().map_or((0, 1), |joined| (joined.own, joined.capsules));
         let (first, all) = (own * count, capsules * count);
         let (doors, mail): (Vec<_>, Vec<_>) = (0..count).map(|_| channel()).unzip();
         let shared = Arc::new(Shared {
             first,
-            active: AtomicUsize::new(count as usize),
+            // Guests may come at any time: the nodes of a server never have nothing to wait for.
+            active: AtomicUsize::new(count as usize + usize::from(hosts)),
             idle: (0..all).map(|_| Idle::default()).collect(),
             idlers: Arc::default(),
             doors,
             polls: spaces.iter().map(|space| space.poll().clone()).collect(),
             waiting_bytes: AtomicUsize::new(0),
             looks: thread::available_parallelism().is_ok_and(|processors| all as usize <= processors.get()),
+            guests: Guests::new(all),
+            hosts,
         });
         let links = joined.map(|joined| Links::new(joined, shared.clone()));
         for ((node, space), mail) in (first..).zip(&spaces).zip(mail) {
@@ -422,13 +467,13 @@ impl Nodes {
                 cx.set_output(Output::Lines(Lines(Box::new(move |text| links.print(text)))));
             }
             // One node needs nobody to tell it that it has nothing to do.
-            if all > 1 {
+            if all > 1 || hosts {
                 let (next, links) = (node + 1, links.clone());
                 let door = Door { node, shared: shared.clone(), links, mail, next };
                 cx.actors.set_network(Box::new(door), all);
             }
         }
-        Ok(Nodes { spaces, shared, simulation: None, links })
+        Nodes { spaces, shared, simulation: None, links }
     }
 
     /// So many nodes on one thread, with channels between them, in an order that a seed decides: which node takes a step, and which packets
@@ -555,6 +600,11 @@ impl Nodes {
         }
     }
 
+    /// What the nodes know of each other.
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// The number of the first of these nodes.
     pub fn first_node(&self) -> u32 {
         self.shared.first
@@ -575,6 +625,16 @@ impl Nodes {
         let all = self.spaces.iter().map(|space| space.lock().heap_stats());
         all.reduce(|all, one| all.with(&one)).unwrap_or_default()
     }
+}
+
+/// A context and others like it.
+fn more(first: Arc<Space>, count: u32, limits: Limits) -> Result<Vec<Arc<Space>>, NodesError> {
+    let engine: Arc<Engine> = first.engine().clone();
+    let mut spaces = vec![first];
+    for _ in 1..count {
+        spaces.push(Space::new(engine.clone(), limits)?);
+    }
+    Ok(spaces)
 }
 
 /// Ends the run of the nodes here when dropped.

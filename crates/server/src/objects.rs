@@ -91,6 +91,14 @@ impl Objects {
         Ok((space, cache))
     }
 
+    /// The context of a node, which runs for as long as it runs, and its cache.
+    ///
+    /// # Errors
+    /// When the system has no random number for the seed.
+    pub fn node_space(&self) -> Result<(Arc<Space>, Cache), StartError> {
+        self.unwatched_space()
+    }
+
     fn unwatched_space(&self) -> Result<(Arc<Space>, Cache), StartError> {
         let space = Space::new(self.engine.clone(), self.limits)?;
         let cache = Cache::open_with(&mut space.lock(), self.schema.clone(), &self.caching);

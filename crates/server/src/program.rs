@@ -134,9 +134,6 @@ pub fn load_with(
 
 /// A program that clients are served with.
 fn engine(program: Program, run: impl Into<Run>, registry: &Registry) -> Result<Arc<Engine>, ProgramError> {
-    if program.has_actors() {
-        return Err(LoadError::Actors.into());
-    }
     Ok(Engine::with_natives(program, run, registry.natives().clone())?)
 }
 

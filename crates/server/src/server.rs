@@ -16,6 +16,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::config::{Config, ConfigError};
 use crate::connection;
+use crate::guests::Hosts;
 use crate::metrics::{Endpoint, Measured};
 use crate::objects::{Objects, StoreError};
 use crate::space::{Space, Watch};
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     stopping: AtomicBool,
     numbers: AtomicU64,
     sessions: Arc<Sessions>,
+    /// The nodes of the program's actors, if it has some.
+    hosts: Option<Mutex<Hosts>>,
 }
 
 /// The sessions of a server. A session's thread has it to the end, when it has let go of all else, the store above all: who has seen that
@@ -72,6 +75,9 @@ pub enum StartError {
     /// The routine that makes the objects.
     #[error("`setup` ended with an exception: {0}")]
     Setup(Raised),
+    /// The routine that makes the actors.
+    #[error("`start` ended with an exception: {0}")]
+    Start(Raised),
     /// The system.
     #[error("the system refused: {0}")]
     System(#[from] std::io::Error),
@@ -118,8 +124,17 @@ impl Server {
         let run = bifrost_runtime::Limits { transaction_objects: objects, ..config.run_limits() };
         let place = config.place()?;
         let watch = Watch::start(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
+        let objects = Objects::open(engine.clone(), &place, run, config.cache_options(), Some(watch))?;
+        let hosts = match engine.program().has_actors() {
+            true => {
+                let spaces = (0..config.nodes).map(|_| objects.node_space());
+                Some(Mutex::new(Hosts::start(&engine, spaces.collect::<Result<_, _>>()?)?))
+            }
+            false => None,
+        };
         let shared = Arc::new(Shared {
-            objects: Objects::open(engine.clone(), &place, run, config.cache_options(), Some(watch))?,
+            objects,
+            hosts,
             limits,
             patience: Patience {
                 hello: Duration::from_millis(config.hello_ms_max),
@@ -246,7 +261,12 @@ impl Server {
             }
             self.shared.sessions.closed.wait_for(&mut open, Duration::from_millis(50));
         }
-        open.connections.len()
+        let left = open.connections.len();
+        drop(open);
+        if let Some(hosts) = &self.shared.hosts {
+            hosts.lock().stop();
+        }
+        left
     }
 }
 
@@ -302,6 +322,9 @@ fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<String>) {
             return;
         }
     };
+    if let Some(hosts) = &shared.hosts {
+        hosts.lock().enter(&space);
+    }
     // Only this thread, of all that accept, may have let one more in meanwhile; the limit is not that exact.
     sessions.open.lock().connections.insert(number, (stream.stopper(), Arc::downgrade(&space)));
     let welcome =
@@ -314,6 +337,7 @@ fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<String>) {
         .spawn(move || {
             connection::serve(&shared_there, &space, &mut stream, session, number);
             drop(stream);
+            space.lock().post_messages();
             let took = space.lock().heap_stats().past();
             drop((space, shared_there));
             let mut open = sessions.open.lock();

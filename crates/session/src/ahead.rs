@@ -75,7 +75,9 @@ impl Session {
                 }
             };
             match command {
-                Command::Call { receiver, args, .. } => name_all(args, Some(receiver)),
+                Command::Call { receiver, args, .. } | Command::Send { receiver, args, .. } => {
+                    name_all(args, Some(receiver))
+                }
                 Command::CallRoutine { args, .. } | Command::CallProcedure { args, .. } => {
                     name_all(args, None)
                 }

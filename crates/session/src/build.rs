@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bifrost_engine::Batch;
 use bifrost_ir::{
     Arm, ArmMatch, Block, Callee, Func, FuncKind, Operand, Param, SignalSig, Signature, Site, Stmt, TypeId,
-    Types, Var, VarDecl, builtin,
+    Types, Var, VarDecl, builtin, requests,
 };
 use bifrost_runtime::abi::Word;
 use bifrost_wire::{Arg, Args, Command, Decoded, ErrorNumber, ProcedureNumber, Ref, TypeNumber, decode};
@@ -17,7 +17,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::failures::FailureKind;
 use crate::structure::Scan;
-use crate::tables::Tables;
+use crate::tables::{Dispatch, MethodRow, Tables};
 
 /// A batched procedure of a session (000 section 8.2.3).
 #[derive(Debug)]
@@ -212,6 +212,19 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// A request to an actor, whose answer is awaited where it is needed.
+    fn request(&mut self, row: &MethodRow, args: SmallVec<[Operand; 3]>) {
+        let site = self.site();
+        let dst = match row.call.results.first() {
+            Some(ty) => self.future(*ty),
+            None => {
+                self.futures.push(None);
+                self.var(String::new(), Types::NULL)
+            }
+        };
+        self.current.push(Stmt::Request { method: row.method, args, dst, element: None, site });
+    }
+
     /// Notes what a call inside a procedure may signal, so that the procedure's heading covers it.
     fn may_signal(&mut self, signature: &Signature) -> Result<(), Refusal> {
         if self.kind != FuncKind::Procedure {
@@ -279,7 +292,19 @@ impl Builder<'_> {
                 let mut operands: SmallVec<[Operand; 3]> = smallvec![self.reference(receiver)?];
                 self.operands(args, &mut operands)?;
                 self.may_signal(&self.tables.engine().program().types.method(row.method).signature)?;
-                self.call(Callee::Method(row.method), operands, &row.call.results)?;
+                match row.dispatch {
+                    Dispatch::Actor(_) => self.request(row, operands),
+                    _ => self.call(Callee::Method(row.method), operands, &row.call.results)?,
+                }
+            }
+            Command::Send { method, receiver, args } => {
+                let Some(row) = self.tables.method(method) else {
+                    return Err(self.internal("a method number that was checked is gone"));
+                };
+                let mut operands: SmallVec<[Operand; 3]> = smallvec![self.reference(receiver)?];
+                self.operands(args, &mut operands)?;
+                self.current.push(Stmt::Send { method: row.method, args: operands, site: self.site() });
+                self.futures.push(None);
             }
             Command::CallRoutine { routine, args } => {
                 let Some(row) = self.tables.routine(routine) else {
@@ -417,7 +442,14 @@ impl Builder<'_> {
                 self.current.push(Stmt::ForEach { callee, args, vars, body: block, site });
             }
             Open::Except { body, arms, .. } => {
-                self.current.push(Stmt::Except { body: body.unwrap_or_default(), arms });
+                let mut body = body.unwrap_or_default();
+                // A request and its handlers stay together.
+                let vars = requests::asked_in(&body);
+                if !vars.is_empty() {
+                    let site = self.site();
+                    body.0.push(Stmt::Await { vars, site });
+                }
+                self.current.push(Stmt::Except { body, arms });
             }
             Open::WhileCond | Open::IfCond | Open::Procedure => {
                 return Err(self.internal("an end in the wrong place"));
@@ -430,7 +462,8 @@ impl Builder<'_> {
         if !self.levels.is_empty() {
             return Err(self.internal("a structure is still open"));
         }
-        Ok(Func {
+        let program = self.tables.engine().program();
+        let mut func = Func {
             name: self.name,
             kind: self.kind,
             signature: Signature {
@@ -442,6 +475,10 @@ impl Builder<'_> {
             vars: self.vars,
             body: Block(self.current),
             procedures: self.scan.procedures.iter().map(|p| p.batch.func.clone()).collect(),
-        })
+        };
+        if func.body.has_request() {
+            requests::place_waits(program, &mut func);
+        }
+        Ok(func)
     }
 }

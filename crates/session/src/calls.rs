@@ -1,8 +1,10 @@
 //! Single calls, run as they arrive.
 
+use crate::tables::MethodRow;
 use bifrost_interp::{BatchEnd, OpError, apply};
 use bifrost_ir::{SignalId, Signature, TypeId, Types};
 use bifrost_runtime::abi::{Ret, Word, enter};
+use bifrost_runtime::actor::Base;
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::{Cx, Table, invoke};
 use bifrost_wire::{Arg, Args, ErrorNumber, MethodNumber, ProcedureNumber, Ref, RoutineNumber};
@@ -116,9 +118,16 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a method call (000 section 2.3: look up, check, call, keep the result).
+    /// Runs a method call (000 section 2.3: look up, check, call, keep the result). With `past`, it is a message that nobody awaits.
     #[inline]
-    pub(crate) fn call(&mut self, cx: &mut Cx, method: MethodNumber, receiver: Ref, args: Args<'_>) {
+    pub(crate) fn call(
+        &mut self,
+        cx: &mut Cx,
+        method: MethodNumber,
+        receiver: Ref,
+        args: Args<'_>,
+        past: bool,
+    ) {
         let tables = self.tables;
         let Some(row) = tables.method(method) else {
             let text = format!("there is no method number {}", method.0);
@@ -129,6 +138,9 @@ impl Session {
             if row.call.iterator {
                 return Err(iterator(&tables.engine().program().types.method(row.method).name));
             }
+            if past && !matches!(row.dispatch, Dispatch::Actor(_)) {
+                return Err(passive(&tables.engine().program().types.method(row.method).name));
+            }
             words.push(self.check(self.resolve(receiver, 0)?, row.method.ty, 0)?);
             self.arguments(cx, &row.call.params, args, &mut words)
         })();
@@ -138,13 +150,16 @@ impl Session {
         if !self.spend(cx, row.call.numbers) {
             return;
         }
+        if let Dispatch::Actor(slot) = row.dispatch {
+            return self.ask(cx, row, slot, &words, !past);
+        }
         // SAFETY: the receiver and the arguments were just checked against the method's heading.
         let ret = unsafe {
             match row.dispatch {
                 Dispatch::Table(slot) if tables.engine().image().has_engine() => {
                     enter(Table::of(words[0]).entry(slot), cx, &words)
                 }
-                Dispatch::Table(slot) => invoke::method(cx, slot, &words),
+                Dispatch::Table(slot) | Dispatch::Actor(slot) => invoke::method(cx, slot, &words),
                 Dispatch::Native(code) => enter(code, cx, &words),
                 Dispatch::Op(op) => match apply(op, words[0], words.get(1).copied().unwrap_or(0)) {
                     Ok(word) => Ret::of(word),
@@ -152,10 +167,16 @@ impl Session {
                 },
             }
         };
+        self.finished(cx, row, ret);
+    }
+
+    /// What a method's call has come to.
+    #[inline]
+    pub(crate) fn finished(&mut self, cx: &mut Cx, row: &MethodRow, ret: Ret) {
         if ret.returned() {
             return self.returned(cx, &row.call, ret);
         }
-        let signature = &tables.engine().program().types.method(row.method).signature;
+        let signature = &self.tables.engine().program().types.method(row.method).signature;
         self.ended_badly(cx, row.call.numbers, ret, signature);
     }
 
@@ -200,6 +221,7 @@ impl Session {
         }
         words.extend(procedure.captured.iter().map(|(word, _)| *word));
         let calls = cx.calls;
+        cx.number_from(Base::At(self.next()));
         // SAFETY: the arguments were just checked; the captured words have the types they were captured with.
         let end = unsafe { self.tables.engine().run(cx, &procedure.batch, &words) };
         self.batch.calls += cx.calls.saturating_sub(calls);
@@ -312,6 +334,11 @@ pub(crate) fn wrong_count(expected: usize, found: usize) -> FailureKind {
 pub(crate) fn no_procedure(number: ProcedureNumber) -> FailureKind {
     let text = format!("there is no batched procedure number {}, or its definition was refused", number.0);
     FailureKind::refused(ErrorNumber::NoSuchProcedure, text)
+}
+
+fn passive(name: &str) -> FailureKind {
+    let text = format!("`{name}` is no method of an actor: call it");
+    FailureKind::refused(ErrorNumber::NotAProcedure, text)
 }
 
 fn iterator(name: &str) -> FailureKind {

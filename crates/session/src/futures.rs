@@ -1,6 +1,6 @@
 //! The future table F: what the results of the batch under way are (001 section 5.2).
 
-use bifrost_ir::TypeId;
+use bifrost_ir::{MethodRef, TypeId};
 use bifrost_runtime::abi::Word;
 
 /// What became of a position of the batch.
@@ -12,6 +12,8 @@ pub enum Future {
     Object(Word, TypeId),
     /// The call had no result.
     Nothing,
+    /// An actor was asked for it: the number of the request, which nobody has joined.
+    Open(u64, MethodRef),
     /// The call failed: the failure's position in the batch's list.
     Failed(u32),
     /// It belongs to the inside of a structure or procedure, and means nothing outside.

@@ -21,6 +21,7 @@ mod failures;
 mod futures;
 mod handles;
 mod limits;
+mod requests;
 mod session;
 mod shipped;
 mod structure;

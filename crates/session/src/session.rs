@@ -161,6 +161,7 @@ impl Session {
     pub fn handle(&mut self, cx: &mut Cx, bytes: &[u8]) -> usize {
         if self.roots.is_none() {
             self.roots = Some(Roots::new(cx));
+            cx.set_open_max(self.limits.size(Limit::Requests));
         }
         self.transactions.refresh(cx, self.batch.commands == 0);
         cx.begin();
@@ -171,6 +172,7 @@ impl Session {
         self.batch.fuel = cx.fuel;
         self.batch.heap_bytes = cx.batch_heap_bytes();
         cx.leave();
+        cx.post_messages();
         self.transactions.rest(cx);
         at
     }
@@ -211,7 +213,13 @@ impl Session {
                     {
                         self.foresee(&mut sight, receiver, &bytes[at..]);
                         at += used;
-                        self.call(cx, method, receiver, args);
+                        if cx.has_open_requests() {
+                            self.join_operands(cx, &command);
+                            if self.batch.dead {
+                                continue;
+                            }
+                        }
+                        self.call(cx, method, receiver, args, false);
                         continue;
                     }
                     // Before `hello` nothing is collected: `command` ends the session.
@@ -447,11 +455,15 @@ impl Session {
                 _ => self.fail(ErrorNumber::OutOfOrder, "the first command is `hello`"),
             };
         }
+        if cx.has_open_requests() {
+            self.join_operands(cx, &command);
+        }
         if self.batch.dead && self.skipped(&command) {
             return;
         }
         match command {
-            Command::Call { method, receiver, args } => self.call(cx, method, receiver, args),
+            Command::Call { method, receiver, args } => self.call(cx, method, receiver, args, false),
+            Command::Send { method, receiver, args } => self.call(cx, method, receiver, args, true),
             Command::CallRoutine { routine, args } => self.call_routine(cx, routine, args),
             Command::CallProcedure { procedure, args } => self.call_procedure(cx, procedure, args),
             Command::Lookup { name, expected } => self.lookup(cx, name, expected),
@@ -540,7 +552,17 @@ impl Session {
     }
 
     fn lookup(&mut self, cx: &mut Cx, name: &str, expected: Option<TypeNumber>) {
-        let found = match cx.lookup(name) {
+        // A name of an actor and one of an object are two.
+        let of_actor = expected.and_then(|ty| self.tables.ty(ty)).map(|ty| self.tables.is_actor(ty));
+        let persistent = match of_actor {
+            Some(true) => Ok(None),
+            _ => cx.lookup(name),
+        };
+        let found = match persistent {
+            Ok(None) if of_actor != Some(false) => cx.published(name),
+            found => found,
+        };
+        let found = match found {
             Ok(Some(object)) => self.check_found(object, name, expected),
             Err(ended) if ended.outcome == bifrost_runtime::Outcome::Killed as u64 => {
                 let failed = self.killed(cx, self.next(), SmallVec::new());
@@ -562,7 +584,7 @@ impl Session {
         name: &str,
         expected: Option<TypeNumber>,
     ) -> Result<Future, (ErrorNumber, String)> {
-        // SAFETY: the directory holds references only.
+        // SAFETY: the directory holds references only, and names of actors are those of objects.
         let info = unsafe { Table::of(object) }.info();
         let Some(expected) = expected else { return Ok(Future::Object(object, info.seen_as)) };
         let ty = self
@@ -642,6 +664,7 @@ impl Session {
             return self
                 .fail(ErrorNumber::TooManyFutures, "`flush` names more futures than a batch may have");
         }
+        self.join_all(cx);
         self.counters.crossings += 1;
         self.batches += 1;
         let most_bytes = self.limits.size(Limit::ReplyBytes);
@@ -659,7 +682,7 @@ impl Session {
         for position in wanted.positions() {
             let outcome = match self.batch.futures.get(position as usize - 1) {
                 _ if refused.is_some() => Outcome::Absent,
-                None | Some(Future::Inner) => Outcome::Absent,
+                None | Some(Future::Inner | Future::Open(..)) => Outcome::Absent,
                 Some(Future::Nothing) => Outcome::Value(Value::Nil),
                 Some(Future::Basic(word, ty)) => Outcome::Value(basic_value(*word, *ty)),
                 Some(Future::Object(word, _)) => {
@@ -731,7 +754,7 @@ impl Session {
         let mut objects = Vec::new();
         for position in wanted.positions() {
             let outcome = match self.batch.futures.get(position as usize - 1) {
-                None | Some(Future::Inner | Future::Failed(_)) => Outcome::Absent,
+                None | Some(Future::Inner | Future::Open(..) | Future::Failed(_)) => Outcome::Absent,
                 Some(Future::Nothing) => Outcome::Value(Value::Nil),
                 Some(Future::Basic(word, ty)) => Outcome::Value(basic_value(*word, *ty)),
                 Some(Future::Object(word, _)) => match string_of(*word) {
@@ -785,6 +808,7 @@ impl Session {
         let held = cx.root_set(&self.roots().batch);
         held.clear();
         held.shrink_to(1 << 16);
+        cx.forget_requests();
         self.batch.futures.clear();
         if self.batch.futures.capacity() > 1 << 16 {
             self.batch.futures = Vec::new();

@@ -16,6 +16,9 @@ use crate::futures::Future;
 use crate::session::Session;
 use crate::transactions::Refusal;
 
+/// What asking an actor fails with in a batch that may run several times.
+const NO_REQUESTS: &str = "a batch that is a transaction cannot ask actors: it may run several times";
+
 /// The shortest pause before a batch is run again; each next one may be twice as long.
 const PAUSE: Duration = Duration::from_millis(1);
 /// How often pauses double.
@@ -166,10 +169,13 @@ impl Session {
                 self.note(Failure { call: 1, iterations: SmallVec::new(), kind });
             }
             _ => {
+                cx.close_requests(Some(NO_REQUESTS));
                 self.work(cx, &shipped.commands[..shipped.flush]);
                 if let Some(scan) = self.scan.take() {
                     self.unfinished(cx, scan);
                 }
+                self.join_all(cx);
+                cx.close_requests(None);
             }
         }
         if self.ended() {

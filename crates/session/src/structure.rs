@@ -14,8 +14,9 @@ use std::sync::Arc;
 use bifrost_engine::Batch;
 use bifrost_interp::{BatchEnd, Prepared, Trace};
 use bifrost_ir::verify::{VerifyError, VerifyErrorKind};
-use bifrost_ir::{Block, SignalId, Signature, Site, Stmt, TypeId};
+use bifrost_ir::{Block, Callee, SignalId, Signature, Site, Stmt, TypeId};
 use bifrost_runtime::abi::Word;
+use bifrost_runtime::actor::Base;
 use bifrost_runtime::{Cx, Table};
 use bifrost_wire::{Arg, Args, Command, Decoded, ErrorNumber, Limit, ProcedureNumber, Ref, Value, decode};
 use smallvec::SmallVec;
@@ -25,7 +26,7 @@ use crate::calls::no_procedure;
 use crate::failures::{Failure, FailureKind};
 use crate::futures::Future;
 use crate::session::{PROCEDURES_MAX, Session};
-use crate::tables::Tables;
+use crate::tables::{Dispatch, Tables};
 
 /// Whether a command begins a structure.
 pub(crate) fn begins(command: &Command<'_>) -> bool {
@@ -230,6 +231,9 @@ impl Session {
     fn scan_command(&mut self, cx: &mut Cx, scan: &mut Scan, command: Command<'_>) {
         use bifrost_wire::op;
         let depth = self.limits.size(Limit::Depth);
+        if cx.has_open_requests() {
+            self.join_operands(cx, &command);
+        }
         let wanted_iterator = std::mem::take(&mut scan.wants_iterator);
         if wanted_iterator && !matches!(command, Command::Call { .. } | Command::CallRoutine { .. }) {
             scan.refuse(ErrorNumber::NotAnIterator, "a FOREACH is followed by the call of its iterator");
@@ -256,6 +260,17 @@ impl Session {
                         scan.refuse(ErrorNumber::NoSuchMethod, text);
                         scan.numbers += 1;
                     }
+                }
+            }
+            Command::Send { method, receiver, args } => {
+                scan.content.push(head(op::SEND, args.len(), method.0, false));
+                self.scan_ref(scan, receiver, 0);
+                self.scan_args(cx, scan, args);
+                scan.numbers += 1;
+                let row = self.tables.method(method);
+                if !row.is_some_and(|row| matches!(row.dispatch, Dispatch::Actor(_))) {
+                    let text = format!("method number {} is none of an actor", method.0);
+                    scan.refuse(ErrorNumber::NoSuchMethod, text);
                 }
             }
             Command::CallRoutine { routine, args } => {
@@ -541,6 +556,7 @@ impl Session {
         self.counters.structures += 1;
         let words: SmallVec<[Word; 16]> = scan.params.iter().map(|(word, _)| *word).collect();
         let calls = cx.calls;
+        cx.number_from(Base::After(scan.base));
         // SAFETY: the words have the types that the content names, and the batch was built for that content.
         let end = unsafe { self.tables.engine().run(cx, batch, &words) };
         self.batch.calls += cx.calls.saturating_sub(calls);
@@ -599,6 +615,9 @@ fn find_site<'a>(
 ) -> Option<&'a Signature> {
     let find = |b: &'a Block| find_site(tables, batch, b, site);
     block.0.iter().find_map(|stmt| match stmt {
+        Stmt::Request { method, site: s, .. } if *s == site => {
+            tables.engine().program().signature(Callee::Method(*method), &batch.func)
+        }
         Stmt::Call { callee, site: s, .. } if *s == site => {
             tables.engine().program().signature(*callee, &batch.func)
         }

@@ -1,10 +1,13 @@
 //! From the numbers of commands to the program: computed once for all sessions of a server.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use bifrost_engine::Engine;
 use bifrost_ir::builtin::Op;
-use bifrost_ir::{MethodRef, Program, Routine, RoutineId, Signature, TypeDef, TypeId, TypeKind};
+use bifrost_ir::{
+    Body, FuncId, MethodRef, Program, Routine, RoutineId, Signature, TypeDef, TypeId, TypeKind, requests,
+};
 use bifrost_runtime::RoutineDesc;
 use bifrost_runtime::abi::Code;
 use bifrost_wire::interface::{Heading, Interface, Kind, Method, Numbering, Param, Signal, Type};
@@ -16,6 +19,8 @@ use cranelift_entity::EntityRef;
 pub(crate) enum Dispatch {
     /// Through the receiver's table.
     Table(u32),
+    /// A message to an actor, for this slot.
+    Actor(u32),
     /// A native of a basic type.
     Native(Code),
     /// An operation on basic words.
@@ -91,21 +96,22 @@ impl Tables {
             if !def.public {
                 continue;
             }
-            for (method, m) in def.methods.iter().filter(|(_, m)| crosses(program, m)) {
+            for (method, m) in def.methods.iter().filter(|(_, m)| crosses(program, def, m)) {
                 let method = MethodRef { ty: *ty, method };
                 let dispatch = match (def.kind.is_basic(), m.builtin.and_then(|b| b.op)) {
                     (true, Some(op)) => Dispatch::Op(op),
                     (true, None) => Dispatch::Native(
                         engine.image().basic_native(method).expect("linked natives are there"),
                     ),
+                    (false, _) if def.actor => Dispatch::Actor(engine.image().dispatch().slot(method)),
                     (false, _) => Dispatch::Table(engine.image().dispatch().slot(method)),
                 };
                 methods.push(MethodRow { method, dispatch, call: CallRow::new(&m.signature) });
             }
         }
         let mut routines = Vec::new();
-        let public = |r: &Routine| r.public && only_data(program, &r.signature);
-        for (routine, r) in program.routines.iter().filter(|(_, r)| public(r)) {
+        let waiting = requests::waiting(program);
+        for (routine, r) in program.routines.iter().filter(|(_, r)| is_called(program, &waiting, r)) {
             interface.routines.push(Method {
                 name: r.name.clone(),
                 heading: describe_heading(&engine, &r.signature, &type_numbers),
@@ -172,22 +178,45 @@ impl Tables {
         self.basic[ty.index()]
     }
 
+    /// Whether a type is one of actors.
+    pub(crate) fn is_actor(&self, ty: TypeId) -> bool {
+        self.engine.program().types.def(ty).actor
+    }
+
     pub(crate) fn type_name(&self, ty: TypeId) -> &str {
         let types = &self.engine.program().types;
         match types.kind(ty) {
-            // Clients know an object of a class by its type.
-            TypeKind::Class(_) => match types.def(ty).supertypes.first() {
-                Some(s) => types.name(s.ty),
-                None => "any",
-            },
+            // Clients know an object of a class by its type, but an actor's class is one.
+            TypeKind::Class(_) if !types.def(ty).actor || !types.def(ty).public => {
+                match types.def(ty).supertypes.first() {
+                    Some(s) => types.name(s.ty),
+                    None => "any",
+                }
+            }
             _ => types.name(ty),
         }
     }
 }
 
-/// Whether clients can call a method, if they see its type.
-fn crosses(program: &Program, method: &bifrost_ir::Method) -> bool {
-    method.public && only_data(program, &method.signature)
+/// Whether clients can call a method of a type, if they see that.
+fn crosses(program: &Program, def: &TypeDef, method: &bifrost_ir::Method) -> bool {
+    let sent = || method.signature.params.iter().all(|param| is_sendable(program, param.ty));
+    method.public && only_data(program, &method.signature) && (!def.actor || sent())
+}
+
+/// Whether a client can send a value of a type to an actor (theta.md 10.8): it has no way to say that it means a copy of what may change.
+fn is_sendable(program: &Program, ty: TypeId) -> bool {
+    let def = program.types.def(ty);
+    let built_in = matches!(def.kind, TypeKind::Group(_) | TypeKind::Replier(_));
+    let never = matches!(def.kind, TypeKind::Any);
+    let parts = || program.types.parts(ty).into_iter().all(|part| is_sendable(program, part));
+    def.actor || built_in || !never && (def.kind.is_basic() || def.immutable) && parts()
+}
+
+/// Whether clients can call a routine: one that waits for actors runs as the main one of a program, not in a session.
+fn is_called(program: &Program, waiting: &HashSet<FuncId>, routine: &Routine) -> bool {
+    let waits = matches!(routine.body, Body::Func(func) if waiting.contains(&func));
+    routine.public && only_data(program, &routine.signature) && !waits
 }
 
 /// Whether a heading takes and gives no routines: they do not cross, so that clients have no use for it.
@@ -211,11 +240,12 @@ fn visible_types(engine: &Engine) -> Vec<TypeId> {
     };
     for (ty, def) in program.types.iter().filter(|(_, d)| d.public) {
         seen[ty.index()] = true;
-        for method in def.methods.values().filter(|m| crosses(program, m)) {
+        for method in def.methods.values().filter(|m| crosses(program, def, m)) {
             note(&mut seen, &method.signature);
         }
     }
-    for routine in program.routines.values().filter(|r| r.public && only_data(program, &r.signature)) {
+    let waiting = requests::waiting(program);
+    for routine in program.routines.values().filter(|r| is_called(program, &waiting, r)) {
         note(&mut seen, &routine.signature);
     }
     // Element types and supertypes of what is seen are seen.
@@ -239,7 +269,7 @@ fn visible_types(engine: &Engine) -> Vec<TypeId> {
 }
 
 fn describe_type(engine: &Engine, def: &TypeDef, numbers: &[TypeNumber]) -> Type {
-    let methods = def.methods.values().filter(|m| def.public && crosses(engine.program(), m));
+    let methods = def.methods.values().filter(|m| def.public && crosses(engine.program(), def, m));
     Type {
         name: def.name.clone(),
         kind: match def.kind {
@@ -271,6 +301,7 @@ fn describe_type(engine: &Engine, def: &TypeDef, numbers: &[TypeNumber]) -> Type
         },
         element: def.kind.element().map(|t| numbers[t.index()]),
         immutable: def.immutable,
+        actor: def.actor,
         supertypes: def.supertypes.iter().map(|s| numbers[s.ty.index()]).collect(),
         methods: methods
             .map(|m| Method {

@@ -136,6 +136,8 @@ impl Transactions {
 impl Session {
     /// `commit`: the future is nil, or says why the transaction is aborted; then the rest of the batch is not run.
     pub(crate) fn commit(&mut self, cx: &mut Cx) {
+        // What a request failed with is an exception as any other.
+        self.join_all(cx);
         let future = match self.transactions.commit(cx, &self.handles, None) {
             Ok(()) | Err(Refusal::Repeated(_)) => Future::Nothing,
             Err(Refusal::Not(number, text)) => {

@@ -101,6 +101,7 @@ mod tests {
             kind: Kind::Object,
             element: None,
             immutable: false,
+            actor: false,
             supertypes: vec![],
             methods: vec![],
             doc: String::new(),

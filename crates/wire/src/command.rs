@@ -26,6 +26,15 @@ pub enum Command<'a> {
         /// With what.
         args: Args<'a>,
     },
+    /// Sends an actor a message whose answer nobody awaits.
+    Send {
+        /// For which method.
+        method: MethodNumber,
+        /// To whom.
+        receiver: Ref,
+        /// With what.
+        args: Args<'a>,
+    },
     /// Calls a routine.
     CallRoutine {
         /// Which.
@@ -236,6 +245,11 @@ fn command<'a>(reader: &mut Reader<'a>) -> Read<Command<'a>> {
         op::CALL_PROCEDURE => {
             let args = Args::read(reader, word)?;
             Ok(Command::CallProcedure { procedure: ProcedureNumber(number(word)), args })
+        }
+        op::SEND => {
+            let receiver = Ref(reader.word()? as i64);
+            let args = Args::read(reader, word)?;
+            Ok(Command::Send { method: MethodNumber(number(word)), receiver, args })
         }
         op::HELLO => hello(reader, word),
         _ => other(reader, word),

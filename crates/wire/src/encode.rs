@@ -63,9 +63,19 @@ pub fn hello(out: &mut Vec<u8>, hello: &Hello<'_>) {
 /// finds as a wrong count.
 #[inline]
 pub fn call(out: &mut Vec<u8>, method: MethodNumber, receiver: Ref, args: &[Arg<'_>]) {
+    method_call(out, op::CALL, method, receiver, args);
+}
+
+/// Appends a message to an actor that nobody awaits; as [`call`].
+pub fn send(out: &mut Vec<u8>, method: MethodNumber, receiver: Ref, args: &[Arg<'_>]) {
+    method_call(out, op::SEND, method, receiver, args);
+}
+
+#[inline]
+fn method_call(out: &mut Vec<u8>, code: u8, method: MethodNumber, receiver: Ref, args: &[Arg<'_>]) {
     let args = &args[..args.len().min(255)];
     let mut first = [0; 16];
-    first[..8].copy_from_slice(&call_head(op::CALL, method.0, args).to_le_bytes());
+    first[..8].copy_from_slice(&call_head(code, method.0, args).to_le_bytes());
     first[8..].copy_from_slice(&receiver.0.to_le_bytes());
     out.extend_from_slice(&first);
     arguments(out, args);
@@ -232,6 +242,9 @@ pub fn command(out: &mut Vec<u8>, command: &Command<'_>) {
         Command::Hello(ref h) => hello(out, h),
         Command::Call { method, receiver, args } => {
             call(out, method, receiver, &args.iter().collect::<Vec<_>>())
+        }
+        Command::Send { method, receiver, args } => {
+            send(out, method, receiver, &args.iter().collect::<Vec<_>>())
         }
         Command::CallRoutine { routine, args } => {
             call_routine(out, routine, &args.iter().collect::<Vec<_>>())

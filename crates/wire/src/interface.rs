@@ -71,6 +71,9 @@ pub struct Type {
     /// Whether its objects never change.
     #[serde(default, skip_serializing_if = "is_false")]
     pub immutable: bool,
+    /// Whether its objects are actors: a call of a method is a message, and its result the answer.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub actor: bool,
     /// The declared supertypes; `any` is not listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub supertypes: Vec<TypeNumber>,

@@ -54,6 +54,9 @@ pub fn command(command: &Command<'_>) -> Json {
         Command::Call { method, receiver, args: a } => {
             json!({"call": {"method": method.0, "receiver": receiver.0, "args": args(a)}})
         }
+        Command::Send { method, receiver, args: a } => {
+            json!({"send": {"method": method.0, "receiver": receiver.0, "args": args(a)}})
+        }
         Command::CallRoutine { routine, args: a } => {
             json!({"call_routine": {"routine": routine.0, "args": args(a)}})
         }

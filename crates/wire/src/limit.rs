@@ -53,4 +53,5 @@ limits! {
     TransactionObjects = 12, "transaction_objects_max", 4_000_000, "Persistent objects that one transaction may read and make.";
     TransactionIdleMs = 13, "transaction_idle_ms_max", 60_000, "Milliseconds that a transaction may wait for its client; then it is aborted.";
     Tries = 14, "transaction_tries_max", 32, "How often a batch that is a transaction is run while others get in between.";
+    Requests = 15, "requests_max", 10_000, "Requests and messages to actors that a session has under way; who sends more waits.";
 }

@@ -47,6 +47,7 @@ ops! {
     DESCRIBE = 0x09, Client, "describe", "Asks for the interface description.";
     HISTORY = 0x0a, Client, "history", "Asks for the exception history, or clears it.";
     BYE = 0x0b, Client, "bye", "Ends the session.";
+    SEND = 0x0c, Client, "send", "Sends an actor a message whose answer nobody awaits.";
     WHILE = 0x10, Client, "while", "Begins a loop; the calls of its condition follow.";
     DO = 0x11, Client, "do", "Ends the condition of a loop and begins its body.";
     END_WHILE = 0x12, Client, "end_while", "Ends the body of a loop.";

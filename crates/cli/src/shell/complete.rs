@@ -151,6 +151,7 @@ mod tests {
             kind: Kind::Object,
             element: None,
             immutable: false,
+            actor: false,
             supertypes: vec![],
             methods: methods.iter().map(|m| method(m)).collect(),
             doc: String::new(),

@@ -346,7 +346,9 @@ impl<'a> Checker<'a> {
         if !self.may_request() {
             self.error(Kind::RequestHere);
         }
-        if let Some(callee) = self.over.last() {
+        // What a client sends waits on its session's stack.
+        let on_stack = matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure);
+        if let Some(callee) = self.over.last().filter(|_| !on_stack) {
             let callee = self.program.callee_name(*callee, self.func);
             self.error(Kind::WaitInLoop { callee });
         }
@@ -355,9 +357,9 @@ impl<'a> Checker<'a> {
     /// Rule 17 for requests and what waits for them.
     fn may_request(&self) -> bool {
         let allowed = match self.func.kind {
-            FuncKind::Script => true,
+            FuncKind::Script | FuncKind::Batch | FuncKind::Procedure => true,
             FuncKind::Routine => !self.func.signature.is_iterator(),
-            FuncKind::Method | FuncKind::Batch | FuncKind::Procedure => false,
+            FuncKind::Method => false,
         };
         allowed && !self.transaction
     }
@@ -388,9 +390,6 @@ impl<'a> Checker<'a> {
 
     /// The heading of what a message is for.
     fn message(&mut self, method: MethodRef, args: &[Operand]) -> Option<&'a Signature> {
-        if matches!(self.func.kind, FuncKind::Batch | FuncKind::Procedure) {
-            self.error(Kind::RequestHere);
-        }
         let handlers = std::mem::take(&mut self.handlers);
         let signature = self.callee(Callee::Method(method), args);
         self.handlers = handlers;

@@ -451,7 +451,9 @@ impl<'a> Lower<'_, 'a, '_> {
         place: Destination,
     ) {
         let func = self.creator(class, creator);
-        let filled = self.worth_in_place(func).filter(|_| self.only_fills(func));
+        // Passive code of a program that is served may run in a session, which has no actors.
+        let here = self.unit.func.kind == FuncKind::Script || self.unit.image.modes().is_none();
+        let filled = self.worth_in_place(func).filter(|_| here && self.only_fills(func));
         let (Some(analysis), Destination::Here | Destination::Anywhere) = (filled, place) else {
             let actor = self.create(class, creator, args, place);
             return self.write(dst, actor);

@@ -32,6 +32,8 @@ pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mu
     // SAFETY: promised by the caller.
     unsafe {
         let node = match site {
+            // A guest has no actors.
+            Site::Here | Site::Anywhere if (*cx).is_guest() => (*cx).actors.remote.home(),
             Site::Here => (*cx).node(),
             Site::On(node) if (0..i64::from((*cx).nodes())).contains(&node) => node as u32,
             Site::On(node) => {

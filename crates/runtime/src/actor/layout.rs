@@ -32,6 +32,8 @@ pub enum Kind {
     Away = 6,
     /// The destination of an answer on another node, as a value. Its `DUE` and `ELEMENT` are the [`far`] address.
     FarReplier = 7,
+    /// The client of a session: takes the answers to what it has asked.
+    Client = 8,
 }
 
 impl Kind {
@@ -49,6 +51,7 @@ impl Kind {
             4 => Kind::Caller,
             5 => Kind::Outgoing,
             6 => Kind::Away,
+            8 => Kind::Client,
             _ => Kind::FarReplier,
         }
     }

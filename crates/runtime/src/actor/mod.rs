@@ -16,7 +16,9 @@
 mod code;
 mod create;
 mod exceptions;
+mod guest;
 pub mod layout;
+mod network;
 mod node;
 mod program;
 mod remote;
@@ -28,11 +30,13 @@ pub use code::{
 };
 pub use create::{Site, create};
 pub use exceptions::{first_exception, note_exception};
+pub use guest::{Asked, Base, Named, Wanted, ask, grant, join, release};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State};
+pub use network::{Network, Received, Wait};
 pub use node::{Actors, Stats, run_node, step_node};
 pub(crate) use program::leave_transaction;
 pub use program::{call_main, send_past};
-pub use remote::{Network, Received, Wait};
+
 pub use trace::{EVENTS_MAX, Event, Trace, What};
 
 use bifrost_heap::HeapFull;
@@ -512,6 +516,7 @@ unsafe fn deliver(cx: *mut Cx, to: Word, due: Due, element: i64, answer: Answer)
         match Kind::of(to) {
             Kind::Join => fill(cx, to, due, element, answer),
             Kind::Away => remote::answer(cx, to, answer),
+            Kind::Client => guest::answered(&mut *cx, due.request, answer),
             _ => (*cx).actors.answered(answer),
         }
     }

@@ -9,8 +9,10 @@ use bifrost_heap::Marker;
 use bifrost_ir::{FuncId, MethodRef};
 use rustc_hash::FxHashSet;
 
+use super::guest::Guest;
 use super::layout::{join, mail, message, owed};
-use super::remote::{Network, Received, Remote, Wait, accept, lose, settle_open};
+use super::network::{Network, Received, Wait};
+use super::remote::{Remote, accept, lose, settle_open};
 use super::trace::{Trace, What};
 use super::{
     Answer, Due, Kind, Left, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state,
@@ -133,6 +135,7 @@ pub struct Actors {
     pub(crate) idlers: *const AtomicU32,
     idlers_kept: Option<Arc<AtomicU32>>,
     pub(super) remote: Remote,
+    pub(super) guest: Guest,
     trace: Option<Box<Trace>>,
     landed: Option<Left>,
     /// How high the stack must be for a new actor to go to another node.
@@ -161,6 +164,7 @@ impl Default for Actors {
             idlers: &raw const NOBODY,
             idlers_kept: None,
             remote: Remote::default(),
+            guest: Guest::default(),
             trace: None,
             landed: None,
             gives_at: 0,
@@ -352,6 +356,7 @@ impl Actors {
             for known in self.remote.roots() {
                 marker.root(known);
             }
+            self.guest.trace(marker);
             match self.main {
                 Some(Answer::Exception(kept)) => marker.root(kept),
                 Some(Answer::Value(word)) if self.main_is_reference => marker.root(word),
@@ -414,6 +419,10 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
                 lose(cx, &nodes);
                 Ok(true)
             }
+            Received::Guest(number) => {
+                (*cx).actors.remote.open_guest(number);
+                Ok(true)
+            }
             Received::Nothing => Ok(false),
             Received::Over => Err(Ret::NOTHING),
             Received::Stopped => Err(Ret::KILLED),
@@ -450,6 +459,21 @@ pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
                 return Ret::NOTHING;
             }
         }
+    }
+}
+
+/// Takes what comes next in a context without actors of its own, or does one thing that there is to do. An outcome to end with if
+/// nothing can happen any more, or the run was ended.
+pub(super) unsafe fn pump(cx: *mut Cx) -> Result<(), Ret> {
+    // SAFETY: promised by the caller: `cx` is the current context.
+    unsafe {
+        if (*cx).actors.remote.has_network() {
+            if (*cx).actors.remote.knows_many() {
+                (*cx).collect();
+            }
+            return receive(cx, Wait::Idle).map(|_| ());
+        }
+        if step(cx)? || wait_for_timer(cx) { Ok(()) } else { Err(Ret::NOTHING) }
     }
 }
 

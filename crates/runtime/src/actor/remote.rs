@@ -28,15 +28,14 @@
 //! Values are written as [`crate::transfer`] says.
 
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use std::time::Duration;
 
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::guest::{Named, chooser, no_names};
 use super::layout::{away, exception, far, outgoing, owed, replier};
+use super::network::{Network, Received, Wait};
 use super::{Answer, Due, Kind, State, deliver_owed, method_of, set_state, state};
 use crate::abi::{Outcome, Ret, Word};
 use crate::content::Place;
@@ -45,58 +44,11 @@ use crate::image::Table;
 use crate::object::{get, set};
 use crate::transfer::{Address, Leaf, NotReceived, NotSent, decode, encode};
 
-/// What a node knows of the others, and how packets get there.
-pub trait Network: Send {
-    /// Hands over packets, which arrive in the order of their sending. Never waits.
-    fn post(&mut self, node: u32, packets: Vec<u8>);
-
-    /// Packets that came, and from where. Waits for them at most so long, without a time as long as there can be any; nothing when
-    /// the time is over or no packet can come any more.
-    fn receive(&mut self, wait: Wait) -> Received;
-
-    /// A node that has nothing to do, if there is one.
-    fn idle_node(&mut self) -> Option<u32>;
-
-    /// A counter that is 0 while no node has nothing to do, so that nobody need ask; without it, everybody asks.
-    fn idlers(&self) -> Option<Arc<AtomicU32>> {
-        None
-    }
-
-    /// Whether a node has nothing to do.
-    fn is_idle(&mut self, node: u32) -> bool;
-}
-
-/// How long a node waits for packets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Wait {
-    /// Not at all: there is something to do.
-    No,
-    /// So long: then there is something to do.
-    For(Duration),
-    /// Until there are packets, or nothing can happen any more.
-    Idle,
-}
-
-/// What a node that looked for packets has got.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Received {
-    /// Packets of this node.
-    Packets(u32, Vec<u8>),
-    /// None, for now.
-    Nothing,
-    /// These nodes are no more, and nothing comes from them.
-    Lost(Range<u32>),
-    /// All nodes have nothing to do, and no packet is under way.
-    Over,
-    /// The run was ended.
-    Stopped,
-}
-
 const MESSAGE: u8 = 1;
 const ANSWER: u8 = 2;
 const CREATE: u8 = 3;
-const GRANT: u8 = 4;
-const RELEASE: u8 = 5;
+pub(super) const GRANT: u8 = 4;
+pub(super) const RELEASE: u8 = 5;
 
 /// What requests to a node that is lost fail with.
 const LOST: &str = "node lost";
@@ -138,6 +90,9 @@ pub(super) struct Remote {
     outbox: Vec<Vec<u8>>,
     /// By node: whether it is no more.
     lost: Vec<bool>,
+    /// The guests that there are, and the packets for them that were not posted yet. The names' table is one for ever.
+    guests: FxHashSet<u32>,
+    to_guests: FxHashMap<u32, Vec<u8>>,
     turns: u32,
     /// Room for the next packet.
     spare: Vec<u8>,
@@ -187,7 +142,9 @@ impl Export {
 impl Remote {
     pub(super) fn set_network(&mut self, network: Box<dyn Network>, nodes: u32) {
         self.network = Some(network);
-        self.born = vec![FxHashMap::default(); nodes as usize];
+        // The last are those of guests.
+        self.born = vec![FxHashMap::default(); nodes as usize + 1];
+        self.guests.insert(nodes);
         self.proxies_most = PROXIES_MIN;
         self.made = vec![0; nodes as usize];
         self.outbox = vec![Vec::new(); nodes as usize];
@@ -196,7 +153,31 @@ impl Remote {
 
     /// Whether a node is no more.
     pub(super) fn is_lost(&self, node: u32) -> bool {
-        self.lost.get(node as usize).is_some_and(|lost| *lost)
+        match self.lost.get(node as usize) {
+            Some(lost) => *lost,
+            None => !self.guests.contains(&node) && self.has_network(),
+        }
+    }
+
+    /// There is a guest of this number.
+    pub(super) fn open_guest(&mut self, number: u32) {
+        self.guests.insert(number);
+    }
+
+    pub(super) fn home(&mut self) -> u32 {
+        self.network.as_mut().map_or(0, |network| network.home())
+    }
+
+    pub(super) fn has_names(&self) -> bool {
+        self.network.as_ref().is_some_and(|network| network.has_names())
+    }
+
+    pub(super) fn publish(&mut self, name: &str, actor: Option<Named>) -> Result<bool, String> {
+        self.network.as_mut().map_or_else(|| Err(no_names()), |network| network.publish(name, actor))
+    }
+
+    pub(super) fn find(&mut self, name: &str) -> Option<Named> {
+        self.network.as_mut()?.find(name)
     }
 
     pub(super) fn has_network(&self) -> bool {
@@ -307,7 +288,10 @@ impl Remote {
         if self.is_lost(node) {
             return;
         }
-        let packets = &mut self.outbox[node as usize];
+        let packets = match self.outbox.get_mut(node as usize) {
+            Some(packets) => packets,
+            None => self.to_guests.entry(node).or_default(),
+        };
         packets.extend_from_slice(&(packet.len() as u32).to_le_bytes());
         packets.extend_from_slice(packet);
         let Some(network) = &mut self.network else { return };
@@ -327,6 +311,9 @@ impl Remote {
             if !packets.is_empty() {
                 network.post(node, std::mem::take(packets));
             }
+        }
+        for (guest, packets) in self.to_guests.drain().filter(|(_, packets)| !packets.is_empty()) {
+            network.post(guest, packets);
         }
     }
 
@@ -349,7 +336,7 @@ impl Remote {
 }
 
 /// The address of an actor or a place of answers, for another node, which is told of it.
-fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Address {
+pub(super) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Address {
     let node = cx.node();
     // SAFETY: whoever encodes values hands over references to actors and places of answers.
     let far = unsafe {
@@ -390,7 +377,7 @@ fn far_address(place: Word, generation: Word) -> Address {
 }
 
 /// What stands here for what is at an address.
-fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) -> Result<Word, NotReceived> {
+pub(super) fn at_address(cx: &mut Cx, leaf: Leaf, address: Address, ty: TypeId) -> Result<Word, NotReceived> {
     if address.node == cx.node() {
         return here(cx, address, ty).ok_or(NotReceived::Address(address));
     }
@@ -468,6 +455,14 @@ fn places(types: &Types, signature: &Signature) -> SmallVec<[Place; 4]> {
     signature.params.iter().map(|param| Place::new(types, param.ty)).collect()
 }
 
+/// A packet of numbers, among packets.
+pub(super) fn framed(kind: u8, numbers: &[u32]) -> Vec<u8> {
+    let mut packet = (1 + 4 * numbers.len() as u32).to_le_bytes().to_vec();
+    packet.push(kind);
+    put(&mut packet, numbers);
+    packet
+}
+
 fn put(packet: &mut Vec<u8>, numbers: &[u32]) {
     numbers.iter().for_each(|number| packet.extend_from_slice(&number.to_le_bytes()));
 }
@@ -499,7 +494,10 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
     unsafe {
         settle_open(cx);
         let remote = &mut (*cx).actors.remote;
-        let within = nodes.start as usize..(nodes.end as usize).min(remote.lost.len());
+        remote.guests.retain(|guest| !nodes.contains(guest));
+        remote.to_guests.retain(|guest, _| !nodes.contains(guest));
+        let count = remote.lost.len();
+        let within = (nodes.start as usize).min(count)..(nodes.end as usize).min(count);
         remote.lost[within.clone()].fill(true);
         remote.outbox[within.clone()].iter_mut().for_each(Vec::clear);
         let waiters: Vec<(u32, u32)> = (0..)
@@ -622,20 +620,21 @@ pub(super) unsafe fn create(
         let func = &image.program().funcs[class.creators[creator as usize]];
         let places = places(&image.program().types, &func.signature);
         let remote = &mut (*cx).actors.remote;
-        let index = remote.made[node as usize];
+        let own = remote.made[node as usize];
+        let index = remote.network.as_mut().and_then(|network| network.next_index(node)).unwrap_or(own);
         let mut packet = (*cx).actors.remote.packet(CREATE);
         put(&mut packet, &[index, table.info().ty.as_u32(), creator]);
         if let Err(ret) = write(&mut *cx, &args[1..], &places, node, &mut packet) {
             return ret;
         }
-        let generation = (*cx).node() + 1;
+        let generation = chooser((*cx).node(), (*cx).nodes()) + 1;
         let address = Address { capsule: 0, node, index, generation };
         let proxy = match at_address(&mut *cx, Leaf::Actor, address, table.info().ty) {
             Ok(proxy) => proxy,
             Err(why) => return (*cx).failure(&why.to_string()),
         };
         let remote = &mut (*cx).actors.remote;
-        remote.made[node as usize] = index + 1;
+        remote.made[node as usize] = own + 1;
         remote.post_packet(node, packet);
         (*cx).actors.stats.created_remotely += 1;
         Ret::of(proxy)
@@ -956,12 +955,13 @@ unsafe fn accept_creation(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<
         let class = table.info().actor().ok_or("it is no class of actors")?;
         let func = class.creators.get(creator as usize).ok_or("there is no such creator")?;
         let node = (*cx).node();
-        let address = Address { capsule: 0, node, index, generation: from + 1 };
+        let chosen_by = chooser(from, (*cx).nodes());
+        let address = Address { capsule: 0, node, index, generation: chosen_by + 1 };
         let actor = here(&mut *cx, address, ty).ok_or("the address is used")?;
         let _actor = (*cx).keep(actor);
         let remote = &mut (*cx).actors.remote;
-        remote.count(index, from + 1, from, 1);
-        let born = remote.born.get_mut(from as usize).and_then(|born| born.get_mut(&index));
+        remote.count(index, chosen_by + 1, from, 1);
+        let born = remote.born.get_mut(chosen_by as usize).and_then(|born| born.get_mut(&index));
         match born {
             // Grants and releases that came before may have let it go.
             None => return Err("nobody knows the new actor".to_owned()),

@@ -16,6 +16,9 @@ natives! {
     "sequence_of" => sequence_of / 2,
     "group_of" => group_of / 2,
     "group.count" => group_count / 2,
+    "publish" => publish / 3,
+    "published" => published / 2,
+    "withdraw" => withdraw / 2,
     "list_empty" => list_empty / 1,
     "list_of" => list_of / 2,
     "cell_new" => cell_new / 1,
@@ -115,6 +118,39 @@ extern "C" fn group_count(cx: &mut Cx, _desc: Word, count: Word) -> Ret {
             cx.failure(&format!("a group has no {count} actors: write a number from 0 on after `times`"))
         }
         count => Ret::int(count),
+    }
+}
+
+extern "C" fn publish(cx: &mut Cx, _desc: Word, name: Word, actor: Word) -> Ret {
+    // SAFETY: the arguments are a string and an actor by the heading.
+    unsafe {
+        let name = text(name).to_owned();
+        cx.publish(&name, actor).err().unwrap_or(Ret::NOTHING)
+    }
+}
+
+/// An actor of another type than is asked for has no such name.
+extern "C" fn published(cx: &mut Cx, desc: Word, name: Word) -> Ret {
+    // SAFETY: the argument is a string by the heading.
+    let name = unsafe { text(name) }.to_owned();
+    // SAFETY: routines are entered with their descriptor, and this one has a result.
+    let routine = unsafe { RoutineDesc::of(desc) }.routine;
+    let wanted = cx.image().program().routines[routine].signature.results[0];
+    match cx.published(&name) {
+        // SAFETY: what has a name is an actor.
+        Ok(Some(actor)) if unsafe { Table::of(actor) }.info().has_type(wanted) => Ret::of(actor),
+        Ok(_) => cx.signal(cx.image().signals().not_found),
+        Err(ret) => ret,
+    }
+}
+
+extern "C" fn withdraw(cx: &mut Cx, _desc: Word, name: Word) -> Ret {
+    // SAFETY: the argument is a string by the heading.
+    let name = unsafe { text(name) }.to_owned();
+    match cx.withdraw(&name) {
+        Ok(true) => Ret::NOTHING,
+        Ok(false) => cx.signal(cx.image().signals().not_found),
+        Err(ret) => ret,
     }
 }
 

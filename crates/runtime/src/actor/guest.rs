@@ -1,0 +1,427 @@
+//! Sessions of clients as guests of the nodes: they send to actors, hold references to them, and get answers, but have none
+//! (theta.md 9 and 10.12).
+//!
+//! A guest is one more node to the others, with a number above all of theirs: what it was told of is listed with the owners, and when it
+//! is gone all that goes, as with a node that is lost. It has no turns. Whoever runs its context asks ([`ask`]), does something
+//! else, and joins the answers where it needs them ([`join`]), on its own stack.
+//!
+//! The number of a guest is never used again, and a guest opens itself to all nodes before it sends anything: so a node knows of every guest
+//! that it hears of whether it is still there. All guests together are one node to those who look for actors that are about to be made
+//! ([`chooser`]): their indices come from one counter for each node.
+
+use bifrost_heap::Marker;
+use bifrost_ir::{MethodRef, Signature, TypeId};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::layout::owed;
+use super::remote::{self, at_address};
+use super::{Answer, Due, Kind, node, owe, send};
+use crate::abi::{Outcome, Ret, Word};
+use crate::cx::{Cx, Kill};
+use crate::image::Table;
+use crate::object::set;
+use crate::transfer::{Address, Leaf};
+
+/// What guests fail with that ask for what cannot come: nobody is left who could answer.
+const NO_ANSWER: &str = "no answer can come: all that could answer waits";
+
+/// Requests that a guest may have open if nobody says otherwise.
+const OPEN_MAX: usize = 10_000;
+
+/// Where a request stands, for whoever tells its client of a failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// The number of the call, as whoever asks counts.
+    pub call: u32,
+    /// The rounds of the loops around it.
+    pub rounds: SmallVec<[u32; 4]>,
+}
+
+/// A request whose answer was not joined.
+#[derive(Debug)]
+struct Open {
+    asked: Asked,
+    method: MethodRef,
+    /// Whether the answer's value is a reference.
+    reference: bool,
+    wanted: Wanted,
+    answer: Option<Answer>,
+}
+
+/// What of an answer somebody wants to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// All: it will be joined.
+    Answer,
+    /// Whether it is an exception: then it will be joined at the end of the batch.
+    Failure,
+    /// Nothing: the message is of the past type, or its batch is over.
+    Nothing,
+}
+
+/// Exceptions that are kept for the end of a batch.
+const FAILURES_MAX: usize = 10_000;
+
+/// How the calls of a structure are numbered for its client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Base {
+    /// From this number on.
+    After(u32),
+    /// All are one.
+    At(u32),
+}
+
+/// The part of a context that asks actors for a client.
+#[derive(Debug)]
+pub(super) struct Guest {
+    /// What the answers go to, an object of [`Kind::Client`]; 0 before the first request.
+    client: Word,
+    next: u64,
+    open: FxHashMap<u64, Open>,
+    /// How many of them have no answer.
+    missing: usize,
+    open_max: usize,
+    /// Exceptions that wait for the end of the batch.
+    failures: usize,
+    /// Where what a structure asks for stands for the client.
+    base: Base,
+    /// Why nothing may be asked now.
+    closed: Option<&'static str>,
+}
+
+impl Default for Guest {
+    fn default() -> Guest {
+        Guest {
+            client: 0,
+            next: 1,
+            open: FxHashMap::default(),
+            missing: 0,
+            open_max: OPEN_MAX,
+            failures: 0,
+            base: Base::After(0),
+            closed: None,
+        }
+    }
+}
+
+impl Guest {
+    /// Hands over what it keeps alive.
+    ///
+    /// # Safety
+    /// All of it are objects of the context's heap.
+    pub unsafe fn trace(&self, marker: &mut Marker) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if self.client != 0 {
+                marker.root(self.client);
+            }
+            for open in self.open.values() {
+                match open.answer {
+                    Some(Answer::Exception(kept)) => marker.root(kept),
+                    Some(Answer::Value(word)) if open.reference && word != 0 => marker.root(word),
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// Who chooses the addresses of the actors that a node makes on others: guests are one for that.
+pub(super) fn chooser(node: u32, nodes: u32) -> u32 {
+    node.min(nodes)
+}
+
+/// What says to the owner of something that a node was told of it, among packets.
+pub fn grant(address: Address, to: u32) -> Vec<u8> {
+    remote::framed(remote::GRANT, &[address.index, address.generation, to])
+}
+
+/// What says to the owner of something that the sender, who was told of it once, has forgotten it, among packets.
+pub fn release(address: Address) -> Vec<u8> {
+    remote::framed(remote::RELEASE, &[address.index, address.generation, 1])
+}
+
+/// An answer has come.
+pub(super) fn answered(cx: &mut Cx, number: u64, answer: Answer) {
+    let Some(open) = cx.actors.guest.open.get_mut(&number) else { return };
+    if open.answer.is_some() {
+        return;
+    }
+    let wanted = open.wanted;
+    open.answer = Some(answer);
+    let guest = &mut cx.actors.guest;
+    guest.missing -= 1;
+    match (wanted, answer) {
+        (Wanted::Answer, _) => {}
+        (Wanted::Failure, Answer::Exception(_)) if guest.failures < FAILURES_MAX => guest.failures += 1,
+        (_, Answer::Value(_)) => {
+            guest.open.remove(&number);
+        }
+        (_, Answer::Exception(kept)) => {
+            guest.open.remove(&number);
+            cx.log_lost(kept);
+        }
+    }
+}
+
+/// Sends a message for a client: the number by which [`join`] gives its answer. Waits first while too many are open.
+///
+/// # Errors
+/// Killed: the run was ended.
+///
+/// # Safety
+/// `cx` is the current context, and no code runs in it; `args` are the receiver, which is an actor that has the slot's method, and what the
+/// method takes; the caller keeps them.
+pub unsafe fn ask(
+    cx: *mut Cx,
+    method: MethodRef,
+    slot: u32,
+    args: &[Word],
+    asked: Asked,
+    wanted: Wanted,
+) -> Result<u64, Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if (*cx).actors.guest.missing >= (*cx).actors.guest.open_max {
+            let room = wait(cx, &|guest| guest.missing < guest.open_max);
+            if !room.returned() {
+                return Err(room);
+            }
+        }
+        let client = client(cx);
+        let ret = match (*cx).actors.guest.closed {
+            Some(why) => (*cx).failure(why),
+            None => send(cx, slot, args),
+        };
+        if Outcome::from(ret) == Outcome::Killed {
+            return Err(ret);
+        }
+        let image = (*cx).image().clone();
+        let results = &image.program().types.method(method).signature.results;
+        let reference = results.first().is_some_and(|ty| image.is_reference(*ty));
+        let guest = &mut (*cx).actors.guest;
+        let number = guest.next;
+        guest.next += 1;
+        guest.missing += 1;
+        guest.open.insert(number, Open { asked, method, reference, wanted, answer: None });
+        match Outcome::from(ret) {
+            Outcome::Pending => {
+                owe(cx, ret.value, client, Due { pending: 0, element: false, request: number }, 0);
+            }
+            Outcome::Returned => answered(&mut *cx, number, Answer::Value(ret.value)),
+            _ => {
+                let signature = &image.program().types.method(method).signature;
+                let kept = (*cx).kept_exception(signature);
+                answered(&mut *cx, number, Answer::Exception(kept));
+            }
+        }
+        Ok(number)
+    }
+}
+
+/// What answers for the client go to.
+unsafe fn client(cx: *mut Cx) -> Word {
+    // SAFETY: promised by the caller: `cx` is the current context.
+    unsafe {
+        if (*cx).actors.guest.client == 0 {
+            let table = (*cx).image().of_actors.caller;
+            let made = (*cx).alloc_beyond(table, owed::FIELDS);
+            set(made, owed::KIND, Kind::Client as Word);
+            (*cx).actors.guest.client = made;
+        }
+        (*cx).actors.guest.client
+    }
+}
+
+/// The answer to a request: returned with its value, which the caller keeps, or signalled; waits for it. Killed if the run was ended; the
+/// request is open still then.
+///
+/// # Safety
+/// As for [`ask`]; the request is open, and awaited.
+pub unsafe fn join(cx: *mut Cx, number: u64) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let there = wait(cx, &|guest| guest.open.get(&number).is_none_or(|open| open.answer.is_some()));
+        if !there.returned() {
+            return there;
+        }
+        match (*cx).actors.guest.open.remove(&number).and_then(|open| open.answer) {
+            Some(Answer::Value(word)) => Ret::of(word),
+            Some(Answer::Exception(kept)) => {
+                let _kept = (*cx).keep(kept);
+                (*cx).raise_kept(kept)
+            }
+            None => (*cx).failure(NO_ANSWER),
+        }
+    }
+}
+
+/// Waits until something is so: returned, or killed.
+unsafe fn wait(cx: *mut Cx, is_so: &dyn Fn(&Guest) -> bool) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        while !is_so(&(*cx).actors.guest) {
+            if (*cx).must_attend() {
+                let stopped = (*cx).stop();
+                if !stopped.returned() {
+                    return stopped;
+                }
+            }
+            if let Err(ret) = node::pump(cx) {
+                if !ret.returned() {
+                    // The nodes have ended, unless the run was killed.
+                    return if (*cx).is_killed() { ret } else { (*cx).kill(Kill::Stop) };
+                }
+                give_up(cx);
+            }
+        }
+        Ret::NOTHING
+    }
+}
+
+/// Nothing can happen any more: who waits is told so.
+unsafe fn give_up(cx: *mut Cx) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let missing = (*cx).actors.guest.open.iter().filter(|(_, open)| open.answer.is_none());
+        let missing: Vec<u64> = missing.map(|(number, _)| *number).collect();
+        for number in missing {
+            let _ = (*cx).failure(NO_ANSWER);
+            let kept = (*cx).kept_exception(&Signature::default());
+            answered(&mut *cx, number, Answer::Exception(kept));
+        }
+    }
+}
+
+impl Cx {
+    /// Makes this the context of a guest of so many nodes. Its number is none of theirs.
+    pub fn set_guest(&mut self, number: u32, nodes: u32) {
+        debug_assert!(number > nodes, "guest {number} of {nodes} nodes");
+        self.enter_node(number, nodes);
+    }
+
+    /// Whether this is the context of a guest: actors are made elsewhere.
+    pub fn is_guest(&self) -> bool {
+        self.node() >= self.nodes()
+    }
+
+    /// Enters how many requests may be open.
+    pub fn set_open_max(&mut self, most: usize) {
+        self.actors.guest.open_max = most.max(1);
+    }
+
+    /// Waits until all requests of the batch are answered, and tells those that are to be joined, in the order of their sending: numbers, and
+    /// where they stand.
+    ///
+    /// # Errors
+    /// Killed: the run was ended.
+    ///
+    /// # Safety
+    /// No code runs in the context.
+    pub unsafe fn open_requests(&mut self) -> Result<Vec<(u64, MethodRef, Asked)>, Ret> {
+        let is_missing = |open: &Open| open.wanted != Wanted::Nothing && open.answer.is_none();
+        // SAFETY: promised by the caller: this is the current context.
+        let there = unsafe { wait(self, &|guest| !guest.open.values().any(is_missing)) };
+        if !there.returned() {
+            return Err(there);
+        }
+        let open = self.actors.guest.open.iter().filter(|(_, open)| open.wanted != Wanted::Nothing);
+        let mut open: Vec<_> =
+            open.map(|(number, open)| (*number, open.method, open.asked.clone())).collect();
+        open.sort_unstable_by_key(|(number, ..)| *number);
+        Ok(open)
+    }
+
+    /// Says how the calls of the structure that runs next are numbered.
+    pub fn number_from(&mut self, base: Base) {
+        self.actors.guest.base = base;
+    }
+
+    /// Where a call of the structure that runs stands for its client.
+    pub fn asked_at(&self, site: u32, rounds: &[u32]) -> Asked {
+        match self.actors.guest.base {
+            Base::After(base) => Asked { call: base + site.max(1), rounds: rounds.into() },
+            Base::At(call) => Asked { call, rounds: SmallVec::new() },
+        }
+    }
+
+    /// From now on all that is asked fails, or nothing does.
+    pub fn close_requests(&mut self, why: Option<&'static str>) {
+        self.actors.guest.closed = why;
+    }
+
+    /// Whether there are requests that are not joined.
+    pub fn has_open_requests(&self) -> bool {
+        !self.actors.guest.open.is_empty()
+    }
+
+    /// Nobody will join the requests that are open: their answers are dropped.
+    pub fn forget_requests(&mut self) {
+        self.actors.guest.failures = 0;
+        self.actors.guest.open.retain(|_, open| {
+            open.wanted = Wanted::Nothing;
+            open.answer.is_none()
+        });
+    }
+
+    /// Hands over what was sent and has not left, and takes what has come. Between runs, and at the end of a guest.
+    pub fn post_messages(&mut self) {
+        // SAFETY: a message that waits for its sender's word on the answer has had its time.
+        unsafe { remote::settle_open(self) };
+        self.actors.remote.post_all();
+    }
+
+    /// Enters an actor under a name that clients find it by, in place of the one that had it.
+    ///
+    /// # Errors
+    /// The outcome to end with: nobody serves clients here, or there are too many names.
+    ///
+    /// # Safety
+    /// `actor` is a reference to an actor.
+    pub unsafe fn publish(&mut self, name: &str, actor: Word) -> Result<(), Ret> {
+        // SAFETY: promised by the caller.
+        let ty = unsafe { Table::of(actor) }.info().ty;
+        let _kept = self.keep(actor);
+        let names = self.nodes();
+        if !self.actors.remote.has_names() {
+            return Err(self.failure(NOBODY_SERVED));
+        }
+        let address = remote::address_of(self, actor, Leaf::Actor, names);
+        match self.actors.remote.publish(name, Some((address, ty))) {
+            Ok(_) => Ok(()),
+            Err(why) => Err(self.failure(&why)),
+        }
+    }
+
+    /// Takes a name away. Whether some actor had it.
+    ///
+    /// # Errors
+    /// The outcome to end with: nobody serves clients here.
+    pub fn withdraw(&mut self, name: &str) -> Result<bool, Ret> {
+        match self.actors.remote.publish(name, None) {
+            Ok(had) => Ok(had),
+            Err(why) => Err(self.failure(&why)),
+        }
+    }
+
+    /// The actor of a name, which the caller keeps.
+    ///
+    /// # Errors
+    /// The outcome to end with: the heap is full.
+    pub fn published(&mut self, name: &str) -> Result<Option<Word>, Ret> {
+        let Some((address, ty)) = self.actors.remote.find(name) else { return Ok(None) };
+        at_address(self, Leaf::Actor, address, ty).map(Some).map_err(|why| self.failure(&why.to_string()))
+    }
+}
+
+/// What a program fails with that publishes actors where no clients are.
+const NOBODY_SERVED: &str = "only a program that is served has names for actors: run it by `bifrost serve`";
+
+/// What a network says that has no names.
+pub(super) fn no_names() -> String {
+    NOBODY_SERVED.to_owned()
+}
+
+/// An actor by its name, for others than its node.
+pub type Named = (Address, TypeId);

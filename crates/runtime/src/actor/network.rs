@@ -1,0 +1,85 @@
+//! How a node reaches others: what whoever runs it provides.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use super::guest::{Named, no_names};
+
+/// What a node knows of the others, and how packets get there.
+pub trait Network: Send {
+    /// Hands over packets, which arrive in the order of their sending. Never waits.
+    fn post(&mut self, node: u32, packets: Vec<u8>);
+
+    /// Packets that came, and from where. Waits for them at most so long, without a time as long as there can be any; nothing when
+    /// the time is over or no packet can come any more.
+    fn receive(&mut self, wait: Wait) -> Received;
+
+    /// A node that has nothing to do, if there is one.
+    fn idle_node(&mut self) -> Option<u32>;
+
+    /// A counter that is 0 while no node has nothing to do, so that nobody need ask; without it, everybody asks.
+    fn idlers(&self) -> Option<Arc<AtomicU32>> {
+        None
+    }
+
+    /// Whether a node has nothing to do.
+    fn is_idle(&mut self, node: u32) -> bool;
+
+    /// The node for an actor that a guest makes, and that need not be on a certain one.
+    fn home(&mut self) -> u32 {
+        0
+    }
+
+    /// The index of the next actor that a guest makes on a node; of a node itself, which counts by itself, nothing.
+    fn next_index(&mut self, _node: u32) -> Option<u32> {
+        None
+    }
+
+    /// Whether actors can have names here.
+    fn has_names(&self) -> bool {
+        false
+    }
+
+    /// Enters an actor under a name, or takes the name away; whether an actor had it. Whoever keeps the names was told of the actor.
+    ///
+    /// # Errors
+    /// Why the name cannot be entered.
+    fn publish(&mut self, _name: &str, _actor: Option<Named>) -> Result<bool, String> {
+        Err(no_names())
+    }
+
+    /// The actor of a name, of which this node was told.
+    fn find(&mut self, _name: &str) -> Option<Named> {
+        None
+    }
+}
+
+/// How long a node waits for packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wait {
+    /// Not at all: there is something to do.
+    No,
+    /// So long: then there is something to do.
+    For(Duration),
+    /// Until there are packets, or nothing can happen any more.
+    Idle,
+}
+
+/// What a node that looked for packets has got.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Received {
+    /// Packets of this node.
+    Packets(u32, Vec<u8>),
+    /// None, for now.
+    Nothing,
+    /// These nodes are no more, and nothing comes from them.
+    Lost(Range<u32>),
+    /// There is a guest of this number.
+    Guest(u32),
+    /// All nodes have nothing to do, and no packet is under way.
+    Over,
+    /// The run was ended.
+    Stopped,
+}

@@ -1,0 +1,332 @@
+//! The nodes of a server, which run the actors of its program, and the sessions, which are their guests (`runtime::actor::guest`).
+//!
+//! A guest has mail as a node has, and takes it while it waits for answers. It is known to nobody before it sends something: then it opens
+//! itself to all nodes, and when it is dropped they lose it. What has a name is held by the table of names, which is a guest for ever: the
+//! first number above the nodes is its.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bifrost_cache::Cache;
+use bifrost_engine::{Engine, Raised};
+use bifrost_runtime::Cx;
+use bifrost_runtime::actor::{Named, Network, Received, Wait, grant, release};
+use parking_lot::{Mutex, RwLock};
+
+use crate::nodes::{Mail, Nodes, Shared};
+use crate::server::StartError;
+use crate::space::Space;
+
+/// Most nodes of a server: one number less than a program has alone, for all guests together.
+pub const HOSTS_MAX: u32 = crate::nodes::NODES_MAX - 1;
+
+/// Most names of actors.
+const NAMES_MAX: usize = 100_000;
+
+/// Most bytes of a name.
+const NAME_BYTES_MAX: usize = 4096;
+
+/// Who sends more than so many bytes that nodes have not taken waits.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// How long it waits before it looks again, and how often it does at most.
+const PAUSE: Duration = Duration::from_millis(1);
+const PAUSES_MAX: u32 = 10_000;
+
+/// What nodes know of the guests of their process.
+#[derive(Debug)]
+pub(crate) struct Guests {
+    /// Those that have sent something, and are there.
+    doors: RwLock<HashMap<u32, Arc<GuestDoor>>>,
+    /// The number of the last guest.
+    last: AtomicU64,
+    /// By node: the index of the next actor that a guest makes there.
+    indices: Vec<AtomicU32>,
+    names: Mutex<HashMap<String, Named>>,
+    /// The nodes have ended.
+    ended: AtomicBool,
+}
+
+/// The way to a guest.
+#[derive(Debug)]
+struct GuestDoor {
+    mail: Sender<Mail>,
+    /// It waits for answers.
+    waits: Arc<AtomicBool>,
+}
+
+impl Guests {
+    pub fn new(nodes: u32) -> Guests {
+        Guests {
+            doors: RwLock::default(),
+            last: AtomicU64::new(nodes.into()),
+            indices: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
+            names: Mutex::default(),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    /// Hands over packets of a node. One that is gone takes none.
+    pub fn post(&self, from: u32, to: u32, packets: Vec<u8>) {
+        if let Some(door) = self.doors.read().get(&to) {
+            // It may be about to go.
+            let _ = door.mail.send(Mail::Packets(from, packets));
+        }
+    }
+
+    /// Whether a guest waits for packets.
+    pub fn waits(&self, guest: u32) -> bool {
+        self.doors.read().get(&guest).is_some_and(|door| door.waits.load(Ordering::Relaxed))
+    }
+
+    /// The nodes have ended: nobody answers any more.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        for door in self.doors.read().values() {
+            let _ = door.mail.send(Mail::Stop);
+        }
+    }
+
+    /// How many guests have sent something, and are there.
+    pub fn len(&self) -> usize {
+        self.doors.read().len()
+    }
+
+    /// How many names there are.
+    pub fn names(&self) -> usize {
+        self.names.lock().len()
+    }
+}
+
+/// Enters an actor under a name, or takes the name away; the table was told of the actor. Whether an actor had it.
+pub(crate) fn publish(shared: &Shared, name: &str, actor: Option<Named>) -> Result<bool, String> {
+    let names_of = shared.nodes();
+    let let_go = |named: Named| shared.deliver(names_of, named.0.node, release(named.0));
+    let mut names = shared.guests.names.lock();
+    let before = match actor {
+        None => names.remove(name),
+        Some(named) if name.len() > NAME_BYTES_MAX => {
+            let_go(named);
+            return Err(format!("the name of an actor has at most {NAME_BYTES_MAX} bytes"));
+        }
+        Some(named) if names.len() >= NAMES_MAX && !names.contains_key(name) => {
+            let_go(named);
+            return Err(format!("{NAMES_MAX} actors have names, and that is the limit"));
+        }
+        Some(named) => names.insert(name.to_owned(), named),
+    };
+    Ok(before.map(let_go).is_some())
+}
+
+/// The actor of a name, of which a node or guest is told.
+pub(crate) fn find(shared: &Shared, name: &str, to: u32) -> Option<Named> {
+    // The table knows the actor for as long as it is locked: its owner hears of who asks before anybody can forget it.
+    let names = shared.guests.names.lock();
+    let named = *names.get(name)?;
+    if named.0.node != to {
+        shared.deliver(shared.nodes(), named.0.node, grant(named.0, to));
+    }
+    Some(named)
+}
+
+/// A guest's way to the nodes.
+#[derive(Debug)]
+struct Guest {
+    number: u32,
+    shared: Arc<Shared>,
+    mail: Receiver<Mail>,
+    door: Arc<GuestDoor>,
+    /// The nodes know of it.
+    open: bool,
+    /// Where the next actor goes if no node rests.
+    next: u32,
+}
+
+impl Guest {
+    /// Has the nodes know of it.
+    fn open(&mut self) {
+        if !self.open {
+            self.open = true;
+            self.shared.guests.doors.write().insert(self.number, self.door.clone());
+            self.shared.tell_all(|| Mail::Guest(self.number));
+        }
+    }
+
+    fn take(mail: Mail) -> Received {
+        match mail {
+            Mail::Packets(from, packets) => Received::Packets(from, packets),
+            Mail::Stop => Received::Stopped,
+            Mail::Wake | Mail::Quiet | Mail::Lost(_) | Mail::Guest(_) => Received::Nothing,
+        }
+    }
+}
+
+impl Network for Guest {
+    fn post(&mut self, node: u32, packets: Vec<u8>) {
+        self.open();
+        for _ in 0..PAUSES_MAX {
+            let full = self.shared.waiting_bytes() > WAITING_BYTES_MAX;
+            if !full || self.shared.guests.ended.load(Ordering::Relaxed) {
+                break;
+            }
+            std::thread::sleep(PAUSE);
+        }
+        self.shared.deliver(self.number, node, packets);
+    }
+
+    fn receive(&mut self, wait: Wait) -> Received {
+        if wait != Wait::Idle {
+            return match self.mail.try_recv() {
+                Ok(mail) => Guest::take(mail),
+                Err(TryRecvError::Empty) => Received::Nothing,
+                Err(TryRecvError::Disconnected) => Received::Stopped,
+            };
+        }
+        self.door.waits.store(true, Ordering::Relaxed);
+        let mail = match self.shared.guests.ended.load(Ordering::Acquire) {
+            true => None,
+            false => self.mail.recv().ok(),
+        };
+        self.door.waits.store(false, Ordering::Relaxed);
+        mail.map_or(Received::Stopped, Guest::take)
+    }
+
+    fn idle_node(&mut self) -> Option<u32> {
+        (0..self.shared.nodes()).find(|node| self.shared.is_idle(*node))
+    }
+
+    fn is_idle(&mut self, node: u32) -> bool {
+        self.shared.is_idle(node)
+    }
+
+    fn home(&mut self) -> u32 {
+        self.next = (self.next + 1) % self.shared.nodes();
+        self.next
+    }
+
+    fn next_index(&mut self, node: u32) -> Option<u32> {
+        Some(self.shared.guests.indices[node as usize].fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn has_names(&self) -> bool {
+        true
+    }
+
+    fn publish(&mut self, name: &str, actor: Option<Named>) -> Result<bool, String> {
+        self.open();
+        publish(&self.shared, name, actor)
+    }
+
+    fn find(&mut self, name: &str) -> Option<Named> {
+        self.open();
+        find(&self.shared, name, self.number)
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if self.open {
+            self.shared.guests.doors.write().remove(&self.number);
+            self.shared.lose(self.number..self.number + 1);
+        }
+    }
+}
+
+/// The nodes of a server, which run until it stops.
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    nodes: Arc<Nodes>,
+    thread: Option<JoinHandle<()>>,
+    /// Those of the nodes' transactions.
+    _caches: Vec<Cache>,
+}
+
+impl Hosts {
+    /// Starts nodes in these contexts, after the routine `start`, if the program has it, has run on the first one.
+    pub fn start(engine: &Arc<Engine>, contexts: Vec<(Arc<Space>, Cache)>) -> Result<Hosts, StartError> {
+        let (spaces, caches): (Vec<_>, Vec<_>) = contexts.into_iter().unzip();
+        let ready = |cx: &mut Cx| {
+            cx.set_transactions_by_program();
+            cx.actors.set_log(|text| tracing::warn!(text, "actor.log"));
+            cx.actors.set_nap(crate::nodes::nap);
+        };
+        let nodes = Arc::new(Nodes::hosting(spaces, ready));
+        start(engine, &nodes.spaces()[0]).map_err(StartError::Start)?;
+        let run = nodes.clone();
+        let thread = std::thread::Builder::new().name("nodes".to_owned()).spawn(move || {
+            if let Err(error) = run.serve() {
+                tracing::error!(%error, "nodes.failed");
+            }
+            run.shared().guests.end();
+        })?;
+        Ok(Hosts { nodes, thread: Some(thread), _caches: caches })
+    }
+
+    /// Makes the context of a session that of a guest. Without numbers left, it reaches no node.
+    pub fn enter(&self, space: &Space) {
+        let shared = self.nodes.shared();
+        let nodes = shared.nodes();
+        let last = shared.guests.last.fetch_add(1, Ordering::Relaxed);
+        let Ok(number) = u32::try_from(last + 1) else { return };
+        let (sender, mail) = channel();
+        let door = Arc::new(GuestDoor { mail: sender, waits: Arc::default() });
+        let waker = door.clone();
+        space.poll().set_waker(move || {
+            let _ = waker.mail.send(Mail::Wake);
+        });
+        let guest = Guest { number, shared: shared.clone(), mail, door, open: false, next: number % nodes };
+        let mut cx = space.lock();
+        cx.set_guest(number, nodes);
+        cx.actors.set_network(Box::new(guest), nodes);
+    }
+
+    /// What there is to tell of the nodes.
+    pub fn measured(&self) -> HostsMeasured {
+        let shared = self.nodes.shared();
+        HostsMeasured {
+            nodes: shared.nodes(),
+            guests: shared.guests.len(),
+            names: shared.guests.names(),
+            waiting_bytes: shared.waiting_bytes(),
+        }
+    }
+
+    /// Ends the nodes. Sessions that wait for actors are told so.
+    pub fn stop(&mut self) {
+        self.nodes.shared().guests.end();
+        self.nodes.shared().end();
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has ended too.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// What there is to tell of the nodes of a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HostsMeasured {
+    pub nodes: u32,
+    pub guests: usize,
+    pub names: usize,
+    pub waiting_bytes: usize,
+}
+
+/// Runs `start`, if the program has it.
+fn start(engine: &Arc<Engine>, space: &Space) -> Result<(), Raised> {
+    let Some(start) = engine.find_entry("start", 0) else { return Ok(()) };
+    // SAFETY: the context runs this engine's image, and `start` takes nothing.
+    let run = || unsafe { engine.call_passive(&mut space.lock(), start, &[]) };
+    let ended =
+        space.on_stack(run).map_err(|e| Raised { name: "failure".to_owned(), values: format!("({e})") })?;
+    ended.map(|_| ())
+}

@@ -1,0 +1,144 @@
+//! Requests to actors: sent when they come, joined where their answers are needed (theta.md 9 and 10.4).
+//!
+//! A call of an actor's method is a message. Its future is *open* until somebody needs it: another call that names it, the test of a
+//! structure, `commit`, or the end of the batch; there the session waits. So requests of a batch that do not need each other
+//! run at once. They are no part of the transaction.
+
+use bifrost_ir::{MethodRef, TypeId};
+use bifrost_runtime::abi::{Outcome, Word};
+use bifrost_runtime::actor::{self, Asked, Wanted};
+use bifrost_runtime::{Cx, Ret};
+use bifrost_wire::{Arg, Args, Command, Ref};
+use smallvec::SmallVec;
+
+use crate::failures::Failure;
+use crate::futures::Future;
+use crate::session::Session;
+use crate::tables::MethodRow;
+
+impl Session {
+    /// Sends a message whose operands were checked; with `awaited` a request.
+    pub(crate) fn ask(&mut self, cx: &mut Cx, row: &MethodRow, slot: u32, words: &[Word], awaited: bool) {
+        let wanted = if awaited { Wanted::Answer } else { Wanted::Nothing };
+        let asked = Asked { call: self.next(), rounds: SmallVec::new() };
+        // SAFETY: the receiver and the arguments were just checked against the method's heading; what they refer to is held by
+        // the batch and the handles.
+        let sent = unsafe { actor::ask(cx, row.method, slot, words, asked, wanted) };
+        match sent {
+            Ok(number) if awaited => self.make_one(cx, Future::Open(number, row.method)),
+            Ok(_) => self.make_one(cx, Future::Nothing),
+            Err(ret) => self.finished(cx, row, ret),
+        }
+    }
+
+    /// Joins what a command needs.
+    pub(crate) fn join_operands(&mut self, cx: &mut Cx, command: &Command<'_>) {
+        match command {
+            Command::Call { receiver, args, .. } | Command::Send { receiver, args, .. } => {
+                self.join_one(cx, *receiver);
+                self.join_args(cx, *args);
+            }
+            Command::CallRoutine { args, .. } | Command::CallProcedure { args, .. } => {
+                self.join_args(cx, *args);
+            }
+            Command::Do { test } | Command::Then { test } => self.join_one(cx, *test),
+            Command::Return(Some(Arg::Ref(value))) => self.join_one(cx, *value),
+            _ => {}
+        }
+    }
+
+    fn join_args(&mut self, cx: &mut Cx, args: Args<'_>) {
+        for arg in args.iter() {
+            if let Arg::Ref(reference) = arg {
+                self.join_one(cx, reference);
+            }
+        }
+    }
+
+    /// Waits for what a reference stands for, if it is open.
+    fn join_one(&mut self, cx: &mut Cx, reference: Ref) {
+        if let Some(position) = reference.position() {
+            self.join_future(cx, position);
+        }
+    }
+
+    /// Waits for a future, if it is open.
+    fn join_future(&mut self, cx: &mut Cx, position: u32) {
+        let at = position as usize - 1;
+        let Some(Future::Open(number, method)) = self.batch.futures.get(at).copied() else { return };
+        if self.batch.dead {
+            self.batch.futures[at] = Future::Inner;
+            return;
+        }
+        // SAFETY: no code runs in the context, and the request is open.
+        let ret = unsafe { actor::join(cx, number) };
+        let future = self.joined(cx, method, ret, position, SmallVec::new());
+        if let Future::Object(word, _) = future {
+            self.hold(cx, word);
+        }
+        self.batch.futures[at] = future;
+    }
+
+    /// What an answer is for the batch.
+    fn joined(
+        &mut self,
+        cx: &mut Cx,
+        method: MethodRef,
+        ret: Ret,
+        call: u32,
+        iterations: SmallVec<[u32; 4]>,
+    ) -> Future {
+        let signature = &self.tables.engine().program().types.method(method).signature;
+        match Outcome::from(ret) {
+            Outcome::Returned => match signature.results.first() {
+                None => Future::Nothing,
+                Some(ty) => self.of_type(ret.value, *ty),
+            },
+            Outcome::Signalled => {
+                let kind = self.signalled(cx, signature);
+                Future::Failed(self.note(Failure { call, iterations, kind }))
+            }
+            _ => Future::Failed(self.killed(cx, call, iterations)),
+        }
+    }
+
+    fn of_type(&self, word: Word, ty: TypeId) -> Future {
+        if self.tables.is_basic(ty) { Future::Basic(word, ty) } else { Future::Object(word, ty) }
+    }
+
+    /// Waits for all that is open, in the order in which it was asked.
+    pub(crate) fn join_all(&mut self, cx: &mut Cx) {
+        if !cx.has_open_requests() {
+            return;
+        }
+        let open = |future: &Future| matches!(future, Future::Open(..));
+        let positions: Vec<usize> = self
+            .batch
+            .futures
+            .iter()
+            .enumerate()
+            .filter(|(_, future)| open(future))
+            .map(|(at, _)| at)
+            .collect();
+        for at in positions {
+            self.join_future(cx, at as u32 + 1);
+        }
+        if self.batch.dead {
+            return;
+        }
+        // What structures have asked and nothing in them needed.
+        // SAFETY: no code runs in the context.
+        let failed = match unsafe { cx.open_requests() } {
+            Ok(failed) => failed,
+            Err(_) => {
+                self.killed(cx, self.next(), SmallVec::new());
+                return;
+            }
+        };
+        for (number, method, asked) in failed {
+            // SAFETY: as above.
+            let ret = unsafe { actor::join(cx, number) };
+            self.joined(cx, method, ret, asked.call, asked.rounds);
+        }
+    }
+}
