@@ -24,6 +24,9 @@ use crate::run::heap_line;
 /// Runs the routine `setup` if the program has one, which makes the objects and names them with
 /// `root().insert("name", object)`; then serves until SIGTERM or SIGINT. A second signal ends it at once.
 ///
+/// A program with actors has nodes for them (`--nodes`). Its routine `start`, if there is one, runs at each start of the server; it makes
+/// actors and names them with `publish("name", actor)`.
+///
 /// Settings come from bifrost.toml, then BIFROST_* variables, then the arguments; later ones win.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -61,6 +64,9 @@ pub struct Args {
     /// Where metrics are told, as Prometheus reads them, at `/metrics`: tcp://host:port, unix:///path
     #[arg(long, value_name = "URL")]
     metrics: Option<String>,
+    /// How many threads run the program's actors, if it has some [default: 1]
+    #[arg(long, value_name = "N")]
+    nodes: Option<u32>,
     /// Let everybody in over TCP on loopback addresses
     #[arg(long)]
     anonymous_loopback: bool,
@@ -111,6 +117,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     config.addresses()?;
     config.metrics_address()?;
     config.place()?;
+    config.check_nodes()?;
     if args.print_config {
         return Ok(print(&as_toml(&config))?);
     }
@@ -195,6 +202,9 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     }
     if let Some(metrics) = &args.metrics {
         settings.insert("metrics".into(), metrics.clone().into());
+    }
+    if let Some(nodes) = args.nodes {
+        settings.insert("nodes".into(), nodes.into());
     }
     if args.anonymous_loopback {
         settings.insert("anonymous_loopback".into(), true.into());

@@ -124,10 +124,6 @@ main
     assert_eq!((stdout(&output), stderr(&output), output.status.code()), (expected, "", Some(0)));
     let run = bifrost().args(["run", queens, "8"]).output().unwrap();
     assert_eq!((stdout(&run), stderr(&run), run.status.code()), ("fib 34, queens 92\n", "", Some(0)));
-    // Clients cannot reach actors yet.
-    let serve = bifrost().args(["serve", queens]).output().unwrap();
-    assert_eq!(serve.status.code(), Some(1));
-    assert!(stderr(&serve).contains("the program has actors"), "{}", stderr(&serve));
 }
 
 #[test]

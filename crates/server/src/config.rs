@@ -14,6 +14,8 @@ use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
+use crate::guests::HOSTS_MAX;
+
 /// Where objects are kept if nothing else is said.
 pub const MEMORY: &str = "memory:";
 
@@ -119,6 +121,9 @@ pub enum ConfigError {
         /// As it was written.
         url: String,
     },
+    /// More nodes than there can be, or none.
+    #[error("the setting `nodes` is {0}: a server has 1 to {HOSTS_MAX} nodes")]
+    Nodes(u32),
     /// Where objects are to be kept is no place.
     #[error("the setting `store` cannot be used: {0}")]
     Store(#[from] bifrost_repository::Error),
@@ -175,6 +180,14 @@ const NO_SETTINGS: &[&str] = &[
 ];
 
 impl Config {
+    /// Whether there can be so many nodes.
+    ///
+    /// # Errors
+    /// [`ConfigError::Nodes`]
+    pub fn check_nodes(&self) -> Result<(), ConfigError> {
+        (1..=HOSTS_MAX).contains(&self.nodes).then_some(()).ok_or(ConfigError::Nodes(self.nodes))
+    }
+
     /// Gathers the settings. `file` is read if it exists; `overrides` come from the command line and win.
     ///
     /// # Errors

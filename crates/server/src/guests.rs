@@ -17,11 +17,12 @@ use bifrost_runtime::Cx;
 use bifrost_runtime::actor::{Named, Network, Received, Wait, grant, release};
 use parking_lot::{Mutex, RwLock};
 
+use crate::metrics::NodesMeasured;
 use crate::nodes::{Mail, Nodes, Shared};
 use crate::server::StartError;
 use crate::space::Space;
 
-/// Most nodes of a server: one number less than a program has alone, for all guests together.
+/// Most nodes of a server: one less than a program has alone, since all guests together have a number of theirs.
 pub const HOSTS_MAX: u32 = crate::nodes::NODES_MAX - 1;
 
 /// Most names of actors.
@@ -89,16 +90,6 @@ impl Guests {
         for door in self.doors.read().values() {
             let _ = door.mail.send(Mail::Stop);
         }
-    }
-
-    /// How many guests have sent something, and are there.
-    pub fn len(&self) -> usize {
-        self.doors.read().len()
-    }
-
-    /// How many names there are.
-    pub fn names(&self) -> usize {
-        self.names.lock().len()
     }
 }
 
@@ -285,13 +276,14 @@ impl Hosts {
     }
 
     /// What there is to tell of the nodes.
-    pub fn measured(&self) -> HostsMeasured {
+    pub fn measured(&self) -> NodesMeasured {
         let shared = self.nodes.shared();
-        HostsMeasured {
-            nodes: shared.nodes(),
-            guests: shared.guests.len(),
-            names: shared.guests.names(),
-            waiting_bytes: shared.waiting_bytes(),
+        NodesMeasured {
+            nodes: shared.nodes().into(),
+            sessions: shared.guests.doors.read().len() as u64,
+            names: shared.guests.names.lock().len() as u64,
+            waiting_bytes: shared.waiting_bytes() as u64,
+            stats: shared.stats(),
         }
     }
 
@@ -310,15 +302,6 @@ impl Drop for Hosts {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// What there is to tell of the nodes of a server.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct HostsMeasured {
-    pub nodes: u32,
-    pub guests: usize,
-    pub names: usize,
-    pub waiting_bytes: usize,
 }
 
 /// Runs `start`, if the program has it.

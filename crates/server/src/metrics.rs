@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use bifrost_cache::{Counted, TIME_BOUNDS_US, Times};
 use bifrost_repository::Gauges;
+use bifrost_runtime::actor::Stats;
 use bifrost_transport::{Address, ListenError, ListenOptions, Listener, Stopper, Stream};
 
 /// Most bytes of a request.
@@ -29,6 +30,23 @@ pub struct Measured {
     pub counted: Counted,
     /// What the repository has.
     pub gauges: Gauges,
+    /// The nodes of the program's actors, if it has some.
+    pub nodes: Option<NodesMeasured>,
+}
+
+/// What is told of the nodes of a program's actors.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NodesMeasured {
+    /// How many there are.
+    pub nodes: u64,
+    /// Sessions that have reached them, and are open.
+    pub sessions: u64,
+    /// Names of actors.
+    pub names: u64,
+    /// Bytes of messages that no node has taken yet.
+    pub waiting_bytes: u64,
+    /// What they have done together.
+    pub stats: Stats,
 }
 
 /// A metric being written: its name follows `bifrost_`.
@@ -130,7 +148,31 @@ pub fn text(measured: &Measured) -> String {
         "Garbage collections of the store begun here.",
         gauges.collections,
     );
+    if let Some(nodes) = &measured.nodes {
+        nodes_text(to, nodes);
+    }
     out
+}
+
+fn nodes_text(to: &mut String, nodes: &NodesMeasured) {
+    let stats = &nodes.stats;
+    gauge(to, "nodes", "Nodes that run the program's actors.", nodes.nodes);
+    gauge(to, "node_sessions", "Open sessions that have reached the nodes.", nodes.sessions);
+    gauge(to, "actor_names", "Names of actors.", nodes.names);
+    gauge(to, "node_waiting_bytes", "Bytes of messages that no node has taken yet.", nodes.waiting_bytes);
+    let created = [("{for=\"node\"}", stats.created), ("{for=\"other\"}", stats.created_remotely)];
+    counters(to, "actors_total", "Actors that nodes have made, for themselves or at others.", &created);
+    let messages = [
+        ("{how=\"call\"}", stats.direct),
+        ("{how=\"queue\"}", stats.queued),
+        ("{how=\"packet\"}", stats.sent),
+        ("{how=\"refused\"}", stats.refused),
+    ];
+    counters(to, "messages_total", "Messages to actors, by how they went.", &messages);
+    counter(to, "actor_turns_total", "Turns of actors.", stats.turns);
+    counter(to, "actor_waits_total", "How often a method of an actor waited.", stats.waits);
+    counter(to, "request_cycles_total", "Requests that would have waited for themselves.", stats.cycles);
+    counter(to, "lost_exceptions_total", "Exceptions of actors that nobody awaited.", stats.lost_exceptions);
 }
 
 /// Where metrics are told. It ends when it is dropped.

@@ -17,6 +17,7 @@ use bifrost_engine::Engine;
 use bifrost_runtime::actor::{self, Named, Network, Received, Stats, Wait};
 use bifrost_runtime::cx::{Kill, Lines, Output, Poll};
 use bifrost_runtime::{Cx, HeapStats, Limits};
+use parking_lot::Mutex;
 
 use crate::capsules::{Joined, Links};
 use crate::guests::{self, Guests};
@@ -73,6 +74,8 @@ pub(crate) struct Shared {
     pub guests: Guests,
     /// Whether there can be any.
     hosts: bool,
+    /// By node: what it has done, where somebody wants to know.
+    stats: Vec<Mutex<Stats>>,
 }
 
 /// Whether a node has nothing to do. Each has a line of memory for itself.
@@ -90,6 +93,11 @@ impl Shared {
     /// How many nodes there are.
     pub(crate) fn nodes(&self) -> u32 {
         self.idle.len() as u32
+    }
+
+    /// What the nodes of a server have done together, as far as they have told.
+    pub(crate) fn stats(&self) -> Stats {
+        self.stats.iter().fold(Stats::default(), |all, one| all.with(&one.lock()))
     }
 
     /// Whether a node has nothing to do.
@@ -366,6 +374,12 @@ impl Network for Door {
         }
     }
 
+    fn tell(&mut self, stats: &Stats) {
+        if self.shared.hosts {
+            *self.shared.stats[(self.node - self.shared.first) as usize].lock() = *stats;
+        }
+    }
+
     fn has_names(&self) -> bool {
         self.shared.hosts
     }
@@ -456,6 +470,7 @@ impl Nodes {
             looks: thread::available_parallelism().is_ok_and(|processors| all as usize <= processors.get()),
             guests: Guests::new(all),
             hosts,
+            stats: (0..count).map(|_| Mutex::default()).collect(),
         });
         let links = joined.map(|joined| Links::new(joined, shared.clone()));
         for ((node, space), mail) in (first..).zip(&spaces).zip(mail) {

@@ -102,6 +102,7 @@ impl Shared {
             sessions_opened: self.numbers.load(Ordering::Relaxed),
             counted: self.objects.cached(),
             gauges: self.objects.gauges(),
+            nodes: self.hosts.as_ref().map(|hosts| hosts.lock().measured()),
         }
     }
 }
@@ -123,6 +124,7 @@ impl Server {
         let objects = usize::try_from(limits.get(Limit::TransactionObjects)).unwrap_or(usize::MAX);
         let run = bifrost_runtime::Limits { transaction_objects: objects, ..config.run_limits() };
         let place = config.place()?;
+        config.check_nodes()?;
         let watch = Watch::start(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
         let objects = Objects::open(engine.clone(), &place, run, config.cache_options(), Some(watch))?;
         let hosts = match engine.program().has_actors() {

@@ -66,7 +66,21 @@ impl Stub {
             },
             Err(error) => Err(error),
         };
-        record_method(&self.core, state, method, receiver, arguments, location)
+        record_method(&self.core, state, op::CALL, method, receiver, arguments, location)
+    }
+
+    /// Records a message to an actor that nobody awaits.
+    ///
+    /// Cost: as [`Stub::call`].
+    #[track_caller]
+    pub fn send(&self, method: u32, arguments: &[Argument<'_>]) {
+        let location = Location::caller();
+        // Whether it was sent is told with the batch; the promise must go when the state is free again.
+        let _sent: Promise<()> = {
+            let state = &mut *self.core.state.borrow_mut();
+            let receiver = state.admit().and_then(|()| state.expect_reference(self.slot, location));
+            record_method(&self.core, state, op::SEND, method, receiver, arguments, location)
+        };
     }
 
     /// Whether two stubs are known to be the same object: the same stub, or the same handle.
@@ -103,6 +117,7 @@ pub(crate) fn missing(name: Arc<str>) -> Arc<Error> {
 pub(crate) fn record_method<R: Results>(
     core: &Rc<Core>,
     state: &mut State,
+    code: u8,
     method: u32,
     receiver: Result<Ref, Arc<Error>>,
     arguments: &[Argument<'_>],
@@ -112,7 +127,7 @@ pub(crate) fn record_method<R: Results>(
         Ok(receiver) => match state.numbers.method(method) {
             Some(number) => {
                 let start = state.batch.len();
-                let head = encode::head(op::CALL, 0, number.0);
+                let head = encode::head(code, 0, number.0);
                 let mut first = [0; 16];
                 first[8..].copy_from_slice(&receiver.0.to_le_bytes());
                 state.batch.extend_from_slice(&first);
@@ -166,6 +181,14 @@ fn results<R: Results>(
 macro_rules! call {
     ($stub:expr, $method:literal $(, $argument:ident)*) => {
         $stub.call($method, &[$($crate::IntoArg::argument(&$argument)),*])
+    };
+}
+
+/// Records a message to an actor that nobody awaits: `send! { self.0, 121, user, iters }`. What generated methods are made of.
+#[macro_export]
+macro_rules! send {
+    ($stub:expr, $method:literal $(, $argument:ident)*) => {
+        $stub.send($method, &[$($crate::IntoArg::argument(&$argument)),*])
     };
 }
 

@@ -102,7 +102,8 @@ impl<Y> Iter<Y> {
         if self.receiver.is_some() {
             let state = &mut *session.core.state.borrow_mut();
             let receiver = same.and_then(|()| state.admit()).and(receiver);
-            return record_method(&session.core, state, self.number, receiver, &arguments, self.location);
+            let (core, number) = (&session.core, self.number);
+            return record_method(core, state, op::CALL, number, receiver, &arguments, self.location);
         }
         let head = |numbers: &mut Numbers| {
             same?;

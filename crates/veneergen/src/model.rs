@@ -61,6 +61,8 @@ pub struct TypeModel {
     pub doc: Vec<String>,
     /// Whether its objects never change.
     pub immutable: bool,
+    /// The name of what sends to its objects without awaiting anything, if they are actors; else empty.
+    pub sender: String,
     /// The names of all types above it, nearest first, `any` last.
     pub supertypes: Vec<String>,
     /// Its cells.
@@ -181,7 +183,8 @@ impl Builder<'_> {
     }
 
     fn ty(&self, number: TypeNumber, ty: &Type) -> TypeModel {
-        let mut taken = Vec::new();
+        // Stubs of actors have a method of that name themselves.
+        let mut taken = if ty.actor { vec![self.naming.lower("send")] } else { Vec::new() };
         let first = self.firsts[number.index()];
         let methods = ty.methods.iter().enumerate();
         TypeModel {
@@ -190,10 +193,20 @@ impl Builder<'_> {
             number: number.0,
             doc: lines(&ty.doc),
             immutable: ty.immutable,
+            sender: if ty.actor { self.sender(number) } else { String::new() },
             supertypes: self.supertypes(number),
             cell: self.cell(number),
             methods: methods.map(|(i, m)| self.method(first + i as u32, m, &mut taken)).collect(),
         }
+    }
+
+    /// A name for what sends to the actors of a type, that no type has.
+    fn sender(&self, number: TypeNumber) -> String {
+        let mut name = format!("{}Send", self.names[number.index()]);
+        while self.names.contains(&name) {
+            name.push('_');
+        }
+        name
     }
 
     /// All types above one, each once.

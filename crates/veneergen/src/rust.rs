@@ -105,10 +105,6 @@ const WIDTH: usize = 100;
 
 /// The head of a function, broken as rustfmt breaks it.
 fn signature(f: &MethodModel, method: bool) -> String {
-    let indent = if method { "    " } else { "" };
-    let receiver = if method { "&self" } else { "session: &bf::Session" };
-    let mut params = vec![receiver.to_owned()];
-    params.extend(f.params.iter().map(|p| format!("{}: impl bf::IntoArg<{}>", p.name, p.ty.ty)));
     let results: Vec<String> =
         f.results.iter().map(|r| if f.iterator { r.ty.clone() } else { future(r) }).collect();
     let result = match (f.iterator, results.as_slice()) {
@@ -118,7 +114,16 @@ fn signature(f: &MethodModel, method: bool) -> String {
         (false, [one]) => one.clone(),
         (false, many) => format!("({})", many.join(", ")),
     };
-    let line = format!("{indent}pub fn {}({}) -> {result} {{", f.name, params.join(", "));
+    head(f, method, &format!(" -> {result}"))
+}
+
+/// The head of a function with this behind its arguments.
+fn head(f: &MethodModel, method: bool, result: &str) -> String {
+    let indent = if method { "    " } else { "" };
+    let receiver = if method { "&self" } else { "session: &bf::Session" };
+    let mut params = vec![receiver.to_owned()];
+    params.extend(f.params.iter().map(|p| format!("{}: impl bf::IntoArg<{}>", p.name, p.ty.ty)));
+    let line = format!("{indent}pub fn {}({}){result} {{", f.name, params.join(", "));
     if line.chars().count() <= WIDTH {
         return line;
     }
@@ -126,7 +131,7 @@ fn signature(f: &MethodModel, method: bool) -> String {
     for param in params {
         out += &format!("{indent}    {param},\n");
     }
-    out + &format!("{indent}) -> {result} {{")
+    out + &format!("{indent}){result} {{")
 }
 
 /// What stands for a result while it is not known.
@@ -142,6 +147,7 @@ pub(crate) fn generate(interface: &Interface) -> Result<Vec<(String, String)>, G
     environment.set_syntax(syntax.build()?);
     environment.add_filter("raw", |text: String| raw(&text));
     environment.add_filter("signature", |f: Serde<MethodModel>, method: bool| signature(&f, method));
+    environment.add_filter("send_signature", |f: Serde<MethodModel>| head(&f, true, ""));
     environment.add_template("rust", TEMPLATE)?;
     let text = environment.get_template("rust")?.render(context! { m => Serde(model) })?;
     Ok(vec![("bifrost_stubs.rs".to_owned(), text)])

@@ -21,7 +21,7 @@ pub fn bifrost() -> Command {
 
 /// The examples, each in a folder of its name.
 pub const EXAMPLES: &[&str] =
-    &["bags", "database", "inventory", "lists", "oo7", "packages", "points", "routes", "trees"];
+    &["auctions", "bags", "database", "inventory", "lists", "oo7", "packages", "points", "routes", "trees"];
 
 /// The folder of the examples.
 pub fn examples() -> PathBuf {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use super::Stats;
 use super::guest::{Named, no_names};
 
 /// What a node knows of the others, and how packets get there.
@@ -36,6 +37,9 @@ pub trait Network: Send {
     fn next_index(&mut self, _node: u32) -> Option<u32> {
         None
     }
+
+    /// Hears what the node has done so far.
+    fn tell(&mut self, _stats: &Stats) {}
 
     /// Whether actors can have names here.
     fn has_names(&self) -> bool {

@@ -93,6 +93,25 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// What several nodes have done together.
+    pub fn with(&self, other: &Stats) -> Stats {
+        Stats {
+            created: self.created + other.created,
+            created_remotely: self.created_remotely + other.created_remotely,
+            sent: self.sent + other.sent,
+            direct: self.direct + other.direct,
+            queued: self.queued + other.queued,
+            refused: self.refused + other.refused,
+            joins: self.joins + other.joins,
+            waits: self.waits + other.waits,
+            ways: self.ways + other.ways,
+            turns: self.turns + other.turns,
+            longest_queue: self.longest_queue.max(other.longest_queue),
+            lost_exceptions: self.lost_exceptions + other.lost_exceptions,
+            cycles: self.cycles + other.cycles,
+        }
+    }
+
     /// Messages that were sent. Another process may say any numbers of its own.
     pub fn messages(&self) -> u64 {
         [self.queued, self.refused, self.sent].into_iter().fold(self.direct, u64::saturating_add)
@@ -404,7 +423,8 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
         let start = (*cx).trace_clock();
-        let received = (*cx).actors.remote.receive(wait);
+        let stats = (*cx).actors.stats;
+        let received = (*cx).actors.remote.receive(wait, &stats);
         if wait != Wait::No {
             (*cx).note(What::Idle, start);
         }

@@ -36,7 +36,7 @@ use smallvec::SmallVec;
 use super::guest::{Named, chooser, no_names};
 use super::layout::{away, exception, far, outgoing, owed, replier};
 use super::network::{Network, Received, Wait};
-use super::{Answer, Due, Kind, State, deliver_owed, method_of, set_state, state};
+use super::{Answer, Due, Kind, State, Stats, deliver_owed, method_of, set_state, state};
 use crate::abi::{Outcome, Ret, Word};
 use crate::content::Place;
 use crate::cx::Cx;
@@ -322,13 +322,18 @@ impl Remote {
     }
 
     /// Packets that came, after those that are to go have gone.
-    pub(super) fn receive(&mut self, wait: Wait) -> Received {
+    pub(super) fn receive(&mut self, wait: Wait, stats: &Stats) -> Received {
         self.release();
         self.turns += 1;
-        if wait != Wait::No || self.turns >= POST_TURNS {
+        let posts = wait != Wait::No || self.turns >= POST_TURNS;
+        if posts {
             self.post_all();
         }
         match &mut self.network {
+            Some(network) if posts => {
+                network.tell(stats);
+                network.receive(wait)
+            }
             Some(network) => network.receive(wait),
             None => Received::Over,
         }

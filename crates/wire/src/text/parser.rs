@@ -19,6 +19,7 @@ pub(super) enum Line {
     Then(Expr),
     Else,
     Foreach(Vec<String>, Expr),
+    Send(Expr),
     Break,
     Continue,
     Except,
@@ -266,6 +267,7 @@ impl Parser<'_> {
                 self.expect_word("do")?;
                 Line::Foreach(names, iterator)
             }
+            "send" => Line::Send(self.expression()?),
             "break" => Line::Break,
             "continue" => Line::Continue,
             "except" => Line::Except,

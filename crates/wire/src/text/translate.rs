@@ -220,6 +220,7 @@ impl Translator {
                 encode::plain(out, op::ELSE);
             }
             Line::Foreach(names, iterator) => self.foreach(&names, &iterator, out)?,
+            Line::Send(message) => self.send(&message, out)?,
             Line::Break => encode::plain(out, op::BREAK),
             Line::Continue => encode::plain(out, op::CONTINUE),
             Line::Except => {
@@ -483,7 +484,7 @@ impl Translator {
                 return Ok(vec![self.future(self.kind(Kind::Null), "abort")]);
             }
             ExprKind::Call(receiver, name, args) => {
-                return self.call(expr.column, receiver.as_deref(), name, args, false, out);
+                return self.call(expr.column, receiver.as_deref(), name, args, op::CALL, out);
             }
             ExprKind::Nil => (Known::Nil, Kind::Null),
             ExprKind::Bool(b) => (Known::Bool(*b), Kind::Bool),
@@ -513,10 +514,11 @@ impl Translator {
         receiver: Option<&Expr>,
         name: &str,
         args: &[Expr],
-        foreach: bool,
+        how: u8,
         out: &mut Vec<u8>,
     ) -> Translated<Vec<Typed>> {
         let bad = |text: String| LineError::new(column, text);
+        let foreach = how == op::FOREACH;
         let receiver = match receiver {
             None => None,
             Some(expr) => {
@@ -548,7 +550,24 @@ impl Translator {
         let start = if foreach { out.len() - 8 } else { out.len() };
         let found = self.encode_call(column, receiver.as_ref(), name, &args, &check, out);
         let types = found.inspect_err(|_| out.truncate(start))?;
+        if how == op::SEND {
+            // The same but for its code, and nothing comes of it.
+            out[start] = op::SEND;
+            self.future(self.kind(Kind::Null), name);
+            return Ok(Vec::new());
+        }
         Ok(types.into_iter().map(|ty| self.future(ty, name)).collect())
+    }
+
+    /// `send $counter.step(1)`
+    fn send(&mut self, message: &Expr, out: &mut Vec<u8>) -> Translated<()> {
+        let ExprKind::Call(Some(receiver), name, args) = &message.kind else {
+            return Err(LineError::new(
+                message.column,
+                "write `send` with a method of an actor, as in `send $a.m(1)`",
+            ));
+        };
+        self.call(message.column, Some(receiver), name, args, op::SEND, out).map(|_| ())
     }
 
     /// Appends the call itself and says what its results are.
@@ -686,7 +705,7 @@ impl Translator {
             return Err(LineError::new(iterator.column, "the call of an iterator was expected"));
         };
         let start = self.futures.len();
-        let values = self.call(iterator.column, receiver.as_deref(), name, args, true, out)?;
+        let values = self.call(iterator.column, receiver.as_deref(), name, args, op::FOREACH, out)?;
         self.open.push((Open::Foreach, self.bindings.len()));
         debug_assert!(self.futures.len() >= start + values.len());
         for (name, typed) in names.iter().zip(values) {
