@@ -67,6 +67,7 @@ $c.equal('\u{1f600}')
 $b := true
 $b.band(false)
 nil.unparse()
+send $e.touch()
 $i := cell int
 $i.put(0)
 while $i.get().lt(10) do

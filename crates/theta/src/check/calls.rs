@@ -380,9 +380,23 @@ impl<'a> Body<'_, 'a> {
         let Some(written) = self.written_types(args) else { return Found::Wrong };
         let types: Vec<_> = written.iter().map(|arg| self.cx.resolve_type(&env, arg)).collect();
         let Some(types) = types.into_iter().collect::<Option<Vec<TypeId>>>() else { return Found::Wrong };
+        if self.check_actors(row, &types, callee.span).is_none() {
+            return Found::Wrong;
+        }
         let spans = args.iter().map(|arg| arg.span).collect();
         self.cx.ask_builtin(row.name, row.parms, row.needs, &types, spans);
         Found::Target(self.instantiate(row, &types))
+    }
+
+    /// E0206 if something built in that is for actors only gets something else.
+    fn check_actors(&mut self, row: &builtin::BuiltinRoutine, types: &[TypeId], span: Span) -> Option<()> {
+        match (row.parms, types) {
+            (["A"], [ty]) => {
+                let help = "name an actor, or what an `actor type` specifies".to_owned();
+                self.cx.check_actors(row.name, *ty, span, help)
+            }
+            _ => Some(()),
+        }
     }
 
     /// `f[T, …]` of a routine of the program.
@@ -422,6 +436,7 @@ impl<'a> Body<'_, 'a> {
         }
         let found = builtin::infer(&self.cx.program.types, row, &types);
         if let Some(types) = found.into_iter().collect::<Option<Vec<TypeId>>>() {
+            self.check_actors(row, &types, span)?;
             self.cx.ask_builtin(row.name, row.parms, row.needs, &types, vec![span]);
             return Some(self.instantiate(row, &types));
         }

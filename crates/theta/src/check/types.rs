@@ -156,7 +156,8 @@ impl Checker<'_> {
         let family = family.expect("what is predeclared is simple or generic");
         let found = found.into_iter().collect::<Option<Vec<TypeId>>>()?;
         if family.name == "group" {
-            self.check_members(found[0], args[0].span)?;
+            let help = format!("use `sequence[{}]`", self.type_name(found[0]));
+            self.check_actors("group", found[0], args[0].span, help)?;
         }
         if !self.may_add_type(written.span) {
             return None;
@@ -168,15 +169,14 @@ impl Checker<'_> {
         Some(ty)
     }
 
-    /// E0206 if groups cannot be of values of a type.
-    fn check_members(&mut self, ty: TypeId, span: Span) -> Option<()> {
+    /// E0206 if values of a type are no actors, which something built in needs.
+    pub(crate) fn check_actors(&mut self, needs: &str, ty: TypeId, span: Span, help: String) -> Option<()> {
         let actors =
             self.program.types.def(ty).actor || self.known(ty).is_none() || self.opaque.contains(&ty);
         if actors {
             return Some(());
         }
-        let message = format!("`{}` is no actor type, which `group` needs of `A`", self.type_name(ty));
-        let help = format!("use `sequence[{}]`", self.type_name(ty));
+        let message = format!("`{}` is no actor type, which `{needs}` needs of `A`", self.type_name(ty));
         self.report(Diagnostic::error(Code::E0206, span, message).help(help));
         None
     }
