@@ -264,15 +264,48 @@ fn an_actor_that_never_answers_takes_the_time_of_a_batch() {
 }
 
 #[test]
-fn a_batch_that_is_a_transaction_asks_nobody() {
+fn a_batch_that_is_a_transaction_sends_when_it_is_committed_and_asks_nobody() {
     let server = server(&[]);
     let s = session(&server);
     let counter: Counter = s.lookup("counter");
     counter.value().claim().unwrap();
-    let tried = s.transaction(Default::default(), || counter.add(1));
+    s.transaction(Default::default(), || {
+        counter.send().step(10);
+        stubs::step(&s, &counter, 100);
+    })
+    .unwrap();
+    assert_eq!(counter.value().claim().map_err(told), Ok(115));
+    let tried = s.transaction(Default::default(), || {
+        counter.send().step(1000);
+        counter.add(1)
+    });
     assert!(tried.is_err(), "it may run several times");
     s.clear_exceptions();
-    assert_eq!(counter.value().claim().map_err(told), Ok(5));
+    assert_eq!(counter.value().claim().map_err(told), Ok(115), "what it has sent never was");
+}
+
+#[test]
+fn actors_have_transactions_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store").display().to_string();
+    for round in 1..=2 {
+        let server = server(&["--nodes", "2", "--store", &store]);
+        std::thread::scope(|scope| {
+            for node in [0, 1] {
+                let server = &server;
+                scope.spawn(move || {
+                    let s = session(server);
+                    let keeper = stubs::new_keeper(&s, node);
+                    for _ in 0..5 {
+                        keeper.count().claim().unwrap();
+                    }
+                });
+            }
+        });
+        let s = session(&server);
+        let last = stubs::new_keeper(&s, 0).count();
+        assert_eq!(last.claim().map_err(told), Ok(11 * round), "each has seen what the other has committed");
+    }
 }
 
 #[test]
@@ -294,6 +327,26 @@ fn what_may_change_is_not_sent() {
         let said = server.shell(&server.urls[0], &[], &script);
         let said = format!("{}{}", stdout(&said), stderr(&said));
         assert!(said.contains(answer), "{line}: {said}");
+    }
+}
+
+#[test]
+fn what_a_session_holds_lives() {
+    let server = server(&["--nodes", "2"]);
+    let s = session(&server);
+    // So many that nodes look for garbage among what others know.
+    let counters = stubs::many(&s, 15_000);
+    for round in 1..=3 {
+        s.foreach(counters.elements(), |counter| {
+            let _ = counter.add(1);
+        });
+        s.flush().unwrap();
+        assert_eq!(s.exceptions().len(), 0, "{:?}", s.exceptions().first());
+        assert_eq!(counters.fetch(7_000).value().claim().map_err(told), Ok(7_000 + round));
+        // What others do meanwhile, and let go.
+        let other = session(&server);
+        stubs::many(&other, 500);
+        other.flush().unwrap();
     }
 }
 
@@ -335,13 +388,11 @@ fn a_server_that_stops_tells_who_waits() {
     let waiting = std::thread::spawn(move || {
         let s = stubs::connect(&url).unwrap();
         let counter: Counter = s.lookup("counter");
-        counter.value().claim().unwrap();
         counter.never().claim().unwrap_err().to_string()
     });
-    // Both requests have come when the second client sees that one waits: its own is behind it.
     let s = session(&server);
     let counter: Counter = s.lookup("counter");
-    counter.value().claim().unwrap();
+    while counter.waiters().claim().unwrap() == 0 {}
     drop((counter, s));
     let since = Instant::now();
     let (status, said) = server.end("TERM");

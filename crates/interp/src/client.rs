@@ -87,8 +87,16 @@ impl Run<'_> {
         Flow::Next
     }
 
-    /// The end of an activation: what it has not waited for is joined at the end of the batch.
+    /// The end of an activation: of what it has not waited for only exceptions are of use, at the end of the batch.
     pub(crate) fn close(&mut self, frame: Frame) {
-        self.open.retain(|open| open.frame.0 != frame.0);
+        // SAFETY: the context is alive during the run.
+        let cx = unsafe { &mut *self.cx };
+        self.open.retain(|open| {
+            let other = open.frame.0 != frame.0;
+            if !other {
+                cx.need_no_value(open.number);
+            }
+            other
+        });
     }
 }

@@ -493,7 +493,7 @@ impl Cx {
 
     /// Says anew up to where messages may be calls; after everything that this depends on.
     pub(crate) fn limit_nesting(&mut self) {
-        let looked_at = self.in_program_transaction() || self.actors.looks_at_messages();
+        let looked_at = self.holds_messages() || self.actors.looks_at_messages();
         let limit = self.stack_limit + self.limits.stack_bytes / 4;
         self.nesting = if looked_at { usize::MAX } else { limit };
     }

@@ -17,7 +17,8 @@ use crate::session::Session;
 use crate::transactions::Refusal;
 
 /// What asking an actor fails with in a batch that may run several times.
-const NO_REQUESTS: &str = "a batch that is a transaction cannot ask actors: it may run several times";
+const NO_REQUESTS: &str =
+    "a batch that is a transaction cannot ask actors, for it may run several times: send, or ask before it";
 
 /// The shortest pause before a batch is run again; each next one may be twice as long.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -169,27 +170,30 @@ impl Session {
                 self.note(Failure { call: 1, iterations: SmallVec::new(), kind });
             }
             _ => {
-                cx.close_requests(Some(NO_REQUESTS));
+                cx.hold_messages(NO_REQUESTS);
                 self.work(cx, &shipped.commands[..shipped.flush]);
                 if let Some(scan) = self.scan.take() {
                     self.unfinished(cx, scan);
                 }
                 self.join_all(cx);
-                cx.close_requests(None);
             }
         }
         if self.ended() {
-            return;
+            return cx.leave_messages(false);
         }
         let conflict = |failure: &Failure| {
             matches!(failure.kind, FailureKind::Refused { number: ErrorNumber::Conflict, .. })
         };
         let mut lost = self.batch.failures.iter().any(conflict);
+        let mut committed = false;
         if !self.batch.dead {
             let batch = shipped.batch.map(|batch| (batch, Bytes::from(self.stored_reply(wanted))));
             match self.transactions.commit(cx, &self.handles, batch) {
-                Ok(()) => {}
-                Err(Refusal::Repeated(reply)) => return self.repeat(cx, &reply, shipped.frees),
+                Ok(()) => committed = true,
+                Err(Refusal::Repeated(reply)) => {
+                    cx.leave_messages(false);
+                    return self.repeat(cx, &reply, shipped.frees);
+                }
                 Err(Refusal::Not(number, text)) => {
                     lost = number == ErrorNumber::Conflict;
                     let kind = FailureKind::refused(number, text);
@@ -197,6 +201,7 @@ impl Session {
                 }
             }
         }
+        cx.leave_messages(committed);
         if lost && shipped.tries > 1 {
             shipped.tries -= 1;
             shipped.failed += 1;

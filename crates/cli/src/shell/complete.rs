@@ -27,6 +27,7 @@ const COMMANDS: &[&str] = &[
     "others",
     "procedure",
     "return",
+    "send",
     "then",
     "when",
     "while",

@@ -5,15 +5,15 @@ use bifrost_veneer as bf;
 /// What the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [22, 170, 210, 96, 86, 101, 211, 184, 90, 36, 164, 23, 18, 208, 14, 4, 198, 246, 222, 17, 208, 40, 32, 221, 111, 97, 30, 45, 248, 226, 147, 87],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Item","kind":"object","immutable":true,"methods":[{"name":"name","results":[5]}]},{"name":"Adder","kind":"object","actor":true,"methods":[{"name":"add","params":[{"name":"n","type":2}],"results":[2]}]},{"name":"Counter","kind":"object","actor":true,"supertypes":[10],"methods":[{"name":"add","params":[{"name":"n","type":2}],"results":[2]},{"name":"step","params":[{"name":"n","type":2}]},{"name":"value","results":[2]},{"name":"place","results":[2]},{"name":"fail","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"broken","values":[2]}]},{"name":"fall","results":[2]},{"name":"never","results":[2],"doc":"Answers nobody, until `release`."},{"name":"release","params":[{"name":"n","type":2}]},{"name":"meet","params":[{"name":"c","type":11},{"name":"n","type":2}],"results":[2],"doc":"When two meet, each at the other's request: it goes on when the other has come."},{"name":"other","results":[11]},{"name":"list","results":[16]},{"name":"item","params":[{"name":"i","type":9}],"results":[5]},{"name":"all","params":[{"name":"g","type":18},{"name":"n","type":2}]}]},{"name":"Gate","kind":"object","actor":true,"methods":[{"name":"pass","results":[2]}]},{"name":"replier[int]","kind":"object","element":2,"immutable":true},{"name":"array[replier[int]]","kind":"array","element":13,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[13],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":13}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[13],"signals":[{"name":"bounds"}]},{"name":"top","results":[13],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":13}]},{"name":"append_low","params":[{"name":"v","type":13}]},{"name":"remove","results":[13],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[13],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[13]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[15]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]}]},{"name":"sequence[replier[int]]","kind":"sequence","element":13,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[13],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[13],"signals":[{"name":"bounds"}]},{"name":"top","results":[13],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":13}],"results":[15]},{"name":"concat","params":[{"name":"x","type":15}],"results":[15]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":13}],"results":[15],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[15],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[13]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[14]}]},{"name":"array[int]","kind":"array","element":2,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":2}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}]},{"name":"append_low","params":[{"name":"v","type":2}]},{"name":"remove","results":[2],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[2],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[17]},{"name":"sort"},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]},{"name":"similar","params":[{"name":"x","type":16}],"results":[1]},{"name":"copy","results":[16]},{"name":"unparse","results":[5]}]},{"name":"sequence[int]","kind":"sequence","element":2,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}],"results":[17]},{"name":"concat","params":[{"name":"x","type":17}],"results":[17]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":2}],"results":[17],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[17],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[16]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]},{"name":"similar","params":[{"name":"x","type":17}],"results":[1]},{"name":"copy","results":[17]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"group[Counter]","kind":"object","element":11,"immutable":true,"methods":[{"name":"size","results":[2]},{"name":"member","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"members","yields":[11]}]},{"name":"array[Counter]","kind":"array","element":11,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":11}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[11],"signals":[{"name":"bounds"}]},{"name":"top","results":[11],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":11}]},{"name":"append_low","params":[{"name":"v","type":11}]},{"name":"remove","results":[11],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[11],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[11]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[20]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]}]},{"name":"sequence[Counter]","kind":"sequence","element":11,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[11],"signals":[{"name":"bounds"}]},{"name":"top","results":[11],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":11}],"results":[20]},{"name":"concat","params":[{"name":"x","type":20}],"results":[20]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":11}],"results":[20],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[20],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[11]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[19]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]},{"name":"similar","params":[{"name":"x","type":21}],"results":[1]},{"name":"copy","results":[21]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]},{"name":"similar","params":[{"name":"x","type":22}],"results":[1]},{"name":"copy","results":[22]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]},{"name":"similar","params":[{"name":"x","type":23}],"results":[1]},{"name":"copy","results":[23]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]},{"name":"similar","params":[{"name":"x","type":24}],"results":[1]},{"name":"copy","results":[24]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]},{"name":"similar","params":[{"name":"x","type":25}],"results":[1]},{"name":"copy","results":[25]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]},{"name":"similar","params":[{"name":"x","type":26}],"results":[1]},{"name":"copy","results":[26]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":28}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":29}],"results":[1]},{"name":"similar","params":[{"name":"x","type":29}],"results":[1]},{"name":"copy","results":[29]},{"name":"unparse","results":[5]}]},{"name":"cell[Item]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":30}],"results":[1]}]},{"name":"cell[Adder]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":31}],"results":[1]}]},{"name":"cell[Counter]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":32}],"results":[1]}]},{"name":"cell[Gate]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":33}],"results":[1]}]},{"name":"cell[replier[int]]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":34}],"results":[1]}]},{"name":"cell[array[replier[int]]]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":35}],"results":[1]}]},{"name":"cell[sequence[replier[int]]]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":36}],"results":[1]}]},{"name":"cell[array[int]]","kind":"cell","element":16,"methods":[{"name":"put","params":[{"name":"v","type":16}]},{"name":"full","results":[1]},{"name":"get","results":[16],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":37}],"results":[1]},{"name":"similar","params":[{"name":"x","type":37}],"results":[1]},{"name":"copy","results":[37]},{"name":"unparse","results":[5]}]},{"name":"cell[sequence[int]]","kind":"cell","element":17,"methods":[{"name":"put","params":[{"name":"v","type":17}]},{"name":"full","results":[1]},{"name":"get","results":[17],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":38}],"results":[1]},{"name":"similar","params":[{"name":"x","type":38}],"results":[1]},{"name":"copy","results":[38]},{"name":"unparse","results":[5]}]},{"name":"cell[group[Counter]]","kind":"cell","element":18,"methods":[{"name":"put","params":[{"name":"v","type":18}]},{"name":"full","results":[1]},{"name":"get","results":[18],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":39}],"results":[1]}]},{"name":"cell[array[Counter]]","kind":"cell","element":19,"methods":[{"name":"put","params":[{"name":"v","type":19}]},{"name":"full","results":[1]},{"name":"get","results":[19],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":40}],"results":[1]}]},{"name":"cell[sequence[Counter]]","kind":"cell","element":20,"methods":[{"name":"put","params":[{"name":"v","type":20}]},{"name":"full","results":[1]},{"name":"get","results":[20],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":41}],"results":[1]}]}],"routines":[{"name":"new_item","params":[{"name":"name","type":5}],"results":[9]},{"name":"start"},{"name":"new_counter","params":[{"name":"from","type":2}],"results":[11]},{"name":"new_counter_on","params":[{"name":"from","type":2},{"name":"k","type":2}],"results":[11]},{"name":"new_counters","params":[{"name":"from","type":2},{"name":"k","type":2}],"results":[18]},{"name":"new_gate","params":[{"name":"count","type":2}],"results":[12]},{"name":"step","params":[{"name":"c","type":11},{"name":"n","type":2}]},{"name":"name_it","params":[{"name":"name","type":5},{"name":"c","type":11}]},{"name":"named","params":[{"name":"name","type":5}],"results":[11],"signals":[{"name":"not_found"}]},{"name":"forget","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"setup"}]}"#,
+    digest: [31, 215, 236, 121, 28, 136, 31, 51, 11, 230, 6, 174, 95, 134, 27, 153, 97, 44, 3, 185, 31, 112, 176, 197, 134, 218, 99, 164, 244, 50, 212, 237],
+    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Item","kind":"object","immutable":true,"methods":[{"name":"name","results":[5]}]},{"name":"Adder","kind":"object","actor":true,"methods":[{"name":"add","params":[{"name":"n","type":2}],"results":[2]}]},{"name":"Counter","kind":"object","actor":true,"supertypes":[10],"methods":[{"name":"add","params":[{"name":"n","type":2}],"results":[2]},{"name":"step","params":[{"name":"n","type":2}]},{"name":"value","results":[2]},{"name":"place","results":[2]},{"name":"fail","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"broken","values":[2]}]},{"name":"fall","results":[2]},{"name":"never","results":[2],"doc":"Answers nobody, until `release`."},{"name":"waiters","results":[2]},{"name":"release","params":[{"name":"n","type":2}]},{"name":"meet","params":[{"name":"c","type":11},{"name":"n","type":2}],"results":[2],"doc":"When two meet, each at the other's request: it goes on when the other has come."},{"name":"other","results":[11]},{"name":"list","results":[17]},{"name":"item","params":[{"name":"i","type":9}],"results":[5]},{"name":"all","params":[{"name":"g","type":19},{"name":"n","type":2}]}]},{"name":"Gate","kind":"object","actor":true,"methods":[{"name":"pass","results":[2]}]},{"name":"Keeper","kind":"object","actor":true,"methods":[{"name":"count","results":[2]}]},{"name":"replier[int]","kind":"object","element":2,"immutable":true},{"name":"array[replier[int]]","kind":"array","element":14,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[14],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":14}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[14],"signals":[{"name":"bounds"}]},{"name":"top","results":[14],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":14}]},{"name":"append_low","params":[{"name":"v","type":14}]},{"name":"remove","results":[14],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[14],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[14]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[16]},{"name":"equal","params":[{"name":"x","type":15}],"results":[1]}]},{"name":"sequence[replier[int]]","kind":"sequence","element":14,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[14],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[14],"signals":[{"name":"bounds"}]},{"name":"top","results":[14],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":14}],"results":[16]},{"name":"concat","params":[{"name":"x","type":16}],"results":[16]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":14}],"results":[16],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[16],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[14]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[15]}]},{"name":"array[int]","kind":"array","element":2,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":2}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}]},{"name":"append_low","params":[{"name":"v","type":2}]},{"name":"remove","results":[2],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[2],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[18]},{"name":"sort"},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]},{"name":"similar","params":[{"name":"x","type":17}],"results":[1]},{"name":"copy","results":[17]},{"name":"unparse","results":[5]}]},{"name":"sequence[int]","kind":"sequence","element":2,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}],"results":[18]},{"name":"concat","params":[{"name":"x","type":18}],"results":[18]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[17]},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]},{"name":"similar","params":[{"name":"x","type":18}],"results":[1]},{"name":"copy","results":[18]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"group[Counter]","kind":"object","element":11,"immutable":true,"methods":[{"name":"size","results":[2]},{"name":"member","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"members","yields":[11]}]},{"name":"array[Counter]","kind":"array","element":11,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":11}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[11],"signals":[{"name":"bounds"}]},{"name":"top","results":[11],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":11}]},{"name":"append_low","params":[{"name":"v","type":11}]},{"name":"remove","results":[11],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[11],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[11]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[21]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]}]},{"name":"sequence[Counter]","kind":"sequence","element":11,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[11],"signals":[{"name":"bounds"}]},{"name":"top","results":[11],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":11}],"results":[21]},{"name":"concat","params":[{"name":"x","type":21}],"results":[21]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":11}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[21],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[11]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[20]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]},{"name":"similar","params":[{"name":"x","type":22}],"results":[1]},{"name":"copy","results":[22]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]},{"name":"similar","params":[{"name":"x","type":23}],"results":[1]},{"name":"copy","results":[23]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]},{"name":"similar","params":[{"name":"x","type":24}],"results":[1]},{"name":"copy","results":[24]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]},{"name":"similar","params":[{"name":"x","type":25}],"results":[1]},{"name":"copy","results":[25]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]},{"name":"similar","params":[{"name":"x","type":26}],"results":[1]},{"name":"copy","results":[26]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]},{"name":"similar","params":[{"name":"x","type":27}],"results":[1]},{"name":"copy","results":[27]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":28}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":29}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":30}],"results":[1]},{"name":"similar","params":[{"name":"x","type":30}],"results":[1]},{"name":"copy","results":[30]},{"name":"unparse","results":[5]}]},{"name":"cell[Item]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":31}],"results":[1]}]},{"name":"cell[Adder]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":32}],"results":[1]}]},{"name":"cell[Counter]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":33}],"results":[1]}]},{"name":"cell[Gate]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":34}],"results":[1]}]},{"name":"cell[Keeper]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":35}],"results":[1]}]},{"name":"cell[replier[int]]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":36}],"results":[1]}]},{"name":"cell[array[replier[int]]]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":37}],"results":[1]}]},{"name":"cell[sequence[replier[int]]]","kind":"cell","element":16,"methods":[{"name":"put","params":[{"name":"v","type":16}]},{"name":"full","results":[1]},{"name":"get","results":[16],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":38}],"results":[1]}]},{"name":"cell[array[int]]","kind":"cell","element":17,"methods":[{"name":"put","params":[{"name":"v","type":17}]},{"name":"full","results":[1]},{"name":"get","results":[17],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":39}],"results":[1]},{"name":"similar","params":[{"name":"x","type":39}],"results":[1]},{"name":"copy","results":[39]},{"name":"unparse","results":[5]}]},{"name":"cell[sequence[int]]","kind":"cell","element":18,"methods":[{"name":"put","params":[{"name":"v","type":18}]},{"name":"full","results":[1]},{"name":"get","results":[18],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":40}],"results":[1]},{"name":"similar","params":[{"name":"x","type":40}],"results":[1]},{"name":"copy","results":[40]},{"name":"unparse","results":[5]}]},{"name":"cell[group[Counter]]","kind":"cell","element":19,"methods":[{"name":"put","params":[{"name":"v","type":19}]},{"name":"full","results":[1]},{"name":"get","results":[19],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":41}],"results":[1]}]},{"name":"cell[array[Counter]]","kind":"cell","element":20,"methods":[{"name":"put","params":[{"name":"v","type":20}]},{"name":"full","results":[1]},{"name":"get","results":[20],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":42}],"results":[1]}]},{"name":"cell[sequence[Counter]]","kind":"cell","element":21,"methods":[{"name":"put","params":[{"name":"v","type":21}]},{"name":"full","results":[1]},{"name":"get","results":[21],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":43}],"results":[1]}]}],"routines":[{"name":"new_item","params":[{"name":"name","type":5}],"results":[9]},{"name":"start"},{"name":"new_counter","params":[{"name":"from","type":2}],"results":[11]},{"name":"new_counter_on","params":[{"name":"from","type":2},{"name":"k","type":2}],"results":[11]},{"name":"new_counters","params":[{"name":"from","type":2},{"name":"k","type":2}],"results":[19]},{"name":"new_gate","params":[{"name":"count","type":2}],"results":[12]},{"name":"step","params":[{"name":"c","type":11},{"name":"n","type":2}]},{"name":"name_it","params":[{"name":"name","type":5},{"name":"c","type":11}]},{"name":"named","params":[{"name":"name","type":5}],"results":[11],"signals":[{"name":"not_found"}]},{"name":"forget","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"new_keeper","params":[{"name":"k","type":2}],"results":[13]},{"name":"many","params":[{"name":"count","type":2}],"results":[20]},{"name":"setup"}]}"#,
     basic: [
-        (0, bf::CellNumbers { ty: 21, put: 244, full: 245, get: 246 }),
-        (1, bf::CellNumbers { ty: 22, put: 251, full: 252, get: 253 }),
-        (2, bf::CellNumbers { ty: 23, put: 258, full: 259, get: 260 }),
-        (3, bf::CellNumbers { ty: 24, put: 265, full: 266, get: 267 }),
-        (4, bf::CellNumbers { ty: 25, put: 272, full: 273, get: 274 }),
-        (5, bf::CellNumbers { ty: 26, put: 279, full: 280, get: 281 }),
+        (0, bf::CellNumbers { ty: 22, put: 246, full: 247, get: 248 }),
+        (1, bf::CellNumbers { ty: 23, put: 253, full: 254, get: 255 }),
+        (2, bf::CellNumbers { ty: 24, put: 260, full: 261, get: 262 }),
+        (3, bf::CellNumbers { ty: 25, put: 267, full: 268, get: 269 }),
+        (4, bf::CellNumbers { ty: 26, put: 274, full: 275, get: 276 }),
+        (5, bf::CellNumbers { ty: 27, put: 281, full: 282, get: 283 }),
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -32,7 +32,7 @@ pub struct Any(bf::Stub);
 
 bf::object! {
     Any, INTERFACE, type 6,
-    cell (27, 286, 287, 288),
+    cell (28, 288, 289, 290),
     below []
 }
 
@@ -42,7 +42,7 @@ pub struct Directory(bf::Stub);
 
 bf::object! {
     Directory, INTERFACE, type 7,
-    cell (28, 290, 291, 292),
+    cell (29, 292, 293, 294),
     below [Any]
 }
 
@@ -88,7 +88,7 @@ pub struct Bytes(bf::Stub);
 
 bf::object! {
     Bytes, INTERFACE, type 8,
-    cell (29, 294, 295, 296),
+    cell (30, 296, 297, 298),
     below [Any]
 }
 
@@ -160,7 +160,7 @@ pub struct Item(bf::Stub);
 
 bf::object! {
     Item, INTERFACE, type 9,
-    cell (30, 301, 302, 303),
+    cell (31, 303, 304, 305),
     below [Any]
 }
 
@@ -178,7 +178,7 @@ pub struct Adder(bf::Stub);
 
 bf::object! {
     Adder, INTERFACE, type 10,
-    cell (31, 305, 306, 307),
+    cell (32, 307, 308, 309),
     below [Any]
 }
 
@@ -213,7 +213,7 @@ pub struct Counter(bf::Stub);
 
 bf::object! {
     Counter, INTERFACE, type 11,
-    cell (32, 309, 310, 311),
+    cell (33, 311, 312, 313),
     below [Adder, Any]
 }
 
@@ -262,10 +262,16 @@ impl Counter {
         bf::call! { self.0, 137 }
     }
 
+    /// Theta: `waiters () returns (int)`
+    #[track_caller]
+    pub fn waiters(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 138 }
+    }
+
     /// Theta: `release (n: int)`
     #[track_caller]
     pub fn release(&self, n: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 138, n }
+        bf::call! { self.0, 139, n }
     }
 
     /// When two meet, each at the other's request: it goes on when the other has come.
@@ -273,25 +279,25 @@ impl Counter {
     /// Theta: `meet (c: Counter, n: int) returns (int)`
     #[track_caller]
     pub fn meet(&self, c: impl bf::IntoArg<Counter>, n: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 139, c, n }
+        bf::call! { self.0, 140, c, n }
     }
 
     /// Theta: `other () returns (Counter)`
     #[track_caller]
     pub fn other(&self) -> Counter {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 141 }
     }
 
     /// Theta: `list () returns (array[int])`
     #[track_caller]
     pub fn list(&self) -> ArrayOfInt {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 142 }
     }
 
     /// Theta: `item (i: Item) returns (string)`
     #[track_caller]
     pub fn item(&self, i: impl bf::IntoArg<Item>) -> bf::Promise<String> {
-        bf::call! { self.0, 142, i }
+        bf::call! { self.0, 143, i }
     }
 
     /// Theta: `all (g: group[Counter], n: int)`
@@ -301,7 +307,7 @@ impl Counter {
         g: impl bf::IntoArg<GroupOfCounter>,
         n: impl bf::IntoArg<i64>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 143, g, n }
+        bf::call! { self.0, 144, g, n }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -359,10 +365,16 @@ impl CounterSend<'_> {
         bf::send! { self.0, 137 }
     }
 
+    /// Theta: `waiters () returns (int)`
+    #[track_caller]
+    pub fn waiters(&self) {
+        bf::send! { self.0, 138 }
+    }
+
     /// Theta: `release (n: int)`
     #[track_caller]
     pub fn release(&self, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 138, n }
+        bf::send! { self.0, 139, n }
     }
 
     /// When two meet, each at the other's request: it goes on when the other has come.
@@ -370,31 +382,31 @@ impl CounterSend<'_> {
     /// Theta: `meet (c: Counter, n: int) returns (int)`
     #[track_caller]
     pub fn meet(&self, c: impl bf::IntoArg<Counter>, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 139, c, n }
+        bf::send! { self.0, 140, c, n }
     }
 
     /// Theta: `other () returns (Counter)`
     #[track_caller]
     pub fn other(&self) {
-        bf::send! { self.0, 140 }
+        bf::send! { self.0, 141 }
     }
 
     /// Theta: `list () returns (array[int])`
     #[track_caller]
     pub fn list(&self) {
-        bf::send! { self.0, 141 }
+        bf::send! { self.0, 142 }
     }
 
     /// Theta: `item (i: Item) returns (string)`
     #[track_caller]
     pub fn item(&self, i: impl bf::IntoArg<Item>) {
-        bf::send! { self.0, 142, i }
+        bf::send! { self.0, 143, i }
     }
 
     /// Theta: `all (g: group[Counter], n: int)`
     #[track_caller]
     pub fn all(&self, g: impl bf::IntoArg<GroupOfCounter>, n: impl bf::IntoArg<i64>) {
-        bf::send! { self.0, 143, g, n }
+        bf::send! { self.0, 144, g, n }
     }
 }
 
@@ -404,7 +416,7 @@ pub struct Gate(bf::Stub);
 
 bf::object! {
     Gate, INTERFACE, type 12,
-    cell (33, 313, 314, 315),
+    cell (34, 315, 316, 317),
     below [Any]
 }
 
@@ -412,7 +424,7 @@ impl Gate {
     /// Theta: `pass () returns (int)`
     #[track_caller]
     pub fn pass(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 145 }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -429,7 +441,42 @@ impl GateSend<'_> {
     /// Theta: `pass () returns (int)`
     #[track_caller]
     pub fn pass(&self) {
-        bf::send! { self.0, 144 }
+        bf::send! { self.0, 145 }
+    }
+}
+
+/// Theta: `Keeper`
+#[derive(Clone, Debug)]
+pub struct Keeper(bf::Stub);
+
+bf::object! {
+    Keeper, INTERFACE, type 13,
+    cell (35, 319, 320, 321),
+    below [Any]
+}
+
+impl Keeper {
+    /// Theta: `count () returns (int)`
+    #[track_caller]
+    pub fn count(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 146 }
+    }
+
+    /// Messages that nobody awaits: whatever an actor answers is dropped.
+    pub fn send(&self) -> KeeperSend<'_> {
+        KeeperSend(&self.0)
+    }
+}
+
+/// Sends to a `Keeper` without awaiting anything.
+#[derive(Clone, Copy, Debug)]
+pub struct KeeperSend<'a>(&'a bf::Stub);
+
+impl KeeperSend<'_> {
+    /// Theta: `count () returns (int)`
+    #[track_caller]
+    pub fn count(&self) {
+        bf::send! { self.0, 146 }
     }
 }
 
@@ -438,8 +485,8 @@ impl GateSend<'_> {
 pub struct ReplierOfInt(bf::Stub);
 
 bf::object! {
-    ReplierOfInt, INTERFACE, type 13,
-    cell (34, 317, 318, 319),
+    ReplierOfInt, INTERFACE, type 14,
+    cell (36, 323, 324, 325),
     below [Any]
 }
 
@@ -448,8 +495,8 @@ bf::object! {
 pub struct ArrayOfReplierOfInt(bf::Stub);
 
 bf::object! {
-    ArrayOfReplierOfInt, INTERFACE, type 14,
-    cell (35, 321, 322, 323),
+    ArrayOfReplierOfInt, INTERFACE, type 15,
+    cell (37, 327, 328, 329),
     below [Any]
 }
 
@@ -457,37 +504,37 @@ impl ArrayOfReplierOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 145 }
+        bf::call! { self.0, 147 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 146 }
+        bf::call! { self.0, 148 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 149 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 150 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 151 }
     }
 
     /// Theta: `fetch (i: int) returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> ReplierOfInt {
-        bf::call! { self.0, 150, i }
+        bf::call! { self.0, 152, i }
     }
 
     /// Theta: `store (i: int, v: replier[int]) signals (bounds)`
@@ -497,67 +544,67 @@ impl ArrayOfReplierOfInt {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<ReplierOfInt>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 151, i, v }
+        bf::call! { self.0, 153, i, v }
     }
 
     /// Theta: `bottom () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> ReplierOfInt {
-        bf::call! { self.0, 152 }
+        bf::call! { self.0, 154 }
     }
 
     /// Theta: `top () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> ReplierOfInt {
-        bf::call! { self.0, 153 }
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `append (v: replier[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<ReplierOfInt>) -> bf::Promise<()> {
-        bf::call! { self.0, 154, v }
+        bf::call! { self.0, 156, v }
     }
 
     /// Theta: `append_low (v: replier[int])`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<ReplierOfInt>) -> bf::Promise<()> {
-        bf::call! { self.0, 155, v }
+        bf::call! { self.0, 157, v }
     }
 
     /// Theta: `remove () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> ReplierOfInt {
-        bf::call! { self.0, 156 }
+        bf::call! { self.0, 158 }
     }
 
     /// Theta: `remove_low () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> ReplierOfInt {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 159 }
     }
 
     /// Theta: `elements () yields (replier[int])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(ReplierOfInt,)> {
-        bf::Iter::of_method(&self.0, 158)
+        bf::Iter::of_method(&self.0, 160)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 159)
+        bf::Iter::of_method(&self.0, 161)
     }
 
     /// Theta: `to_sequence () returns (sequence[replier[int]])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 160 }
+        bf::call! { self.0, 162 }
     }
 
     /// Theta: `equal (x: array[replier[int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfReplierOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 161, x }
+        bf::call! { self.0, 163, x }
     }
 }
 
@@ -566,8 +613,8 @@ impl ArrayOfReplierOfInt {
 pub struct SequenceOfReplierOfInt(bf::Stub);
 
 bf::object! {
-    SequenceOfReplierOfInt, INTERFACE, type 15,
-    cell (36, 325, 326, 327),
+    SequenceOfReplierOfInt, INTERFACE, type 16,
+    cell (38, 331, 332, 333),
     below [Any]
 }
 
@@ -575,43 +622,43 @@ impl SequenceOfReplierOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 162 }
+        bf::call! { self.0, 164 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 163 }
+        bf::call! { self.0, 165 }
     }
 
     /// Theta: `fetch (i: int) returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> ReplierOfInt {
-        bf::call! { self.0, 164, i }
+        bf::call! { self.0, 166, i }
     }
 
     /// Theta: `bottom () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> ReplierOfInt {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 167 }
     }
 
     /// Theta: `top () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> ReplierOfInt {
-        bf::call! { self.0, 166 }
+        bf::call! { self.0, 168 }
     }
 
     /// Theta: `append (v: replier[int]) returns (sequence[replier[int]])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<ReplierOfInt>) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 167, v }
+        bf::call! { self.0, 169, v }
     }
 
     /// Theta: `concat (x: sequence[replier[int]]) returns (sequence[replier[int]])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfReplierOfInt>) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 168, x }
+        bf::call! { self.0, 170, x }
     }
 
     /// Theta: `replace (i: int, v: replier[int]) returns (sequence[replier[int]]) signals (bounds)`
@@ -621,7 +668,7 @@ impl SequenceOfReplierOfInt {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<ReplierOfInt>,
     ) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 169, i, v }
+        bf::call! { self.0, 171, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[replier[int]]) signals (bounds)`
@@ -631,25 +678,25 @@ impl SequenceOfReplierOfInt {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 170, at, count }
+        bf::call! { self.0, 172, at, count }
     }
 
     /// Theta: `elements () yields (replier[int])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(ReplierOfInt,)> {
-        bf::Iter::of_method(&self.0, 171)
+        bf::Iter::of_method(&self.0, 173)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 172)
+        bf::Iter::of_method(&self.0, 174)
     }
 
     /// Theta: `to_array () returns (array[replier[int]])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfReplierOfInt {
-        bf::call! { self.0, 173 }
+        bf::call! { self.0, 175 }
     }
 }
 
@@ -658,8 +705,8 @@ impl SequenceOfReplierOfInt {
 pub struct ArrayOfInt(bf::Stub);
 
 bf::object! {
-    ArrayOfInt, INTERFACE, type 16,
-    cell (37, 329, 330, 331),
+    ArrayOfInt, INTERFACE, type 17,
+    cell (39, 335, 336, 337),
     below [Any]
 }
 
@@ -667,127 +714,127 @@ impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 174 }
+        bf::call! { self.0, 176 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 175 }
+        bf::call! { self.0, 177 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 176 }
+        bf::call! { self.0, 178 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 177 }
+        bf::call! { self.0, 179 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 178 }
+        bf::call! { self.0, 180 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 179, i }
+        bf::call! { self.0, 181, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 180, i, v }
+        bf::call! { self.0, 182, i, v }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 181 }
+        bf::call! { self.0, 183 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 182 }
+        bf::call! { self.0, 184 }
     }
 
     /// Theta: `append (v: int)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 183, v }
+        bf::call! { self.0, 185, v }
     }
 
     /// Theta: `append_low (v: int)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 184, v }
+        bf::call! { self.0, 186, v }
     }
 
     /// Theta: `remove () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 185 }
+        bf::call! { self.0, 187 }
     }
 
     /// Theta: `remove_low () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 186 }
+        bf::call! { self.0, 188 }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 187)
+        bf::Iter::of_method(&self.0, 189)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 188)
+        bf::Iter::of_method(&self.0, 190)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfInt {
-        bf::call! { self.0, 189 }
+        bf::call! { self.0, 191 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 190 }
+        bf::call! { self.0, 192 }
     }
 
     /// Theta: `equal (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 191, x }
+        bf::call! { self.0, 193, x }
     }
 
     /// Theta: `similar (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 192, x }
+        bf::call! { self.0, 194, x }
     }
 
     /// Theta: `copy () returns (array[int])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfInt {
-        bf::call! { self.0, 193 }
+        bf::call! { self.0, 195 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 194 }
+        bf::call! { self.0, 196 }
     }
 }
 
@@ -796,8 +843,8 @@ impl ArrayOfInt {
 pub struct SequenceOfInt(bf::Stub);
 
 bf::object! {
-    SequenceOfInt, INTERFACE, type 17,
-    cell (38, 336, 337, 338),
+    SequenceOfInt, INTERFACE, type 18,
+    cell (40, 342, 343, 344),
     below [Any]
 }
 
@@ -805,103 +852,103 @@ impl SequenceOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 195 }
+        bf::call! { self.0, 197 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 196 }
+        bf::call! { self.0, 198 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 197, i }
+        bf::call! { self.0, 199, i }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 198 }
+        bf::call! { self.0, 200 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 199 }
+        bf::call! { self.0, 201 }
     }
 
     /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 200, v }
+        bf::call! { self.0, 202, v }
     }
 
     /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
-        bf::call! { self.0, 201, x }
+        bf::call! { self.0, 203, x }
     }
 
     /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 202, i, v }
+        bf::call! { self.0, 204, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 203, at, count }
+        bf::call! { self.0, 205, at, count }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 204)
+        bf::Iter::of_method(&self.0, 206)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 205)
+        bf::Iter::of_method(&self.0, 207)
     }
 
     /// Theta: `to_array () returns (array[int])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfInt {
-        bf::call! { self.0, 206 }
+        bf::call! { self.0, 208 }
     }
 
     /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 207, x }
+        bf::call! { self.0, 209, x }
     }
 
     /// Theta: `similar (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 208, x }
+        bf::call! { self.0, 210, x }
     }
 
     /// Theta: `copy () returns (sequence[int])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfInt {
-        bf::call! { self.0, 209 }
+        bf::call! { self.0, 211 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 210 }
+        bf::call! { self.0, 212 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 211 }
+        bf::call! { self.0, 213 }
     }
 }
 
@@ -910,8 +957,8 @@ impl SequenceOfInt {
 pub struct GroupOfCounter(bf::Stub);
 
 bf::object! {
-    GroupOfCounter, INTERFACE, type 18,
-    cell (39, 343, 344, 345),
+    GroupOfCounter, INTERFACE, type 19,
+    cell (41, 349, 350, 351),
     below [Any]
 }
 
@@ -919,19 +966,19 @@ impl GroupOfCounter {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 212 }
+        bf::call! { self.0, 214 }
     }
 
     /// Theta: `member (i: int) returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn member(&self, i: impl bf::IntoArg<i64>) -> Counter {
-        bf::call! { self.0, 213, i }
+        bf::call! { self.0, 215, i }
     }
 
     /// Theta: `members () yields (Counter)`
     #[track_caller]
     pub fn members(&self) -> bf::Iter<(Counter,)> {
-        bf::Iter::of_method(&self.0, 214)
+        bf::Iter::of_method(&self.0, 216)
     }
 }
 
@@ -940,8 +987,8 @@ impl GroupOfCounter {
 pub struct ArrayOfCounter(bf::Stub);
 
 bf::object! {
-    ArrayOfCounter, INTERFACE, type 19,
-    cell (40, 347, 348, 349),
+    ArrayOfCounter, INTERFACE, type 20,
+    cell (42, 353, 354, 355),
     below [Any]
 }
 
@@ -949,103 +996,103 @@ impl ArrayOfCounter {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 215 }
+        bf::call! { self.0, 217 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 216 }
+        bf::call! { self.0, 218 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 217 }
+        bf::call! { self.0, 219 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 218 }
+        bf::call! { self.0, 220 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 219 }
+        bf::call! { self.0, 221 }
     }
 
     /// Theta: `fetch (i: int) returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Counter {
-        bf::call! { self.0, 220, i }
+        bf::call! { self.0, 222, i }
     }
 
     /// Theta: `store (i: int, v: Counter) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 221, i, v }
+        bf::call! { self.0, 223, i, v }
     }
 
     /// Theta: `bottom () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Counter {
-        bf::call! { self.0, 222 }
+        bf::call! { self.0, 224 }
     }
 
     /// Theta: `top () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Counter {
-        bf::call! { self.0, 223 }
+        bf::call! { self.0, 225 }
     }
 
     /// Theta: `append (v: Counter)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 224, v }
+        bf::call! { self.0, 226, v }
     }
 
     /// Theta: `append_low (v: Counter)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 225, v }
+        bf::call! { self.0, 227, v }
     }
 
     /// Theta: `remove () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Counter {
-        bf::call! { self.0, 226 }
+        bf::call! { self.0, 228 }
     }
 
     /// Theta: `remove_low () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Counter {
-        bf::call! { self.0, 227 }
+        bf::call! { self.0, 229 }
     }
 
     /// Theta: `elements () yields (Counter)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Counter,)> {
-        bf::Iter::of_method(&self.0, 228)
+        bf::Iter::of_method(&self.0, 230)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 229)
+        bf::Iter::of_method(&self.0, 231)
     }
 
     /// Theta: `to_sequence () returns (sequence[Counter])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfCounter {
-        bf::call! { self.0, 230 }
+        bf::call! { self.0, 232 }
     }
 
     /// Theta: `equal (x: array[Counter]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfCounter>) -> bf::Promise<bool> {
-        bf::call! { self.0, 231, x }
+        bf::call! { self.0, 233, x }
     }
 }
 
@@ -1054,8 +1101,8 @@ impl ArrayOfCounter {
 pub struct SequenceOfCounter(bf::Stub);
 
 bf::object! {
-    SequenceOfCounter, INTERFACE, type 20,
-    cell (41, 351, 352, 353),
+    SequenceOfCounter, INTERFACE, type 21,
+    cell (43, 357, 358, 359),
     below [Any]
 }
 
@@ -1063,43 +1110,43 @@ impl SequenceOfCounter {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 232 }
+        bf::call! { self.0, 234 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 233 }
+        bf::call! { self.0, 235 }
     }
 
     /// Theta: `fetch (i: int) returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Counter {
-        bf::call! { self.0, 234, i }
+        bf::call! { self.0, 236, i }
     }
 
     /// Theta: `bottom () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Counter {
-        bf::call! { self.0, 235 }
+        bf::call! { self.0, 237 }
     }
 
     /// Theta: `top () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Counter {
-        bf::call! { self.0, 236 }
+        bf::call! { self.0, 238 }
     }
 
     /// Theta: `append (v: Counter) returns (sequence[Counter])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Counter>) -> SequenceOfCounter {
-        bf::call! { self.0, 237, v }
+        bf::call! { self.0, 239, v }
     }
 
     /// Theta: `concat (x: sequence[Counter]) returns (sequence[Counter])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfCounter>) -> SequenceOfCounter {
-        bf::call! { self.0, 238, x }
+        bf::call! { self.0, 240, x }
     }
 
     /// Theta: `replace (i: int, v: Counter) returns (sequence[Counter]) signals (bounds)`
@@ -1109,7 +1156,7 @@ impl SequenceOfCounter {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Counter>,
     ) -> SequenceOfCounter {
-        bf::call! { self.0, 239, i, v }
+        bf::call! { self.0, 241, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Counter]) signals (bounds)`
@@ -1119,25 +1166,25 @@ impl SequenceOfCounter {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfCounter {
-        bf::call! { self.0, 240, at, count }
+        bf::call! { self.0, 242, at, count }
     }
 
     /// Theta: `elements () yields (Counter)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Counter,)> {
-        bf::Iter::of_method(&self.0, 241)
+        bf::Iter::of_method(&self.0, 243)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 242)
+        bf::Iter::of_method(&self.0, 244)
     }
 
     /// Theta: `to_array () returns (array[Counter])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfCounter {
-        bf::call! { self.0, 243 }
+        bf::call! { self.0, 245 }
     }
 }
 
@@ -1217,8 +1264,20 @@ pub fn forget(session: &bf::Session, name: impl bf::IntoArg<String>) -> bf::Prom
     bf::call_routine! { session, INTERFACE, 9, name }
 }
 
+/// Theta: `new_keeper (k: int) returns (Keeper)`
+#[track_caller]
+pub fn new_keeper(session: &bf::Session, k: impl bf::IntoArg<i64>) -> Keeper {
+    bf::call_routine! { session, INTERFACE, 10, k }
+}
+
+/// Theta: `many (count: int) returns (array[Counter])`
+#[track_caller]
+pub fn many(session: &bf::Session, count: impl bf::IntoArg<i64>) -> ArrayOfCounter {
+    bf::call_routine! { session, INTERFACE, 11, count }
+}
+
 /// Theta: `setup ()`
 #[track_caller]
 pub fn setup(session: &bf::Session) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 10 }
+    bf::call_routine! { session, INTERFACE, 12 }
 }

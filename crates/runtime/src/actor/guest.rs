@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::layout::owed;
 use super::remote::{self, at_address};
-use super::{Answer, Due, Kind, node, owe, send};
+use super::{Answer, Due, Kind, node, owe, send, send_past};
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::{Cx, Kill};
 use crate::image::Table;
@@ -191,6 +191,7 @@ pub unsafe fn ask(
         }
         let client = client(cx);
         let ret = match (*cx).actors.guest.closed {
+            Some(_) if wanted == Wanted::Nothing => send_past(cx, slot, args),
             Some(why) => (*cx).failure(why),
             None => send(cx, slot, args),
         };
@@ -346,14 +347,44 @@ impl Cx {
         }
     }
 
-    /// From now on all that is asked fails, or nothing does.
-    pub fn close_requests(&mut self, why: Option<&'static str>) {
-        self.actors.guest.closed = why;
+    /// Until [`Cx::leave_messages`] all that is asked fails, for this reason, and messages that nobody awaits are held.
+    pub fn hold_messages(&mut self, why: &'static str) {
+        self.actors.guest.closed = Some(why);
+        self.limit_nesting();
+    }
+
+    /// What was held leaves now, if what it belongs to was committed; else it never was.
+    pub fn leave_messages(&mut self, committed: bool) {
+        self.actors.guest.closed = None;
+        self.limit_nesting();
+        match committed {
+            true => super::leave_transaction(self),
+            false => self.actors.drop_held(),
+        }
+    }
+
+    /// Whether messages that nobody awaits leave later.
+    pub(crate) fn holds_messages(&self) -> bool {
+        self.in_program_transaction() || self.actors.guest.closed.is_some()
     }
 
     /// Whether there are requests that are not joined.
     pub fn has_open_requests(&self) -> bool {
         !self.actors.guest.open.is_empty()
+    }
+
+    /// Of the answer to a request nobody needs the value any more.
+    pub fn need_no_value(&mut self, number: u64) {
+        let guest = &mut self.actors.guest;
+        let Some(open) = guest.open.get_mut(&number) else { return };
+        open.wanted = Wanted::Failure;
+        match open.answer {
+            Some(Answer::Value(_)) => {
+                guest.open.remove(&number);
+            }
+            Some(Answer::Exception(_)) => guest.failures += 1,
+            None => {}
+        }
     }
 
     /// Nobody will join the requests that are open: their answers are dropped.
@@ -416,7 +447,7 @@ impl Cx {
 }
 
 /// What a program fails with that publishes actors where no clients are.
-const NOBODY_SERVED: &str = "only a program that is served has names for actors: run it by `bifrost serve`";
+const NOBODY_SERVED: &str = "there are no names for actors here: `bifrost serve` has them, for `start`, for what clients call and for actors";
 
 /// What a network says that has no names.
 pub(super) fn no_names() -> String {

@@ -11,14 +11,15 @@ use crate::cx::Cx;
 use crate::image::RoutineDesc;
 use crate::object::{get, set};
 
-/// Sends a message of the past type: as [`send`], but in a transaction of the program it leaves when that is committed.
+/// Sends a message of the past type: as [`send`], but in a transaction of the program, or a batch that is one, it leaves when that is
+/// committed.
 ///
 /// # Safety
 /// As for [`send`].
 pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        if !(*cx).in_program_transaction() {
+        if !(*cx).holds_messages() {
             return send(cx, slot, args);
         }
         let ret = message_of(cx, slot, args);

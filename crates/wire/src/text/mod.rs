@@ -27,6 +27,7 @@ transaction                        the batch is one; run again while others get 
 while $c.get().lt(9) do  ...  end
 if $c.full() then  ...  else  ...  end
 foreach $e in $db.users() do  ...  end
+send $a.step(1)                    a message to an actor; nobody waits for its answer
 break    continue
 except  ...  when not_found  ...  when exists($who: string)  ...  others $name  ...  end
 procedure twice($n: int) returns int  ...  return $n.mul(2)  ...  end
