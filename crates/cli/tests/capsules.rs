@@ -179,6 +179,20 @@ fn statistics_and_traces_are_those_of_all_capsules() {
     }
 }
 
+#[test]
+fn rings_over_two_capsules_go_and_those_in_use_stay() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rings.theta");
+    let mut command = bifrost();
+    let output = command.args(["run", "--capsules", "2", "--stats"]).arg(&file).arg("40").output().unwrap();
+    assert_eq!((stdout(&output), output.status.code()), ("1000 of 1000\n", Some(0)));
+    // 40,000 cells were made, half of them in each.
+    for node in 0..2 {
+        let line = stderr(&output).lines().find(|line| line.starts_with(&format!("node {node}: "))).unwrap();
+        let swept = line.split("in cycles of garbage ").nth(1).unwrap();
+        assert!(swept.parse::<u64>().unwrap() > 5_000, "{line}");
+    }
+}
+
 /// Runs as long as it is let.
 const LONG: &str = "Spinner = functional actor
   spin (n: int) returns (int)

@@ -24,6 +24,7 @@ mod heap;
 mod large;
 mod mark;
 mod shape;
+mod summary;
 
 use std::ptr::NonNull;
 
@@ -31,6 +32,7 @@ pub use blocks::{BLOCK_BYTES, CHUNK_BYTES, LINE_BYTES};
 pub use heap::{Heap, HeapUse, LARGE_BYTES_MIN};
 pub use mark::Marker;
 pub use shape::{Finalizer, Shape};
+pub use summary::Summary;
 
 /// One untagged value: a reference, or the bits of a basic value.
 pub type Word = u64;

@@ -77,10 +77,29 @@ impl Marker {
         (self.live_bytes, self.live_objects)
     }
 
+    /// Bytes of the objects found so far.
+    pub fn live_bytes(&self) -> usize {
+        self.live_bytes
+    }
+
     #[inline]
     unsafe fn mark(&mut self, object: Word) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if self.claim(object) && !shape(object).is_leaf() {
+                self.stack.push(object);
+            }
+        }
+    }
+
+    /// Marks an object, without what it refers to. Whether it is one of the heap that was not marked before.
+    ///
+    /// # Safety
+    /// As for [`Marker::root`].
+    #[inline]
+    pub(crate) unsafe fn claim(&mut self, object: Word) -> bool {
         if object == 0 {
-            return;
+            return false;
         }
         let place = object as *mut Word;
         if self.check {
@@ -90,7 +109,7 @@ impl Marker {
         // SAFETY: promised by the caller.
         let header = unsafe { *place.add(1) };
         if header & LASTING != 0 || (header & EPOCH_MASK) >> EPOCH_SHIFT == u64::from(self.epoch) {
-            return;
+            return false;
         }
         // SAFETY: as above; objects of the heap are ours to write.
         unsafe { *place.add(1) = header & !EPOCH_MASK | u64::from(self.epoch) << EPOCH_SHIFT };
@@ -101,10 +120,7 @@ impl Marker {
             // SAFETY: an object that is not large lies in a block.
             unsafe { mark_lines(object as usize, bytes, self.epoch) };
         }
-        // SAFETY: as above.
-        if !unsafe { shape(object) }.is_leaf() {
-            self.stack.push(object);
-        }
+        true
     }
 
     /// Looks whether a reference is one at all.

@@ -39,6 +39,7 @@ impl Shape {
                 _ => more.push(field),
             }
         }
+        more.sort_unstable();
         shape.more = more.into();
         shape
     }
@@ -74,6 +75,21 @@ impl Shape {
     pub fn references(&self, fields: usize) -> impl Iterator<Item = usize> + '_ {
         let tail = self.tail().map_or(fields..fields, |from| from..fields);
         self.fixed().chain(tail.step_by(self.step()))
+    }
+
+    /// The first field from this one on that is a reference, of an object with so many fields.
+    pub(crate) fn next_reference(&self, from: usize, fields: usize) -> Option<usize> {
+        let first = if from < 64 { self.first & u64::MAX << from } else { 0 };
+        if first != 0 {
+            return Some(first.trailing_zeros() as usize);
+        }
+        let more = self.more.partition_point(|field| (*field as usize) < from);
+        if let Some(field) = self.more.get(more) {
+            return Some(*field as usize);
+        }
+        let tail = self.tail()?;
+        let next = tail + from.saturating_sub(tail).next_multiple_of(self.step());
+        (next < fields).then_some(next)
     }
 
     /// The first field from which on all are references.
@@ -128,5 +144,12 @@ mod tests {
         assert_eq!((shape.fixed().count(), shape.tail(), shape.is_leaf()), (0, Some(1), false));
         let shape = Shape::every_second_from(1);
         assert_eq!(shape.references(6).collect::<Vec<_>>(), [1, 3, 5]);
+        let one_by_one = |shape: &Shape, fields: usize| -> Vec<usize> {
+            let next = |from: usize| shape.next_reference(from, fields);
+            std::iter::successors(next(0), |last| next(last + 1)).collect()
+        };
+        for shape in [shape, Shape::tail_from(1), Shape::of([0, 3, 63, 64, 200]), Shape::leaf()] {
+            assert_eq!(one_by_one(&shape, 201), shape.references(201).collect::<Vec<_>>());
+        }
     }
 }

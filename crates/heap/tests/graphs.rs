@@ -203,6 +203,64 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_summary_leads_where_the_objects_do(
+        kinds in prop::collection::vec(0..4_usize, 1..40),
+        links in prop::collection::vec((any::<usize>(), any::<usize>(), any::<usize>()), 0..120),
+        named in prop::collection::vec(any::<usize>(), 0..12),
+        roots in prop::collection::vec(any::<usize>(), 0..4),
+    ) {
+        let mut world = World::new(64 << 20);
+        let ids: Vec<usize> = kinds.iter().map(|kind| world.make(*kind, 5).unwrap()).collect();
+        let pick = |n: usize| ids[n % ids.len()];
+        for (from, at, to) in links {
+            world.link(pick(from), at, pick(to));
+        }
+        world.roots = roots.iter().map(|n| pick(*n)).collect();
+        let found = world.reachable();
+        let named: BTreeSet<usize> = named.iter().map(|n| pick(*n)).filter(|id| !found.contains(id)).collect();
+        let names: Vec<usize> = named.into_iter().collect();
+        let addresses: Vec<Word> = names.iter().map(|id| world.objects[id].address).collect();
+        let roots: Vec<Word> = world.roots.iter().map(|id| world.objects[id].address).collect();
+        let mut summary = None;
+        world.heap.collect(&mut world.window, |marker| {
+            let numbers = addresses.iter().copied().zip(0..).collect();
+            // SAFETY: the addresses of objects.
+            unsafe {
+                roots.iter().for_each(|root| marker.root(*root));
+                summary = Some(marker.summarise(&numbers, &addresses));
+            }
+        });
+        let summary = summary.unwrap();
+        for (name, id) in names.iter().enumerate() {
+            // What the heap says, but for what the roots reach.
+            let (mut seen, mut left) = (BTreeSet::from([*id]), vec![*id]);
+            while let Some(id) = left.pop() {
+                let links = world.objects[&id].references.values();
+                left.extend(links.filter(|to| **to != usize::MAX && !found.contains(to) && seen.insert(**to)));
+            }
+            let expected: BTreeSet<usize> =
+                (0..names.len()).filter(|name| seen.contains(&names[*name])).collect();
+            // What the summary says.
+            let first = summary.vertex(name).unwrap();
+            let (mut seen, mut left) = (BTreeSet::from([first]), vec![first]);
+            while let Some(vertex) = left.pop() {
+                left.extend(summary.edges(vertex).iter().filter(|to| seen.insert(**to)));
+            }
+            let told = seen.iter().flat_map(|vertex| summary.names(*vertex)).map(|name| *name as usize);
+            prop_assert_eq!(told.collect::<BTreeSet<_>>(), expected);
+        }
+        let live: BTreeSet<usize> = {
+            world.roots.extend(&names);
+            world.reachable()
+        };
+        prop_assert_eq!(world.heap.usage().live_objects, live.len());
+    }
+}
+
 #[test]
 fn marks_do_not_outlive_their_epochs() {
     // More collections than an epoch has values, with objects that come and go.

@@ -216,6 +216,7 @@ impl Cx {
             frames,
             transaction,
             actors,
+            node,
             ..
         } = self;
         heap.collect(window, |marker| {
@@ -236,7 +237,8 @@ impl Cx {
                 if let Some(engine) = image.engine() {
                     trace_code(&**engine, *exit_frame, *activation, &mut |word| marker.root(word));
                 }
-                actors.collected(&|object| marker.lives(object));
+                actors.trace_known(*node, marker);
+                actors.collected(marker.live_bytes(), &|object| marker.lives(object));
                 if let Some(keeper) = &transaction.keeper {
                     keeper.collected(&|object| marker.lives(object));
                 }

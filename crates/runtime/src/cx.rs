@@ -249,7 +249,7 @@ pub struct Cx {
     random: u64,
     now_ms: fn() -> i64,
     /// The number of the node whose code this runs, and how many there are.
-    node: u32,
+    pub(crate) node: u32,
     nodes: u32,
 }
 

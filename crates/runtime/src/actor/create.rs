@@ -4,7 +4,7 @@ use bifrost_ir::{FuncId, MethodId, Signature};
 
 use super::layout::mail;
 use super::{
-    Answer, State, class_of, code, deliver_owed, failed, list_of, mail_of, remote, remove, set_state,
+    Answer, State, class_of, code, deliver_owed, failed, list_of, mail_of, packets, remove, set_state,
 };
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::{Cx, stack_pointer};
@@ -43,7 +43,7 @@ pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mu
             Site::Anywhere => (*cx).actors.node_for_new(stack_pointer()).unwrap_or((*cx).node()),
         };
         if node != (*cx).node() {
-            return remote::create(cx, table, creator, args, node);
+            return packets::create(cx, table, creator, args, node);
         }
         let class = table.info().actor().expect("a class of actors");
         let actor = match (*cx).alloc(table, class.mail + 1) {

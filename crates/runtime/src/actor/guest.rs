@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::layout::owed;
+use super::packets::{self, GRANT, RELEASE};
 use super::remote::{self, at_address};
 use super::{Answer, Due, Kind, node, owe, send, send_past};
 use crate::abi::{Outcome, Ret, Word};
@@ -134,12 +135,12 @@ pub(super) fn chooser(node: u32, nodes: u32) -> u32 {
 
 /// What says to the owner of something that a node was told of it, among packets.
 pub fn grant(address: Address, to: u32) -> Vec<u8> {
-    remote::framed(remote::GRANT, &[address.index, address.generation, to])
+    packets::framed(GRANT, &[address.index, address.generation, to])
 }
 
 /// What says to the owner of something that the sender, who was told of it once, has forgotten it, among packets.
 pub fn release(address: Address) -> Vec<u8> {
-    remote::framed(remote::RELEASE, &[address.index, address.generation, 1])
+    packets::framed(RELEASE, &[address.index, address.generation, 1])
 }
 
 /// An answer has come.
@@ -399,7 +400,7 @@ impl Cx {
     /// Hands over what was sent and has not left, and takes what has come. Between runs, and at the end of a guest.
     pub fn post_messages(&mut self) {
         // SAFETY: a message that waits for its sender's word on the answer has had its time.
-        unsafe { remote::settle_open(self) };
+        unsafe { packets::settle_open(self) };
         self.actors.remote.post_all();
     }
 

@@ -20,8 +20,10 @@ mod guest;
 pub mod layout;
 mod network;
 mod node;
+mod packets;
 mod program;
 mod remote;
+mod search;
 mod trace;
 
 pub use code::{
@@ -142,7 +144,7 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
                 (*cx).actors.stats.refused += 1;
                 failed(cx, actor)
             }
-            State::Remote => remote::send(cx, slot, args),
+            State::Remote => packets::send(cx, slot, args),
         }
     }
 }
@@ -155,7 +157,7 @@ pub unsafe fn drop_answer(cx: *mut Cx, owing: Word) {
     // SAFETY: promised by the caller.
     unsafe {
         if Kind::of(owing) == Kind::Outgoing {
-            remote::settle_open(cx);
+            packets::settle_open(cx);
         }
     }
 }
@@ -480,8 +482,8 @@ pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
         set(owing, owed::ELEMENT, element as Word);
         if Kind::of(owing) == Kind::Outgoing {
             match to {
-                0 => remote::settle_open(cx),
-                _ => remote::expect_answer(cx, owing),
+                0 => packets::settle_open(cx),
+                _ => packets::expect_answer(cx, owing),
             }
         }
         if Kind::of(owing) == Kind::Replier && get(owing, replier::USED) != 0 {
@@ -515,7 +517,7 @@ unsafe fn deliver(cx: *mut Cx, to: Word, due: Due, element: i64, answer: Answer)
         }
         match Kind::of(to) {
             Kind::Join => fill(cx, to, due, element, answer),
-            Kind::Away => remote::answer(cx, to, answer),
+            Kind::Away => packets::answer(cx, to, answer),
             Kind::Client => guest::answered(&mut *cx, due.request, answer),
             _ => (*cx).actors.answered(answer),
         }
@@ -688,7 +690,7 @@ pub unsafe fn delegate(cx: *mut Cx, running: Word, owing: Word) {
         match flags & (join::DETACHED | join::NESTED) == join::DETACHED {
             true => owe_as(cx, owing, running),
             false => {
-                remote::expect_answer(cx, owing);
+                packets::expect_answer(cx, owing);
                 set(running, join::DELEGATED, owing);
             }
         }
@@ -727,7 +729,7 @@ pub unsafe fn deliver_to(cx: *mut Cx, destination: Word, value: Word) {
             return (*cx).actors.hold(node::Held::Answer { destination, value, reference });
         }
         if Kind::of(destination) == Kind::FarReplier {
-            return remote::deliver(cx, destination, value);
+            return packets::deliver(cx, destination, value);
         }
         if get(destination, replier::USED) != 0 {
             return (*cx).actors.log("a second answer to one message is ignored");

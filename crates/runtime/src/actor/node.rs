@@ -12,7 +12,9 @@ use rustc_hash::FxHashSet;
 use super::guest::Guest;
 use super::layout::{join, mail, message, owed};
 use super::network::{Network, Received, Wait};
-use super::remote::{Remote, accept, lose, settle_open};
+use super::packets::{accept, settle_open};
+use super::remote::{Remote, lose};
+use super::search::{self, ORDERED};
 use super::trace::{Trace, What};
 use super::{
     Answer, Due, Kind, Left, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state,
@@ -90,6 +92,8 @@ pub struct Stats {
     pub lost_exceptions: u64,
     /// Requests that would have waited for themselves.
     pub cycles: u64,
+    /// What other nodes knew of this one and was garbage all the same: of cycles over several nodes.
+    pub swept: u64,
 }
 
 impl Stats {
@@ -109,6 +113,7 @@ impl Stats {
             longest_queue: self.longest_queue.max(other.longest_queue),
             lost_exceptions: self.lost_exceptions + other.lost_exceptions,
             cycles: self.cycles + other.cycles,
+            swept: self.swept + other.swept,
         }
     }
 
@@ -386,9 +391,32 @@ impl Actors {
 }
 
 impl Actors {
-    /// Forgets what only stood for something else, and that nobody knows any more.
-    pub(crate) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
+    /// Hands over what only other nodes keep alive, when all else was handed over.
+    ///
+    /// # Safety
+    /// As for [`Actors::trace`].
+    pub(crate) unsafe fn trace_known(&mut self, node: u32, marker: &mut Marker) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            if self.remote.searches.is_due() {
+                return self.remote.make_part(node, marker);
+            }
+            for known in self.remote.known_objects() {
+                marker.root(known);
+            }
+        }
+    }
+
+    /// Forgets what only stood for something else, and that nobody knows any more. So many bytes live.
+    pub(crate) fn collected(&mut self, live_bytes: usize, lives: &dyn Fn(Word) -> bool) {
         self.remote.forget(lives);
+        self.remote.searches.collected(live_bytes, self.remote.known());
+    }
+
+    /// Whether a search for garbage shall begin.
+    fn wants_search(&mut self) -> bool {
+        let at_random = self.is_ordered() && self.choose(ORDERED) == Some(0);
+        at_random && self.remote.known() > 0 && !self.remote.has_names() || self.remote.wants_search()
     }
 }
 
@@ -525,6 +553,9 @@ unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
         if (*cx).actors.remote.has_network() {
             if (*cx).actors.remote.knows_many() {
                 (*cx).collect();
+            }
+            if (*cx).actors.wants_search() {
+                search::ask(cx);
             }
             came = receive(cx, Wait::No)?;
         }

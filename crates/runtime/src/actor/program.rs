@@ -4,7 +4,7 @@ use bifrost_ir::Signature;
 
 use super::layout::{message, owed};
 use super::{
-    Answer, Due, Kind, State, deliver_to, message_of, node, owe, queue, remote, send, state, words_of,
+    Answer, Due, Kind, State, deliver_to, message_of, node, owe, packets, queue, send, state, words_of,
 };
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
@@ -45,12 +45,12 @@ pub(crate) fn leave_transaction(cx: &mut Cx) {
                     let actor = get(made, message::RECEIVER);
                     match state(actor) {
                         State::Remote => {
-                            let ret = remote::send(cx, get(made, message::SLOT) as u32, &words_of(made));
+                            let ret = packets::send(cx, get(made, message::SLOT) as u32, &words_of(made));
                             if Outcome::from(ret) == Outcome::Signalled {
                                 let kept = cx.kept_exception(&Signature::default());
                                 cx.log_lost(kept);
                             }
-                            remote::settle_open(cx);
+                            packets::settle_open(cx);
                         }
                         State::Failed => {}
                         _ => {

@@ -115,7 +115,7 @@ fn run_in(space: &Space, main: RoutineId, arguments: Option<&[String]>) -> Ran {
 }
 
 /// The same, on this stack.
-fn run_here(space: &Space, main: RoutineId, arguments: Option<&[String]>) -> Ran {
+pub fn run_here(space: &Space, main: RoutineId, arguments: Option<&[String]>) -> Ran {
     let engine = space.engine();
     space.capture_output();
     let mut cx = space.lock();
