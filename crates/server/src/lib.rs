@@ -10,6 +10,7 @@
 //! What is deliberately absent: any knowledge of commands. Bytes go to `session`, and what it answers
 //! goes back.
 
+mod active;
 pub mod capsules;
 mod collector;
 pub mod config;
@@ -22,6 +23,10 @@ pub mod program;
 mod server;
 mod simulation;
 pub mod space;
+/// The atomics of what is model checked.
+mod sync {
+    pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
+}
 mod text;
 
 pub use bifrost_cache::Counted;

@@ -1,7 +1,7 @@
 //! Nodes: threads that share a program, each with a context and actors of its own (theta.md 10.2).
 //!
-//! Packets between nodes go through channels. One counter says when nothing can happen any more: how many nodes are busy, and how many
-//! packets are under way, together. A node that has nothing to do takes its part away; who takes the last tells the first node, whose
+//! Packets between nodes go through channels. One counter ([`Active`]) says when nothing can happen any more: how many nodes are busy, and how
+//! many packets are under way, together. A node that has nothing to do takes its part away; who takes the last tells the first node, whose
 //! `main` may wait in vain then, or be done. A packet has its part until the node that takes it is busy, so the counter is 0 only when
 //! all rest (the credit method of termination detection). With nodes in other processes ([`crate::capsules`]) that says only that those of
 //! this one rest.
@@ -19,6 +19,7 @@ use bifrost_runtime::cx::{Kill, Lines, Output, Poll};
 use bifrost_runtime::{Cx, HeapStats, Limits};
 use parking_lot::Mutex;
 
+use crate::active::Active;
 use crate::capsules::{Joined, Links};
 use crate::guests::{self, Guests};
 use crate::simulation::Simulation;
@@ -58,7 +59,7 @@ pub(crate) struct Shared {
     /// The number of the first node here.
     first: u32,
     /// Busy nodes here, and mail under way to them.
-    active: AtomicUsize,
+    active: Active,
     /// Of all nodes; of those in other processes by what they have told.
     idle: Vec<Idle>,
     /// How many of them are idle.
@@ -107,7 +108,7 @@ impl Shared {
 
     /// Sends mail to all nodes of this process.
     pub(crate) fn tell_all(&self, mail: impl Fn() -> Mail) {
-        self.active.fetch_add(self.doors.len(), Ordering::AcqRel);
+        self.active.add(self.doors.len());
         for door in &self.doors {
             // Who has ended takes nothing, and the run is over then.
             let _ = door.send(mail());
@@ -134,13 +135,13 @@ impl Shared {
 
     /// Whether the nodes here rest, and nothing is under way to them from each other.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.active.load(Ordering::Acquire) == 0
+        self.active.is_quiet()
     }
 
     /// Hands over packets of a node of another process.
     pub(crate) fn deliver(&self, from: u32, to: u32, packets: Vec<u8>) {
         self.waiting_bytes.fetch_add(packets.len(), Ordering::Relaxed);
-        self.active.fetch_add(1, Ordering::AcqRel);
+        self.active.add(1);
         self.send(to, Mail::Packets(from, packets));
     }
 
@@ -237,15 +238,15 @@ impl Door {
                 self.take_part(rested);
                 Some(Received::Guest(number))
             }
-            Mail::Quiet if rested && active.load(Ordering::Acquire) == 0 => {
-                active.fetch_add(1, Ordering::AcqRel);
+            Mail::Quiet if rested && active.is_quiet() => {
+                active.add(1);
                 self.set_idle(false);
                 Some(Received::Over)
             }
             Mail::Quiet | Mail::Wake => None,
             Mail::Stop => {
                 if rested {
-                    active.fetch_add(1, Ordering::AcqRel);
+                    active.add(1);
                 }
                 Some(Received::Stopped)
             }
@@ -255,7 +256,7 @@ impl Door {
     /// The part of what was under way becomes that of the node.
     fn take_part(&self, rested: bool) {
         if !rested {
-            self.shared.active.fetch_sub(1, Ordering::AcqRel);
+            self.shared.active.took();
         }
         self.set_idle(false);
     }
@@ -273,8 +274,7 @@ impl Door {
     /// Waits until there is mail, or nothing can happen any more.
     fn rest(&self) -> Received {
         self.set_idle(true);
-        // Release and acquire: who takes the last part sees that all the others have theirs taken away.
-        if self.shared.active.fetch_sub(1, Ordering::AcqRel) == 1 && self.links.is_none() {
+        if self.shared.active.rest() && self.links.is_none() {
             self.shared.say_over();
         }
         loop {
@@ -312,7 +312,7 @@ impl Network for Door {
             _ if node >= self.shared.nodes() => self.shared.guests.post(self.node, node, packets),
             Some(links) if !self.shared.is_here(node) => links.post(self.node, node, &packets),
             _ => {
-                self.shared.active.fetch_add(1, Ordering::AcqRel);
+                self.shared.active.add(1);
                 self.shared.send(node, Mail::Packets(self.node, packets));
             }
         }
@@ -461,7 +461,7 @@ impl Nodes {
         let shared = Arc::new(Shared {
             first,
             // Guests may come at any time: the nodes of a server never have nothing to wait for.
-            active: AtomicUsize::new(count as usize + usize::from(hosts)),
+            active: Active::new(count as usize + usize::from(hosts)),
             idle: (0..all).map(|_| Idle::default()).collect(),
             idlers: Arc::default(),
             doors,

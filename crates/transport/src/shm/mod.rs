@@ -5,6 +5,11 @@ mod mapped;
 mod monitor;
 mod ring;
 mod wait;
+mod word;
+/// The atomics of what is model checked.
+mod sync {
+    pub(super) use std::sync::atomic::{AtomicU32, Ordering, fence};
+}
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -13,6 +13,7 @@ use std::sync::atomic::{Ordering, fence};
 use rustix::thread::futex;
 
 use super::mapped::{Announced, COPY_WORDS, Control, Ring};
+use super::word::must_wake;
 use std::sync::atomic::AtomicU32;
 
 /// The peer wrote a position that no honest peer writes.
@@ -145,21 +146,15 @@ impl Consumer {
 /// Wakes the side that sleeps on this word, after the caller published what it waits for.
 #[inline]
 fn wake(sleeps: &AtomicU32) {
-    // Pairs with the fence in `wait::wait`: either we see the sleeper's 1 here, or the sleeper sees
-    // what we published and does not sleep.
-    fence(Ordering::SeqCst);
-    if sleeps.load(Ordering::Relaxed) != 0 {
+    if must_wake(sleeps) {
         wake_slowly(sleeps);
     }
 }
 
 #[cold]
 fn wake_slowly(sleeps: &AtomicU32) {
-    // A sleeper that has not reached the kernel yet finds 0 there and returns at once.
-    if sleeps.swap(0, Ordering::Relaxed) != 0 {
-        // Cannot fail: the word is mapped and aligned.
-        let _ = futex::wake(sleeps, futex::Flags::empty(), 1);
-    }
+    // Cannot fail: the word is mapped and aligned.
+    let _ = futex::wake(sleeps, futex::Flags::empty(), 1);
 }
 
 /// Bytes that fit beside the producer's position.

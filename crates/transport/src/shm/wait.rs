@@ -18,7 +18,7 @@
 //! (`futex_waitv`). A peer that plays with the shared word only makes its own session wait or spin.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -27,6 +27,8 @@ use rustix::time::Timespec;
 
 use crate::attention::Attention;
 use crate::deadline::Deadline;
+
+use super::word::{say_asleep, say_awake};
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,9 +145,7 @@ fn sleep(
     ready: impl Fn() -> bool,
 ) -> Waited {
     loop {
-        sleeps.store(1, Ordering::Relaxed);
-        // Pairs with the fence in `ring::wake`; see the head of this module.
-        fence(Ordering::SeqCst);
+        say_asleep(sleeps);
         let waited = if ready() {
             Some(Waited::Ready)
         } else if attention.bits() != 0 {
@@ -156,7 +156,7 @@ fn sleep(
             None
         };
         if let Some(waited) = waited {
-            sleeps.store(0, Ordering::Relaxed);
+            say_awake(sleeps);
             return waited;
         }
         sleep_once(attention.word(), sleeps, deadline.instant());
