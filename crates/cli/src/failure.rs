@@ -128,7 +128,7 @@ impl From<JoinError> for Failure {
     fn from(error: JoinError) -> Failure {
         match error {
             JoinError::Connect(error) => error.into(),
-            JoinError::Count { .. } | JoinError::Transport(_) => Failure::new(Exit::Usage, error),
+            JoinError::Count { .. } => Failure::new(Exit::Usage, error),
             JoinError::Listen(_) | JoinError::Waited(_) | JoinError::Missing => {
                 Failure::new(Exit::Unreachable, error)
             }

@@ -38,4 +38,6 @@ pub use address::{Address, AddressError, default_directory};
 pub use deadline::Deadline;
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, Stopper};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
-pub use stream::{ConnectError, ConnectOptions, ReadError, Stream, StreamStopper, WriteError};
+pub use stream::{
+    ConnectError, ConnectOptions, ReadError, Stream, StreamReading, StreamStopper, StreamWriting, WriteError,
+};

@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::address::Address;
 use crate::attention::{Attention, DEAF, STOPPED};
 use crate::deadline::Deadline;
-use crate::shm::{self, ShmStream};
+use crate::shm::{self, ShmReading, ShmStream, ShmWriting};
 use crate::socket::SocketStream;
 
 /// How to connect.
@@ -319,18 +319,92 @@ impl Stream {
         StreamStopper { socket: socket.clone(), attention: attention.clone(), carries }
     }
 
-    /// The same stream for another thread, so that one reads and one writes; `None` for shared memory. Bytes that this one has received
-    /// and nobody has read yet are not the other's. The peer sees the end when both are dropped, or one of them is stopped.
-    pub fn second(&self) -> Option<Stream> {
-        let Medium::Socket(_) = &self.medium else { return None };
-        let Connection { socket, attention } = &*self.connection;
-        let medium = Medium::Socket(SocketStream::new(socket.clone(), attention.clone()));
-        Some(Stream { medium, connection: self.connection.clone(), peer: self.peer.clone() })
+    /// Both halves, so that one thread reads and another writes. The peer sees the end when both are dropped, or the stream is stopped.
+    pub fn split(self) -> (StreamReading, StreamWriting) {
+        let Stream { medium, connection, .. } = self;
+        let (reading, writing) = match medium {
+            Medium::Shm(stream) => {
+                let (reading, writing) = stream.split();
+                (Reading::Shm(reading), Writing::Shm(writing))
+            }
+            Medium::Socket(reading) => {
+                let Connection { socket, attention } = &*connection;
+                let writing = SocketStream::new(socket.clone(), attention.clone());
+                (Reading::Socket(reading), Writing::Socket(writing))
+            }
+        };
+        let reading = StreamReading { medium: reading, _connection: connection.clone() };
+        (reading, StreamWriting { medium: writing, _connection: connection })
     }
 
     /// The peer, for logs: `shm pid 123`, `unix pid 123` or `tcp 127.0.0.1:3333`.
     pub fn describe_peer(&self) -> String {
         self.peer.clone()
+    }
+}
+
+/// The half of a stream that reads.
+#[derive(Debug)]
+pub struct StreamReading {
+    medium: Reading,
+    _connection: Arc<Connection>,
+}
+
+#[derive(Debug)]
+enum Reading {
+    Shm(ShmReading),
+    Socket(SocketStream),
+}
+
+impl StreamReading {
+    /// As [`Stream::read`].
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    ///
+    /// # Panics
+    /// If `limit` is 0.
+    pub fn read(
+        &mut self,
+        into: &mut Vec<u8>,
+        limit: usize,
+        deadline: impl Into<Deadline>,
+    ) -> Result<usize, ReadError> {
+        assert!(limit > 0, "a read of at most 0 bytes cannot be told from the end");
+        match &mut self.medium {
+            Reading::Shm(stream) => stream.read(into, limit, deadline.into(), || {}),
+            Reading::Socket(stream) => stream.read(into, limit, deadline.into().instant()),
+        }
+    }
+}
+
+/// The half of a stream that writes.
+#[derive(Debug)]
+pub struct StreamWriting {
+    medium: Writing,
+    _connection: Arc<Connection>,
+}
+
+#[derive(Debug)]
+enum Writing {
+    Shm(ShmWriting),
+    Socket(SocketStream),
+}
+
+impl StreamWriting {
+    /// As [`Stream::write`] and [`Stream::flush`].
+    ///
+    /// # Errors
+    /// [`WriteError`]
+    pub fn write(&mut self, bytes: &[u8], deadline: impl Into<Deadline>) -> Result<(), WriteError> {
+        match &mut self.medium {
+            Writing::Shm(stream) => {
+                let written = stream.write(bytes, deadline.into());
+                stream.flush();
+                written
+            }
+            Writing::Socket(stream) => stream.write(bytes, deadline.into().instant()),
+        }
     }
 }
 

@@ -93,9 +93,6 @@ pub enum JoinError {
     /// Nobody can connect.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// Over shared memory capsules do not speak.
-    #[error("capsules do not speak over {0}: use unix:///path or tcp://host:port")]
-    Transport(Address),
     /// The other has said no.
     #[error("{address} refuses: {why}")]
     Refused {
@@ -151,7 +148,9 @@ impl Connection {
     fn say(&mut self, frame: &Frame<'_>, deadline: Instant) -> Result<(), String> {
         let mut out = Vec::new();
         put(&mut out, frame);
-        self.stream.write(&out, deadline).map_err(|why| why.to_string())
+        let written = self.stream.write(&out, deadline).map_err(|why| why.to_string());
+        self.stream.flush();
+        written
     }
 
     /// Hands over the next frame.
@@ -323,9 +322,6 @@ fn connect(
     terms: &Terms,
     mut alive: impl FnMut() -> bool,
 ) -> Result<Connection, JoinError> {
-    if let Address::Shm(_) = address {
-        return Err(JoinError::Transport(address.clone()));
-    }
     let timeout = Duration::from_millis(ANSWER_MS_MAX);
     let deadline = Instant::now() + timeout;
     let stream = loop {
@@ -389,9 +385,6 @@ impl Waiting {
     /// # Errors
     /// [`JoinError`]
     pub fn listen(address: &Address) -> Result<Waiting, JoinError> {
-        if let Address::Shm(_) = address {
-            return Err(JoinError::Transport(address.clone()));
-        }
         let listener = Listener::bind(address, &ListenOptions::default())?;
         Ok(Waiting { listener: Arc::new(listener) })
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use bifrost_transport::{ReadError, Stream, StreamStopper};
+use bifrost_transport::{ReadError, StreamReading, StreamStopper, StreamWriting};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::frame::{Decoder, Entries, Frame, Rest, put, put_idle, put_packets};
@@ -87,9 +87,9 @@ struct Peer {
     /// There is room again.
     room: Condvar,
     /// Whoever has said so in [`Out::writing`].
-    stream: Mutex<Stream>,
+    stream: Mutex<StreamWriting>,
     stopper: StreamStopper,
-    reading: Mutex<Option<Connection>>,
+    reading: Mutex<Option<(StreamReading, Decoder)>>,
 }
 
 /// What is to be written to another capsule.
@@ -113,15 +113,17 @@ impl Links {
         let Joined { own, capsules, nodes, connections, output, silence, .. } = joined;
         let peers = (0..).zip(connections).map(|(number, connection)| {
             let connection = connection?;
-            let stream = connection.stream.second()?;
+            let Connection { stream, decoder } = connection;
+            let stopper = stream.stopper();
+            let (reading, writing) = stream.split();
             Some(Peer {
                 number,
                 out: Mutex::default(),
                 wake: Condvar::new(),
                 room: Condvar::new(),
-                stopper: stream.stopper(),
-                stream: Mutex::new(stream),
-                reading: Mutex::new(Some(connection)),
+                stopper,
+                stream: Mutex::new(writing),
+                reading: Mutex::new(Some((reading, decoder))),
             })
         });
         let none = vec![0; capsules as usize];
@@ -152,10 +154,10 @@ impl Links {
     pub(crate) fn start(self: &Arc<Links>) -> std::io::Result<()> {
         for at in 0..self.peers.len() {
             let Some(peer) = &self.peers[at] else { continue };
-            let Some(connection) = peer.reading.lock().take() else { continue };
+            let Some((stream, decoder)) = peer.reading.lock().take() else { continue };
             let (reads, writes) = (self.clone(), self.clone());
             let name = |what: &str| Builder::new().name(format!("bifrost-{what}-{at}"));
-            let reader = name("from").spawn(move || reads.read(at, connection))?;
+            let reader = name("from").spawn(move || reads.read(at, stream, decoder))?;
             let writer = name("to").spawn(move || {
                 if let Some(peer) = &writes.peers[at] {
                     peer.write_when_woken();
@@ -268,8 +270,7 @@ impl Links {
     }
 
     /// Reads what another capsule sends, until that ends.
-    fn read(&self, at: usize, connection: Connection) {
-        let Connection { mut stream, mut decoder } = connection;
+    fn read(&self, at: usize, mut stream: StreamReading, mut decoder: Decoder) {
         let capsule = at as u32;
         let why = loop {
             match self.take_frames(capsule, &mut decoder) {

@@ -14,6 +14,7 @@ mod sync {
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::attention::{Attention, CLOSED, DEAF, STOPPED};
@@ -34,19 +35,38 @@ pub use wait::spin_max_default;
 /// One end of a shared memory stream.
 #[derive(Debug)]
 pub(crate) struct ShmStream {
+    reading: ShmReading,
+    writing: ShmWriting,
+}
+
+/// What both halves of an end have.
+#[derive(Debug)]
+struct Shared {
     region: Region,
-    outgoing: Direction,
-    incoming: Direction,
-    producer: Producer,
-    consumer: Consumer,
-    /// Bytes were published and the peer was not woken yet.
-    owes_wake: bool,
     /// The peer broke its positions: nothing it says is believed any more.
-    is_corrupt: bool,
-    read_spin: Spin,
-    write_spin: Spin,
+    is_corrupt: AtomicBool,
     attention: Arc<Attention>,
     _watch: Watch,
+}
+
+/// The half that reads.
+#[derive(Debug)]
+pub(crate) struct ShmReading {
+    shared: Arc<Shared>,
+    direction: Direction,
+    consumer: Consumer,
+    spin: Spin,
+}
+
+/// The half that writes.
+#[derive(Debug)]
+pub(crate) struct ShmWriting {
+    shared: Arc<Shared>,
+    direction: Direction,
+    producer: Producer,
+    /// Bytes were published and the peer was not woken yet.
+    owes_wake: bool,
+    spin: Spin,
 }
 
 impl ShmStream {
@@ -80,19 +100,33 @@ impl ShmStream {
         spin_max: Duration,
     ) -> io::Result<ShmStream> {
         let capacity = region.ring_bytes();
-        Ok(ShmStream {
-            producer: Producer::new(capacity),
-            consumer: Consumer::new(capacity),
+        let shared = Arc::new(Shared {
             region,
-            outgoing,
-            incoming,
-            owes_wake: false,
-            is_corrupt: false,
-            read_spin: Spin::new(spin_max),
-            write_spin: Spin::new(spin_max),
+            is_corrupt: AtomicBool::new(false),
             _watch: monitor::watch(socket.clone(), attention.clone())?,
             attention: attention.clone(),
+        });
+        let spin = || Spin::new(spin_max);
+        Ok(ShmStream {
+            reading: ShmReading {
+                shared: shared.clone(),
+                direction: incoming,
+                consumer: Consumer::new(capacity),
+                spin: spin(),
+            },
+            writing: ShmWriting {
+                shared,
+                direction: outgoing,
+                producer: Producer::new(capacity),
+                owes_wake: false,
+                spin: spin(),
+            },
         })
+    }
+
+    /// Both halves, for a thread each.
+    pub(crate) fn split(self) -> (ShmReading, ShmWriting) {
+        (self.reading, self.writing)
     }
 
     #[inline]
@@ -100,7 +134,37 @@ impl ShmStream {
         &mut self,
         into: &mut Vec<u8>,
         limit: usize,
+        deadline: Deadline,
+    ) -> Result<usize, ReadError> {
+        // The peer may need what we wrote before it can answer.
+        self.reading.read(into, limit, deadline, || self.writing.flush())
+    }
+
+    #[inline]
+    pub(crate) fn try_read(&mut self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
+        self.reading.try_read(into, limit)
+    }
+
+    #[inline]
+    pub(crate) fn write(&mut self, bytes: &[u8], deadline: Deadline) -> Result<(), WriteError> {
+        self.writing.write(bytes, deadline)
+    }
+
+    #[inline]
+    pub(crate) fn flush(&mut self) {
+        self.writing.flush();
+    }
+}
+
+impl ShmReading {
+    /// Reads, and does something before it waits.
+    #[inline]
+    pub(crate) fn read(
+        &mut self,
+        into: &mut Vec<u8>,
+        limit: usize,
         mut deadline: Deadline,
+        mut before_wait: impl FnMut(),
     ) -> Result<usize, ReadError> {
         let mut has_waited = false;
         loop {
@@ -112,13 +176,13 @@ impl ShmStream {
                 return Err(ReadError::TimedOut);
             }
             has_waited = true;
-            // The peer may need what we wrote before it can answer.
-            self.flush();
-            let ring = self.region.ring(self.incoming);
+            before_wait();
+            let ring = self.shared.region.ring(self.direction);
             let (control, consumer) = (ring.control, &self.consumer);
             let sleeps = &control.consumer_sleeps.0;
             let ready = || consumer.is_ready(control);
-            if wait(&mut self.read_spin, &self.attention, sleeps, &mut deadline, ready) == Waited::TimedOut {
+            if wait(&mut self.spin, &self.shared.attention, sleeps, &mut deadline, ready) == Waited::TimedOut
+            {
                 return Err(ReadError::TimedOut);
             }
         }
@@ -127,32 +191,34 @@ impl ShmStream {
     #[inline]
     pub(crate) fn try_read(&mut self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
         // Looked at before the ring: if the peer is gone by now, the ring holds all it ever published.
-        let attention = self.attention.bits();
+        let attention = self.shared.attention.bits();
         if attention & (STOPPED | DEAF) != 0 {
             return Err(ReadError::Stopped);
         }
-        if self.is_corrupt {
+        if self.shared.is_corrupt.load(Ordering::Relaxed) {
             return Err(ReadError::Corrupt);
         }
-        match self.consumer.pull(self.region.ring(self.incoming), into, limit) {
+        match self.consumer.pull(self.shared.region.ring(self.direction), into, limit) {
             Ok(0) if attention & CLOSED != 0 => Ok(Some(0)),
             Ok(0) => Ok(None),
             Ok(count) => Ok(Some(count)),
             Err(ring::Corrupt) => {
-                self.is_corrupt = true;
+                self.shared.is_corrupt.store(true, Ordering::Relaxed);
                 Err(ReadError::Corrupt)
             }
         }
     }
+}
 
+impl ShmWriting {
     #[inline]
     pub(crate) fn write(&mut self, mut bytes: &[u8], mut deadline: Deadline) -> Result<(), WriteError> {
         let mut has_waited = false;
         while !bytes.is_empty() {
             self.check_writable()?;
-            let ring = self.region.ring(self.outgoing);
+            let ring = self.shared.region.ring(self.direction);
             let Ok(count) = self.producer.push(ring, bytes) else {
-                self.is_corrupt = true;
+                self.shared.is_corrupt.store(true, Ordering::Relaxed);
                 return Err(WriteError::Corrupt);
             };
             bytes = &bytes[count..];
@@ -175,11 +241,11 @@ impl ShmStream {
 
     #[inline]
     fn check_writable(&self) -> Result<(), WriteError> {
-        let attention = self.attention.bits();
+        let attention = self.shared.attention.bits();
         if attention & STOPPED != 0 {
             return Err(WriteError::Stopped);
         }
-        if self.is_corrupt {
+        if self.shared.is_corrupt.load(Ordering::Relaxed) {
             return Err(WriteError::Corrupt);
         }
         if attention & CLOSED != 0 {
@@ -190,9 +256,9 @@ impl ShmStream {
 
     #[cold]
     fn wait_writable(&mut self, deadline: &mut Deadline) -> Waited {
-        let control = self.region.ring(self.outgoing).control;
+        let control = self.shared.region.ring(self.direction).control;
         let producer = &self.producer;
-        wait(&mut self.write_spin, &self.attention, &control.producer_sleeps.0, deadline, || {
+        wait(&mut self.spin, &self.shared.attention, &control.producer_sleeps.0, deadline, || {
             producer.is_ready(control)
         })
     }
@@ -201,15 +267,13 @@ impl ShmStream {
     pub(crate) fn flush(&mut self) {
         if self.owes_wake {
             self.owes_wake = false;
-            self.producer.wake_consumer(self.region.ring(self.outgoing).control);
+            self.producer.wake_consumer(self.shared.region.ring(self.direction).control);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
-
     use super::*;
 
     /// Two ends. The tests let the client write what it likes, as a hostile one does.
@@ -233,7 +297,7 @@ mod tests {
         client.write(b"fine", Deadline::Never).unwrap();
         let mut into = Vec::new();
         assert_eq!(server.read(&mut into, 100, Deadline::Never).unwrap(), 4);
-        let control = client.region.ring(Direction::ToServer).control;
+        let control = client.reading.shared.region.ring(Direction::ToServer).control;
         control.announced.0.produced.store(3, Ordering::Relaxed);
         assert!(matches!(server.read(&mut into, 100, Deadline::Never), Err(ReadError::Corrupt)));
         control.announced.0.produced.store(5, Ordering::Relaxed);
@@ -247,7 +311,7 @@ mod tests {
         for garbage in [0, 1, 3, 4096, 4097, 1 << 32, u64::MAX] {
             let (mut server, client) = ends();
             for direction in [Direction::ToServer, Direction::ToClient] {
-                let ring = client.region.ring(direction);
+                let ring = client.reading.shared.region.ring(direction);
                 let announced = &ring.control.announced.0;
                 let words = [&announced.produced, &announced.copy_start, &ring.control.consumed.0];
                 for word in words.into_iter().chain(&announced.copy).chain(ring.words) {
@@ -272,9 +336,9 @@ mod tests {
     #[test]
     fn a_peer_that_keeps_the_sleep_word_cannot_keep_us_from_stopping() {
         let (mut server, client) = ends();
-        let attention = server.attention.clone();
+        let attention = server.reading.shared.attention.clone();
         let reading = std::thread::spawn(move || server.read(&mut Vec::new(), 1, Deadline::Never));
-        let word = &client.region.ring(Direction::ToServer).control.consumer_sleeps.0;
+        let word = &client.reading.shared.region.ring(Direction::ToServer).control.consumer_sleeps.0;
         // Says that the sleeper sleeps, whatever it says itself.
         for _ in 0..100_000 {
             word.store(1, Ordering::Relaxed);
@@ -291,7 +355,7 @@ mod tests {
             let deadline = Instant::now() + Duration::from_millis(20);
             server.read(&mut Vec::new(), 1, deadline.into())
         });
-        let produced = &client.region.ring(Direction::ToServer).control.announced.0.produced;
+        let produced = &client.reading.shared.region.ring(Direction::ToServer).control.announced.0.produced;
         while !reading.is_finished() {
             produced.store(1, Ordering::Relaxed);
             produced.store(0, Ordering::Relaxed);
