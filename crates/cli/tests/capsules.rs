@@ -150,6 +150,12 @@ fn capsules_that_write_to_each_other_do_not_wait_for_each_other() {
     let output = bifrost().args(["run", "--capsules", "2"]).arg(&file).arg("10000").output().unwrap();
     let sum = 2 * 10_000 * 1024;
     assert_eq!((stdout(&output), stderr(&output)), (format!("{sum}\n").as_str(), ""));
+    // The same over shared memory, where nodes that have nothing to do read by themselves.
+    let url = format!("shm://{}/memory", folder.path().display());
+    let capsule = Capsule::start(&file, &["--listen", &url]);
+    let output = bifrost().args(["run", "--join", &capsule.url]).arg(&file).arg("10000").output().unwrap();
+    assert_eq!((stdout(&output), stderr(&output)), (format!("{sum}\n").as_str(), ""));
+    assert_eq!(capsule.end().status.code(), Some(0));
 }
 
 #[test]

@@ -292,17 +292,38 @@ impl Door {
 
     /// Waits for mail: looks for it for a while, if it has a processor for that, and sleeps then.
     fn next_mail(&self) -> Option<Mail> {
-        let since = Instant::now();
-        while self.shared.looks && since.elapsed() < LOOK {
-            for _ in 0..LOOKS {
-                match self.mail.try_recv() {
-                    Ok(mail) => return Some(mail),
-                    Err(TryRecvError::Empty) => std::hint::spin_loop(),
-                    Err(TryRecvError::Disconnected) => return None,
-                }
+        if self.shared.looks {
+            let links = self.links.as_deref();
+            links.inspect(|links| links.set_looking(true));
+            let found = self.look();
+            links.inspect(|links| {
+                links.set_looking(false);
+                // What came before that would wake nobody.
+                links.look();
+            });
+            if let Some(found) = found {
+                return found;
             }
         }
         self.mail.recv().ok()
+    }
+
+    /// Looks for mail for a while: nothing, or what there is, which is nothing if none can come any more.
+    fn look(&self) -> Option<Option<Mail>> {
+        let since = Instant::now();
+        while since.elapsed() < LOOK {
+            for _ in 0..LOOKS {
+                match self.mail.try_recv() {
+                    Ok(mail) => return Some(Some(mail)),
+                    Err(TryRecvError::Empty) => std::hint::spin_loop(),
+                    Err(TryRecvError::Disconnected) => return Some(None),
+                }
+                if let Some(links) = &self.links {
+                    links.look();
+                }
+            }
+        }
+        None
     }
 }
 

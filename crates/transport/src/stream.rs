@@ -378,6 +378,63 @@ impl StreamReading {
     }
 }
 
+impl StreamReading {
+    /// As [`Stream::try_read`].
+    ///
+    /// # Errors
+    /// [`ReadError`]
+    ///
+    /// # Panics
+    /// If `limit` is 0.
+    pub fn try_read(&mut self, into: &mut Vec<u8>, limit: usize) -> Result<Option<usize>, ReadError> {
+        assert!(limit > 0, "a read of at most 0 bytes cannot be told from the end");
+        match &mut self.medium {
+            Reading::Shm(stream) => stream.try_read(into, limit),
+            Reading::Socket(stream) => stream.try_read(into, limit),
+        }
+    }
+
+    /// What waits for this half while several threads read from it in turn; none for a socket.
+    pub fn waiter(&self) -> Option<StreamWaiter> {
+        match &self.medium {
+            Reading::Shm(stream) => Some(StreamWaiter(stream.waiter())),
+            Reading::Socket(_) => None,
+        }
+    }
+
+    /// Up to where was read, and everything that was there then: for [`StreamWaiter::wait`].
+    pub fn position(&self) -> u64 {
+        match &self.medium {
+            Reading::Shm(stream) => stream.position(),
+            Reading::Socket(_) => 0,
+        }
+    }
+}
+
+/// Waits until a half of a stream over shared memory can be read.
+///
+/// One thread sleeps in [`StreamWaiter::wait`]. Others that look by themselves for a while, with [`StreamReading::try_read`], spare the peer
+/// to wake that one: they say so before, and afterwards, and look once more then.
+#[derive(Debug)]
+pub struct StreamWaiter(shm::ShmWaiter);
+
+impl StreamWaiter {
+    /// Sleeps until more can be read than up to a position, or the stream has ended. Whether that was before the deadline.
+    pub fn wait(&self, position: u64, deadline: impl Into<Deadline>) -> bool {
+        self.0.wait(position, deadline.into())
+    }
+
+    /// Somebody looks.
+    pub fn begin_look(&self) {
+        self.0.begin_look();
+    }
+
+    /// Nobody looks: what comes from now on wakes who sleeps.
+    pub fn end_look(&self) {
+        self.0.end_look();
+    }
+}
+
 /// The half of a stream that writes.
 #[derive(Debug)]
 pub struct StreamWriting {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use bifrost_transport::{ReadError, StreamReading, StreamStopper, StreamWriting};
+use bifrost_transport::{ReadError, StreamReading, StreamStopper, StreamWaiter, StreamWriting};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::frame::{Decoder, Entries, Frame, Rest, put, put_idle, put_packets};
@@ -21,6 +21,9 @@ const READ_BYTES: usize = 256 << 10;
 
 /// A buffer for what is written keeps at most so much room.
 const KEPT_BYTES_MAX: usize = 256 << 10;
+
+/// Why nothing comes any more.
+const ENDED: &str = "its connection has ended";
 
 /// How often a reader looks whether its capsule's nodes have taken something.
 const LOOK: Duration = Duration::from_millis(1);
@@ -89,7 +92,21 @@ struct Peer {
     /// Whoever has said so in [`Out::writing`].
     stream: Mutex<StreamWriting>,
     stopper: StreamStopper,
-    reading: Mutex<Option<(StreamReading, Decoder)>>,
+    /// Who reads has the lock: its thread, or, over shared memory, a node that looks for mail.
+    inbox: Mutex<Inbox>,
+    /// Over shared memory: its thread sleeps here.
+    waiter: Option<StreamWaiter>,
+}
+
+/// What comes from another capsule.
+#[derive(Debug)]
+struct Inbox {
+    stream: StreamReading,
+    decoder: Decoder,
+    /// How often something was read.
+    reads: u64,
+    /// What a node has found wrong, for the thread to say.
+    wrong: Option<String>,
 }
 
 /// What is to be written to another capsule.
@@ -123,7 +140,8 @@ impl Links {
                 room: Condvar::new(),
                 stopper,
                 stream: Mutex::new(writing),
-                reading: Mutex::new(Some((reading, decoder))),
+                waiter: reading.waiter(),
+                inbox: Mutex::new(Inbox { stream: reading, decoder, reads: 0, wrong: None }),
             })
         });
         let none = vec![0; capsules as usize];
@@ -153,11 +171,12 @@ impl Links {
     /// Starts the threads that read and write.
     pub(crate) fn start(self: &Arc<Links>) -> std::io::Result<()> {
         for at in 0..self.peers.len() {
-            let Some(peer) = &self.peers[at] else { continue };
-            let Some((stream, decoder)) = peer.reading.lock().take() else { continue };
+            if self.peers[at].is_none() {
+                continue;
+            }
             let (reads, writes) = (self.clone(), self.clone());
             let name = |what: &str| Builder::new().name(format!("bifrost-{what}-{at}"));
-            let reader = name("from").spawn(move || reads.read(at, stream, decoder))?;
+            let reader = name("from").spawn(move || reads.read(at))?;
             let writer = name("to").spawn(move || {
                 if let Some(peer) = &writes.peers[at] {
                     peer.write_when_woken();
@@ -270,24 +289,84 @@ impl Links {
     }
 
     /// Reads what another capsule sends, until that ends.
-    fn read(&self, at: usize, mut stream: StreamReading, mut decoder: Decoder) {
+    fn read(&self, at: usize) {
         let capsule = at as u32;
+        let Some(peer) = self.peer(capsule) else { return };
         let why = loop {
-            match self.take_frames(capsule, &mut decoder) {
-                Ok(()) => {}
-                Err(why) => break why,
-            }
-            match stream.read(decoder.room(), READ_BYTES, self.silence) {
-                Ok(0) => break "its connection has ended".to_owned(),
-                Ok(_) => {}
-                Err(ReadError::TimedOut) => break format!("it has said nothing for {:?}", self.silence),
-                Err(why) => break why.to_string(),
+            if let Err(why) = self.read_some(peer) {
+                break why;
             }
         };
         self.lose(capsule, &why);
         let mut reports = self.reports.lock();
         reports.ended |= bit(capsule);
         self.reported.notify_all();
+    }
+
+    /// Waits for something, reads it and does what it says; why nothing more comes.
+    fn read_some(&self, peer: &Peer) -> Result<(), String> {
+        let silent = || format!("it has said nothing for {:?}", self.silence);
+        let mut inbox = peer.inbox.lock();
+        if let Some(waiter) = &peer.waiter {
+            if self.drain(peer, &mut inbox)? {
+                return Ok(());
+            }
+            let (position, reads) = (inbox.stream.position(), inbox.reads);
+            drop(inbox);
+            let heard = waiter.wait(position, self.silence);
+            return if heard || peer.inbox.lock().reads != reads { Ok(()) } else { Err(silent()) };
+        }
+        let Inbox { stream, decoder, .. } = &mut *inbox;
+        self.take_frames(peer.number, decoder)?;
+        match stream.read(decoder.room(), READ_BYTES, self.silence) {
+            Ok(0) => Err(ENDED.to_owned()),
+            Ok(_) => Ok(()),
+            Err(ReadError::TimedOut) => Err(silent()),
+            Err(why) => Err(why.to_string()),
+        }
+    }
+
+    /// Does what was sent over shared memory until now. Whether there was anything.
+    fn drain(&self, peer: &Peer, inbox: &mut Inbox) -> Result<bool, String> {
+        if let Some(wrong) = inbox.wrong.take() {
+            return Err(wrong);
+        }
+        let before = inbox.reads;
+        loop {
+            self.take_frames(peer.number, &mut inbox.decoder)?;
+            match inbox.stream.try_read(inbox.decoder.room(), READ_BYTES) {
+                Ok(Some(0)) => return Err(ENDED.to_owned()),
+                Ok(Some(_)) => inbox.reads += 1,
+                Ok(None) => return Ok(inbox.reads != before),
+                Err(why) => return Err(why.to_string()),
+            }
+        }
+    }
+
+    /// A node that has nothing to do looks for what comes over shared memory by itself, so that nobody need be woken for it.
+    pub(crate) fn look(&self) {
+        // A node takes its own mail first when much waits.
+        if self.shared.waiting_bytes() > INBOX_BYTES_MAX / 2 {
+            return;
+        }
+        for peer in self.others().filter(|peer| peer.waiter.is_some()) {
+            let Some(mut inbox) = peer.inbox.try_lock() else { continue };
+            if let Err(wrong) = self.drain(peer, &mut inbox) {
+                inbox.wrong = Some(wrong);
+                // Its thread finds it.
+                peer.stopper.stop();
+            }
+        }
+    }
+
+    /// A node will look for a while, so that peers need not wake anybody; and has looked.
+    pub(crate) fn set_looking(&self, looking: bool) {
+        for waiter in self.others().filter_map(|peer| peer.waiter.as_ref()) {
+            match looking {
+                true => waiter.begin_look(),
+                false => waiter.end_look(),
+            }
+        }
     }
 
     fn take_frames(&self, capsule: u32, decoder: &mut Decoder) -> Result<(), String> {

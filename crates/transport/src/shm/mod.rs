@@ -210,6 +210,49 @@ impl ShmReading {
     }
 }
 
+/// Waits for what a half may read, while others may use that.
+#[derive(Debug)]
+pub(crate) struct ShmWaiter {
+    shared: Arc<Shared>,
+    direction: Direction,
+}
+
+impl ShmWaiter {
+    fn control(&self) -> &mapped::Control {
+        self.shared.region.ring(self.direction).control
+    }
+
+    /// Sleeps until more was written than up to a position, or the stream is stopped or closed. Whether that was before the deadline.
+    pub(crate) fn wait(&self, position: u64, mut deadline: Deadline) -> bool {
+        let control = self.control();
+        let ready = || control.announced.0.produced.load(Ordering::Relaxed) != position;
+        let sleeps = &control.consumer_sleeps.0;
+        wait(&mut Spin::new(Duration::ZERO), &self.shared.attention, sleeps, &mut deadline, ready)
+            != Waited::TimedOut
+    }
+
+    /// Spares the peer to wake who sleeps: somebody looks, until [`ShmWaiter::end_look`].
+    pub(crate) fn begin_look(&self) {
+        word::say_awake(&self.control().consumer_sleeps.0);
+    }
+
+    /// From now on who sleeps must be woken. What came before is for the caller to read.
+    pub(crate) fn end_look(&self) {
+        word::say_asleep(&self.control().consumer_sleeps.0);
+    }
+}
+
+impl ShmReading {
+    /// Up to where was read and seen.
+    pub(crate) fn position(&self) -> u64 {
+        self.consumer.seen()
+    }
+
+    pub(crate) fn waiter(&self) -> ShmWaiter {
+        ShmWaiter { shared: self.shared.clone(), direction: self.direction }
+    }
+}
+
 impl ShmWriting {
     #[inline]
     pub(crate) fn write(&mut self, mut bytes: &[u8], mut deadline: Deadline) -> Result<(), WriteError> {

@@ -136,6 +136,11 @@ impl Consumer {
         wake(&control.producer_sleeps.0);
     }
 
+    /// The producer's position as it was seen last.
+    pub(crate) fn seen(&self) -> u64 {
+        self.produced_seen
+    }
+
     /// Whether the producer has moved since the last `pull` found nothing.
     #[inline]
     pub(crate) fn is_ready(&self, control: &Control) -> bool {
