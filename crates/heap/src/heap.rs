@@ -10,14 +10,15 @@ use crate::{HeapFull, LARGE, POISON, SIZE_MASK, Window, Word};
 /// Objects of so many bytes and more that do not fit the window are large: each has an allocation of its own.
 pub const LARGE_BYTES_MIN: usize = (8 << 10) + size_of::<Word>();
 
-/// Least allocation between two collections, in bytes; otherwise as much as lived after the last one.
-const INTERVAL_BYTES_MIN: usize = 32 << 20;
+/// Between two collections so many times the bytes are allocated that lived after the last one, but no less than
+/// [`INTERVAL_BYTES_MIN`], and, beyond [`INTERVAL_BYTES_LOW`], no more than lived.
+const INTERVAL_LIVES: usize = 32;
 
-/// The same while hardly anything lives: collections cost nothing then, and what is handed out again is still in the processor's cache.
-const INTERVAL_BYTES_EMPTY: usize = 8 << 20;
+/// Least allocation between two collections, in bytes: what is handed out again is still in the processor's cache then.
+const INTERVAL_BYTES_MIN: usize = 2 << 20;
 
-/// Hardly anything, in bytes.
-const EMPTY_BYTES_MAX: usize = 256 << 10;
+/// See [`INTERVAL_LIVES`].
+const INTERVAL_BYTES_LOW: usize = 32 << 20;
 
 /// The memory of one session or node.
 #[derive(Debug)]
@@ -138,10 +139,8 @@ impl Heap {
     /// How many bytes are allocated between two collections.
     #[inline]
     fn interval_bytes(&self) -> usize {
-        match self.live_bytes {
-            ..=EMPTY_BYTES_MAX => INTERVAL_BYTES_EMPTY,
-            live => live.max(INTERVAL_BYTES_MIN),
-        }
+        let many = self.live_bytes.saturating_mul(INTERVAL_LIVES);
+        many.clamp(INTERVAL_BYTES_MIN, INTERVAL_BYTES_LOW).max(self.live_bytes)
     }
 
     /// Whether so much was allocated that a collection is worth its cost.

@@ -103,10 +103,20 @@ pub(crate) struct While {
     pub again: Option<Again>,
 }
 
-/// Machine code that goes on at the condition of a loop, once that has made many steps interpreted.
+/// Waits for replies.
+#[derive(Debug)]
+pub(crate) struct Await {
+    /// The numbers of what may be pending.
+    pub pending: Box<[u16]>,
+    pub site: Site,
+    /// The code that goes on when they are there.
+    pub again: Option<Again>,
+}
+
+/// Machine code that goes on at the condition of a loop, or behind an await, once that was interpreted often.
 #[derive(Debug)]
 pub(crate) struct Again {
-    /// The number of the loop among those of the function.
+    /// Its number among the ways into the function ([`bifrost_ir::Block::ways_in`]).
     pub number: usize,
     pub steps: AtomicU64,
     pub code: OnceLock<Option<Code>>,
@@ -306,11 +316,7 @@ pub(crate) enum Node {
     Create(Box<Create>),
     Send(Box<Message>),
     Request(Box<Request>),
-    /// The numbers of what may be pending.
-    Await {
-        pending: Box<[u16]>,
-        site: Site,
-    },
+    Await(Box<Await>),
     /// With a result, or without.
     Reply(Option<Place>),
     Delegate(Box<Message>),

@@ -13,8 +13,8 @@ use bifrost_runtime::actor::JoinLayout;
 use bifrost_runtime::image::Image;
 
 use crate::node::{
-    self, Again, Arm, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared, Request,
-    Script, Select, SelfCall, Target, Transaction, TypeIf, While,
+    self, Again, Arm, Await, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared,
+    Request, Script, Select, SelfCall, Target, Transaction, TypeIf, While,
 };
 
 /// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`], `id` is its number if it is one of the
@@ -33,11 +33,11 @@ pub(crate) fn prepare(
         constants: HashMap::new(),
         pending: HashMap::new(),
         template: vec![0; func.vars.len() + 1],
-        loops: Vec::new(),
+        ways_in: Vec::new(),
     };
     let waits = func.kind == FuncKind::Script || func.body.has_request();
     if waits {
-        p.loops = func.body.loops();
+        p.ways_in = func.body.ways_in();
     }
     let body = p.block(&func.body);
     let script = id.filter(|_| waits).map(|id| {
@@ -93,8 +93,8 @@ struct Preparer<'a> {
     /// The numbers of variables that may be pending.
     pending: HashMap<Var, u16>,
     template: Vec<Word>,
-    /// Of a function that may wait: its loops.
-    loops: Vec<&'a Stmt>,
+    /// Of a function that may wait: where code may go on with it.
+    ways_in: Vec<&'a Stmt>,
 }
 
 impl Preparer<'_> {
@@ -195,12 +195,10 @@ impl Preparer<'_> {
             })),
             Stmt::While { cond, test, body } => Node::While(Box::new(While {
                 // One that selects would leave at each step.
-                again: self
-                    .loops
-                    .iter()
-                    .position(|each| std::ptr::eq(*each, stmt))
-                    .filter(|_| !body.contains(&|stmt| matches!(stmt, Stmt::Select { .. })))
-                    .map(|number| Again { number, steps: AtomicU64::new(0), code: OnceLock::new() }),
+                again: match body.contains(&|stmt| matches!(stmt, Stmt::Select { .. })) {
+                    true => None,
+                    false => self.again(stmt),
+                },
                 cond: self.block(cond),
                 test: self.operand(*test),
                 body: self.block(body),
@@ -246,7 +244,8 @@ impl Preparer<'_> {
                 element: element.map(|index| self.operand(index)),
             })),
             Stmt::Await { vars, site } => {
-                Node::Await { pending: vars.iter().map(|var| self.pending(*var)).collect(), site: *site }
+                let pending = vars.iter().map(|var| self.pending(*var)).collect();
+                Node::Await(Box::new(Await { pending, site: *site, again: self.again(stmt) }))
             }
             Stmt::Reply { values, .. } => Node::Reply(values.first().map(|value| self.operand(*value))),
             Stmt::Select { arms, after, site } => Node::Select(Box::new(Select {
@@ -278,6 +277,12 @@ impl Preparer<'_> {
                     .collect(),
             })),
         }
+    }
+
+    /// The code that goes on at a statement, if there is a way in.
+    fn again(&self, stmt: &Stmt) -> Option<Again> {
+        let number = self.ways_in.iter().position(|each| std::ptr::eq(*each, stmt))?;
+        Some(Again { number, steps: AtomicU64::new(0), code: OnceLock::new() })
     }
 
     /// The number of a variable that may be pending.

@@ -15,7 +15,7 @@ use bifrost_runtime::{Cx, Table};
 use smallvec::SmallVec;
 
 use crate::node::{
-    Again, Choice, Create, Destination, Message, Place, Prepared, Request, Script, Select, SelfCall,
+    Again, Await, Choice, Create, Destination, Message, Place, Prepared, Request, Script, Select, SelfCall,
 };
 use crate::op::OpError;
 use crate::run::{Flow, Frame, Interp, Run};
@@ -189,7 +189,7 @@ impl Run<'_> {
         self.came = left.came;
     }
 
-    /// Has machine code go on at the condition of a loop, once that was interpreted often and no reply is missing.
+    /// Has machine code go on here, once this was interpreted often and no reply is missing.
     pub(crate) fn go_on_again(&mut self, again: &Again) -> Option<Flow> {
         let hot = match self.cx().actors.is_ordered() {
             true => ORDERED_HOT_STEPS.min(self.interp.hot_steps),
@@ -367,8 +367,8 @@ impl Run<'_> {
         Flow::Next
     }
 
-    pub(crate) fn wait(&mut self, pending: &[u16], site: bifrost_ir::Site) -> Flow {
-        self.arrived();
+    pub(crate) fn wait(&mut self, wait: &Await) -> Flow {
+        let (pending, goes_on) = (&wait.pending, self.arrived());
         let waiter = self.join;
         let image = self.interp.image().clone();
         // SAFETY: the join is this function's.
@@ -386,9 +386,12 @@ impl Run<'_> {
             match actor::first_exception(waiter, &|at| pending.contains(&at)) {
                 Some(kept) => {
                     let ret = self.cx().raise_kept(kept);
-                    self.failed(ret, site)
+                    self.failed(ret, wait.site)
                 }
-                None => Flow::Next,
+                None => {
+                    let again = wait.again.as_ref().filter(|_| goes_on);
+                    again.and_then(|again| self.go_on_again(again)).unwrap_or(Flow::Next)
+                }
             }
         }
     }
@@ -519,10 +522,10 @@ impl Run<'_> {
                 actor::take_message(self.cx, actor, &mut methods, &mut |cx, method, sent| {
                     let words = actor::words_of(sent);
                     for (at, arm) in select.arms.iter().enumerate().filter(|(_, arm)| arm.method == method) {
-                        if actor::refused(cx, actor::class_of(actor), arm.slot, &words)? {
+                        if actor::refused(cx, actor::class_of(actor), arm.slot, words)? {
                             return Ok(Verdict::Refuses);
                         }
-                        if self.fits(function, frame, arm, &words)? {
+                        if self.fits(function, frame, arm, words)? {
                             chosen = Some(at);
                             return Ok(Verdict::Takes);
                         }

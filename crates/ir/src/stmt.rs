@@ -104,16 +104,17 @@ impl Block {
         self.contains(&|stmt| matches!(stmt, Stmt::Request { .. }))
     }
 
-    /// The `while` loops among the statements and in them, an outer one before those in it.
+    /// Where code can go on with a function that has waited, or was interpreted for a while: the awaits and `while` loops among the
+    /// statements and in them, an outer one before those in it.
     ///
     /// Cost: linear in the number of statements.
-    pub fn loops(&self) -> Vec<&Stmt> {
+    pub fn ways_in(&self) -> Vec<&Stmt> {
         let mut found = Vec::new();
         for stmt in &self.0 {
-            found.extend(matches!(stmt, Stmt::While { .. }).then_some(stmt));
+            found.extend(matches!(stmt, Stmt::While { .. } | Stmt::Await { .. }).then_some(stmt));
             stmt.parts(&mut |part| {
                 if let Part::Block(block) = part {
-                    found.extend(block.loops());
+                    found.extend(block.ways_in());
                 }
             });
         }

@@ -45,6 +45,8 @@ pub(crate) enum Helper {
     LeaveLoop,
     /// A new actor: `(cx, creation, words, count, node)`.
     Create,
+    /// The creator of an actor has failed: `(cx, actor)`.
+    Stillborn,
     /// A message of the past type: `(cx, slot, words, count)`.
     Send,
     /// A message of the past type did not return: `(cx, method, outcome, value)`.
@@ -73,7 +75,7 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 21] = [
+    pub(crate) const ALL: [(Helper, usize); 22] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Leave, 1),
@@ -90,6 +92,7 @@ impl Helper {
         (Helper::LeaveCode, 4),
         (Helper::LeaveLoop, 5),
         (Helper::Create, 4),
+        (Helper::Stillborn, 1),
         (Helper::Send, 3),
         (Helper::Sent, 3),
         (Helper::Deliver, 2),
@@ -120,6 +123,7 @@ impl Helper {
             Helper::LeaveCode => actor::leave_code as *const u8,
             Helper::LeaveLoop => actor::leave_loop as *const u8,
             Helper::Create => create as *const u8,
+            Helper::Stillborn => actor::enter_stillborn as *const u8,
             Helper::Send => actor::enter_past as *const u8,
             Helper::Sent => sent as *const u8,
             Helper::Deliver => deliver as *const u8,

@@ -409,7 +409,7 @@ impl Jit {
     fn try_compile(&self, image: &Image, id: FuncId, again: Option<usize>) -> Result<Code, CompileError> {
         let func = &image.program().funcs[id];
         let analysis = analysis::analyse(image, func, Some(id))?;
-        let again = again.and_then(|number| func.body.loops().get(number).copied());
+        let again = again.and_then(|number| func.body.ways_in().get(number).copied());
         if let Some(again) = again
             && !analysis.script.places.contains_key(&std::ptr::from_ref(again))
         {

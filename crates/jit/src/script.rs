@@ -8,7 +8,7 @@ use std::iter;
 
 use bifrost_ir::{Block, Body, Callee, Func, FuncId, FuncKind, Operand, Part, Program, Stmt, Var, requests};
 
-/// A statement from which code may leave, or that answers; a loop stands for the end of its steps.
+/// A statement from which code may leave, or that answers, or where it may go on; a loop stands for the end of its steps.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     /// The way to it, as a join has it: the innermost step first.
@@ -113,6 +113,11 @@ fn block(program: &Program, it: &Block, around: &mut Vec<u32>, last: bool, scrip
         if let Stmt::While { .. } = stmt {
             // At the end of a step it may make way for others, and goes on with its condition.
             let path = iter::once(0).chain(around.iter().rev().copied()).collect();
+            script.places.insert(stmt, Place::new(path, false));
+        }
+        if let Stmt::Await { .. } = stmt {
+            // Nothing is awaited in code, but it may go on here.
+            let path = around.iter().rev().copied().collect();
             script.places.insert(stmt, Place::new(path, false));
         }
         let mut part = |step: u32, inner: &Block, last: bool| {

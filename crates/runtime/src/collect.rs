@@ -115,6 +115,13 @@ impl Cx {
         Ok(object)
     }
 
+    /// Whether an object of so many fields is made without a collection.
+    #[inline]
+    pub(crate) fn has_room(&self, fields: usize) -> bool {
+        let room = self.window.end as usize - self.window.next as usize;
+        room / size_of::<Word>() >= OBJECT_WORDS + fields
+    }
+
     /// A new object whose shape has a finalizer, with zeroed fields: the finalizer may be called from now on.
     ///
     /// # Errors

@@ -225,6 +225,8 @@ pub struct Cx {
     /// The address below which the stack is so deep that messages are queued; `usize::MAX` while every message must be looked at
     /// ([`crate::actor::send`], [`crate::actor::send_past`]).
     nesting: usize,
+    /// 0, which only those know who read this.
+    nothing: u64,
 
     poll: Arc<Poll>,
     pub(crate) stack_limit: usize,
@@ -307,6 +309,10 @@ pub mod offset {
     pub const IDLERS: i32 = offset_of!(Cx, actors.idlers) as i32;
     /// Whether the method of an actor that runs shall make way for others, in one byte.
     pub const TURN_OVER: i32 = offset_of!(Cx, actors.turn_over) as i32;
+    /// Of a word that is 0.
+    pub const NOTHING: i32 = offset_of!(Cx, nothing) as i32;
+    /// Of how many messages of the past type were sent since the stack was empty.
+    pub const PAST_SENDS: i32 = offset_of!(Cx, actors.past_sends) as i32;
     /// `Cx::results`
     pub const RESULTS: i32 = offset_of!(Cx, results) as i32;
     /// `Cx::fuel`
@@ -356,6 +362,7 @@ impl Cx {
             procedure_depth: 0,
             trace: Trace::new(),
             nesting: usize::MAX,
+            nothing: 0,
             poll,
             stack_limit: 0,
             heap: Heap::new(limits.heap_bytes),
@@ -577,7 +584,7 @@ impl Cx {
             self.poll_words.ask();
             return Ret::KILLED;
         }
-        if self.poll.turn_over.swap(false, Ordering::Relaxed) {
+        if self.poll.turn_over.swap(false, Ordering::Relaxed) && self.others_wait() {
             self.actors.end_turn();
         }
         Ret::NOTHING

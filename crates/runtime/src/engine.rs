@@ -28,8 +28,7 @@ pub trait Engine: Send + Sync {
         None
     }
 
-    /// Code that goes on with a function that may wait at the condition of its `while` loop of that number ([`bifrost_ir::Block::loops`]):
-    /// it takes a join in which no reply is missing, and whether that has answered. It comes back as the function does, or with
+    /// Code that goes on with a function that may wait at the way into it of that number ([`bifrost_ir::Block::ways_in`]): it takes a join in which no reply is missing, and whether that has answered. It comes back as the function does, or with
     /// [`LANDED`](crate::actor::LANDED). `None` if the loop is to be interpreted.
     fn compile_loop(&self, image: &Image, func: FuncId, number: usize) -> Option<Code> {
         let _ = (image, func, number);

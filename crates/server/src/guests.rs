@@ -186,6 +186,10 @@ impl Network for Guest {
         mail.map_or(Received::Stopped, Guest::take)
     }
 
+    fn has_mail(&mut self) -> bool {
+        false
+    }
+
     fn idle_node(&mut self) -> Option<u32> {
         (0..self.shared.nodes()).find(|node| self.shared.is_idle(*node))
     }

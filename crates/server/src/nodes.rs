@@ -211,6 +211,8 @@ struct Door {
     /// To the nodes of other processes, if there are any.
     links: Option<Arc<Links>>,
     mail: Receiver<Mail>,
+    /// What was found there and not taken yet.
+    found: Option<Mail>,
     /// Where the search for an idle node begins.
     next: u32,
 }
@@ -342,6 +344,7 @@ impl Network for Door {
     fn receive(&mut self, wait: Wait) -> Received {
         loop {
             let mail = match wait {
+                _ if self.found.is_some() => self.found.take().expect("asked above"),
                 Wait::Idle => match self.mail.try_recv() {
                     Ok(mail) => mail,
                     Err(_) => return self.rest(),
@@ -366,6 +369,11 @@ impl Network for Door {
                 return received;
             }
         }
+    }
+
+    fn has_mail(&mut self) -> bool {
+        self.found = self.found.take().or_else(|| self.mail.try_recv().ok());
+        self.found.is_some()
     }
 
     fn idle_node(&mut self) -> Option<u32> {
@@ -505,7 +513,7 @@ impl Nodes {
             // One node needs nobody to tell it that it has nothing to do.
             if all > 1 || hosts {
                 let (next, links) = (node + 1, links.clone());
-                let door = Door { node, shared: shared.clone(), links, mail, next };
+                let door = Door { node, shared: shared.clone(), links, mail, found: None, next };
                 cx.actors.set_network(Box::new(door), all);
             }
         }

@@ -181,6 +181,10 @@ impl Network for Door {
         }
     }
 
+    fn has_mail(&mut self) -> bool {
+        self.simulation.state().queues[self.node as usize].iter().any(|from| !from.is_empty())
+    }
+
     fn idle_node(&mut self) -> Option<u32> {
         let mut state = self.simulation.state();
         let count = state.queues.len();

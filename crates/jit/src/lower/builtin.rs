@@ -2,16 +2,22 @@
 //!
 //! They look into objects that are open, and change those that may be changed ([`known`](super::known)).
 
-use bifrost_heap::{HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK};
+use bifrost_heap::{HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
 use bifrost_ir::builtin::Builtin;
 use bifrost_ir::{Block, Callee, MethodRef, Operand, TypeKind, Var};
+use bifrost_runtime::cx::offset;
+use bifrost_runtime::image::Table;
 use bifrost_runtime::object::{array, cell, list, sequence, string, vector};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, condcodes::IntCC, types};
 
 use super::Lower;
+use super::control::{Latch, POLL_STEPS};
 use super::known::View;
 use super::memory::Region;
 use crate::analysis::InlineLoop;
+
+/// Most elements of an array that is filled in place.
+const FILL_MAX: i64 = 1024;
 
 impl<'a> Lower<'_, 'a, '_> {
     /// Compiles a call of a method of a built-in type in place; false if it is to be called.
@@ -51,6 +57,88 @@ impl<'a> Lower<'_, 'a, '_> {
             self.write(*dst, value);
         }
         true
+    }
+
+    /// Compiles a call of a routine that makes a built-in object in place; false if it is to be called.
+    pub(super) fn creator_call(&mut self, callee: Callee, args: &[Operand], dsts: &[Var]) -> bool {
+        let (Callee::Routine(routine), [dst]) = (callee, dsts) else { return false };
+        let (image, program) = (self.unit.image, self.unit.image.program());
+        let Some(table) = image.routine(routine).table else { return false };
+        let made = match program.native_name(program.routines[routine].body).unwrap_or_default() {
+            "array_fill" => self.array_filled(callee, args, table),
+            "array_new" => {
+                let (low, zero) = (self.int(1), self.int(0));
+                self.new_object_of(table, &[low, zero, zero, zero], |_| Region::Arrays)
+            }
+            "cell_new" => {
+                let zero = self.int(0);
+                self.new_object_of(table, &[zero; cell::FIELDS], |_| Region::Cells)
+            }
+            _ => return false,
+        };
+        self.is_changeable(made);
+        self.write(*dst, made);
+        true
+    }
+
+    /// A new array of so many equal elements: it and its storage are taken from the window at once, if there is room.
+    fn array_filled(&mut self, fill: Callee, args: &[Operand], table: &'static Table) -> Value {
+        let operands: Vec<Value> = args.iter().map(|arg| self.operand(*arg)).collect();
+        let [low, count, value] = operands[..] else { unreachable!("the heading has three arguments") };
+        let element = table.info().element.expect("an array has elements");
+        let storage = self.unit.image.storage_table(element);
+        let tables = [table, storage].map(std::ptr::from_ref::<Table>);
+        let (slow, few, fast) = (self.cold_block(), self.b.create_block(), self.b.create_block());
+        let done = self.b.create_block();
+        let array = self.b.append_block_param(done, types::I64);
+        self.mark(array);
+        let less = self.b.ins().iadd_imm_s(count, -1);
+        let fits = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, less, FILL_MAX);
+        self.b.ins().brif(fits, few, &[], slow, &[]);
+
+        self.start(few);
+        let next = self.load_cx(offset::ALLOC_NEXT);
+        let end = self.load_cx(offset::ALLOC_END);
+        let storage = self.b.ins().iadd_imm_s(next, 8 * (OBJECT_WORDS + array::FIELDS) as i64);
+        let bytes = self.b.ins().ishl_imm_s(count, 3);
+        let after = self.b.ins().iadd(storage, bytes);
+        let after = self.b.ins().iadd_imm_s(after, 8 * OBJECT_WORDS as i64);
+        let full = self.b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
+        self.b.ins().brif(full, slow, &[], fast, &[]);
+
+        self.start(fast);
+        self.store_cx(after, offset::ALLOC_NEXT);
+        let fields = self.int(array::FIELDS as i64);
+        for ((object, table), fields) in [next, storage].into_iter().zip(tables).zip([fields, count]) {
+            let table = self.address(table.cast());
+            let header = self.b.ins().iadd_imm_s(fields, OBJECT_WORDS as i64);
+            self.store(table, object, TABLE_OFFSET, Region::Heads);
+            self.store(header, object, HEADER_OFFSET, Region::Heads);
+        }
+        for (field, value) in [(array::LOW, low), (array::LENGTH, count), (array::STORAGE, storage)] {
+            self.store_field(next, field, value, Region::Arrays);
+        }
+        // New memory is all zero.
+        if !self.is_zero(value) {
+            let (step, filled) = (self.b.create_block(), self.b.create_block());
+            let place = self.b.append_block_param(step, types::I64);
+            self.b.ins().jump(step, &[BlockArg::Value(storage)]);
+            self.b.switch_to_block(step);
+            self.store_field(place, 0, value, Region::Elements);
+            let place = self.b.ins().iadd_imm_s(place, 8);
+            let last = self.b.ins().iadd_imm_s(after, -8 * OBJECT_WORDS as i64);
+            let more = self.b.ins().icmp(IntCC::UnsignedLessThan, place, last);
+            self.b.ins().brif(more, step, &[BlockArg::Value(place)], filled, &[]);
+            self.b.seal_block(step);
+            self.start(filled);
+        }
+        self.b.ins().jump(done, &[BlockArg::Value(next)]);
+
+        self.start(slow);
+        let made = self.call(fill, args, None);
+        self.b.ins().jump(done, &[BlockArg::Value(made)]);
+        self.start(done);
+        array
     }
 
     /// Whether a method looks into an array and is compiled in place.
@@ -271,6 +359,9 @@ impl<'a> Lower<'_, 'a, '_> {
         match known {
             InlineLoop::IntTo => self.int_to(&operands, vars, body),
             InlineLoop::IntToBy => self.int_to_by(&operands, vars, body),
+            InlineLoop::ArrayElements if !self.may_call(body) && self.arrays_stay(&[body]) => {
+                self.elements_loop(operands[0], vars, body);
+            }
             InlineLoop::ArrayElements => self.array_loop(operands[0], vars, body, true),
             InlineLoop::ArrayIndexes => self.array_loop(operands[0], vars, body, false),
             InlineLoop::SequenceElements => self.sequence_loop(operands[0], vars, body, true),
@@ -317,7 +408,8 @@ impl<'a> Lower<'_, 'a, '_> {
                 let i = this.b.use_var(counter);
                 let next = this.b.ins().iadd_imm_s(i, 1);
                 this.b.def_var(counter, next);
-                Some(this.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, i, limit))
+                let ended = this.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, i, limit);
+                Latch { ended: Some(ended), polled: Some(this.polled_at(i, 1)) }
             },
         );
         self.b.ins().jump(after, &[]);
@@ -350,9 +442,14 @@ impl<'a> Lower<'_, 'a, '_> {
                 let i = this.b.use_var(counter);
                 let (next, over) = this.b.ins().sadd_overflow(i, by);
                 this.b.def_var(counter, next);
-                Some(over)
+                Latch { ended: Some(over), polled: None }
             },
         );
+    }
+
+    /// What is 0 after at most [`POLL_STEPS`] steps of a counter.
+    fn polled_at(&mut self, counter: Value, step: i64) -> Value {
+        self.b.ins().band_imm_s(counter, (POLL_STEPS - 1) * step)
     }
 
     /// Looks at the array again at each step (theta.md 16): what comes is seen, what goes is not.
@@ -390,9 +487,42 @@ impl<'a> Lower<'_, 'a, '_> {
                 let i = this.b.use_var(counter);
                 let next = this.b.ins().iadd_imm_s(i, 1);
                 this.b.def_var(counter, next);
-                None
+                Latch { ended: None, polled: Some(this.polled_at(i, 1)) }
             },
         );
+    }
+
+    /// The same in a loop that calls nothing and so leaves the array as it is: from element to element.
+    fn elements_loop(&mut self, object: Value, vars: &[Var], body: &'a Block) {
+        let element = self.var_type(vars[0]);
+        let view = self.view(object);
+        let counter = self.counter(view.base);
+        let end = self.element_base(view.base, view.length);
+        let (inside, after) = (self.b.create_block(), self.b.create_block());
+        let none = self.b.ins().icmp_imm_s(IntCC::Equal, view.length, 0);
+        self.b.ins().brif(none, after, &[], inside, &[]);
+        self.start(inside);
+        let before = self.known.clone();
+        self.counted_loop(
+            vars,
+            body,
+            |_| None,
+            |this| {
+                let at = this.b.use_var(counter);
+                let value = this.load_field(element, at, 0, Region::Elements);
+                this.write(vars[0], value);
+            },
+            |this| {
+                let at = this.b.use_var(counter);
+                let next = this.b.ins().iadd_imm_s(at, 8);
+                this.b.def_var(counter, next);
+                let ended = this.b.ins().icmp(IntCC::Equal, next, end);
+                Latch { ended: Some(ended), polled: Some(this.polled_at(at, 8)) }
+            },
+        );
+        self.b.ins().jump(after, &[]);
+        self.start(after);
+        self.known_before(before);
     }
 
     fn sequence_loop(&mut self, object: Value, vars: &[Var], body: &'a Block, elements: bool) {
@@ -421,7 +551,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 let i = this.b.use_var(counter);
                 let next = this.b.ins().iadd_imm_s(i, 1);
                 this.b.def_var(counter, next);
-                None
+                Latch { ended: None, polled: Some(this.polled_at(i, 1)) }
             },
         );
     }
@@ -451,7 +581,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 this.mark(next);
                 this.open(next);
                 this.b.def_var(rest, next);
-                None
+                Latch::default()
             },
         );
     }

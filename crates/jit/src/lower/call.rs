@@ -80,7 +80,7 @@ impl<'a> Lower<'_, 'a, '_> {
             if self.builtin_call(m, row, args, dsts) {
                 return;
             }
-        } else if self.call_in_place(callee, args, dsts) {
+        } else if self.creator_call(callee, args, dsts) || self.call_in_place(callee, args, dsts) {
             return;
         }
         let value = self.call(callee, args, None);
@@ -686,8 +686,17 @@ impl<'a> Lower<'_, 'a, '_> {
                 let zero = self.int(0);
                 self.b.ins().return_(&[outcome, zero]);
             }
-            End::Call { .. } => {
+            End::Call { done, .. } => {
                 let (outcome, _) = self.call_helper_unchecked(Helper::Leave, &[outcome]);
+                if let Some(actor) = self.scope.creates {
+                    let (failed, other) = (self.cold_block(), self.cold_block());
+                    let is = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Signalled as i64);
+                    self.b.ins().brif(is, failed, &[], other, &[]);
+                    self.start(failed);
+                    self.call_helper_unchecked(Helper::Stillborn, &[actor]);
+                    self.go_on(done, &[]);
+                    self.start(other);
+                }
                 let outer = self.dispatch_of(call.expect("the context of the call"));
                 self.b.ins().jump(outer, &[BlockArg::Value(outcome)]);
             }

@@ -15,6 +15,18 @@ use crate::analysis::{InlineLoop, environment, reason};
 /// With how many classes an object's class is compared to find its type.
 const CLASSES_MAX: usize = 3;
 
+/// What the latch of a loop has found.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Latch {
+    /// Whether the loop is at its end.
+    pub(super) ended: Option<Value>,
+    /// What is 0 after some steps ([`POLL_STEPS`]), and polled then.
+    pub(super) polled: Option<Value>,
+}
+
+/// After how many steps a loop that calls nothing polls.
+pub(super) const POLL_STEPS: i64 = 64;
+
 /// What `break` and `continue` mean here.
 #[derive(Clone, Copy)]
 pub(super) enum Target {
@@ -108,8 +120,6 @@ impl<'a> Lower<'_, 'a, '_> {
 
     pub(super) fn while_stmt(&mut self, stmt: &Stmt, cond: &'a Block, test: Operand, body: &'a Block) {
         let pins = if self.is_entered_in(stmt) {
-            // What is known here is not known where the code begins.
-            self.objects_close();
             self.scope.pins.clone()
         } else {
             self.before_loop(&[cond, body], &[])
@@ -117,7 +127,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let before = self.known.clone();
         let header = self.b.create_block();
         self.b.ins().jump(header, &[]);
-        self.enter_loop(stmt, header);
+        self.enter_at(stmt, header);
         self.b.switch_to_block(header);
         self.block(cond);
         if !self.reachable {
@@ -327,14 +337,15 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// A loop with a header that decides whether there is a step, and a latch that prepares the next one.
-    /// `header` tells whether the loop is at its end; `step` fills the loop's variables; `latch` may find the end too.
+    /// `header` tells whether the loop is at its end; `step` fills the loop's variables; `latch` may find the end too, and may tell what is 0
+    /// after so few steps that it is enough to poll then, if nothing is called between.
     pub(super) fn counted_loop(
         &mut self,
         vars: &[Var],
         body: &'a Block,
         header: impl FnOnce(&mut Self) -> Option<Value>,
         step: impl FnOnce(&mut Self),
-        latch: impl FnOnce(&mut Self) -> Option<Value>,
+        latch: impl FnOnce(&mut Self) -> Latch,
     ) {
         let pins = self.before_loop(&[body], vars);
         let before = self.known.clone();
@@ -350,12 +361,21 @@ impl<'a> Lower<'_, 'a, '_> {
         self.loop_body(body, next, end);
         if self.reachable {
             self.next_round();
-            if let Some(ended) = latch(self) {
+            let Latch { ended, polled } = latch(self);
+            if let Some(ended) = ended {
                 let on = self.b.create_block();
                 self.b.ins().brif(ended, end, &[], on, &[]);
                 self.start(on);
             }
-            self.poll();
+            match polled.filter(|_| !self.may_call(body)) {
+                None => self.poll(),
+                Some(polled) => {
+                    let poll = self.cold_block();
+                    self.b.ins().brif(polled, top, &[], poll, &[]);
+                    self.start(poll);
+                    self.poll();
+                }
+            }
             self.b.ins().jump(top, &[]);
         }
         self.b.seal_block(top);

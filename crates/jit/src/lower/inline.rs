@@ -196,11 +196,35 @@ impl<'a> Lower<'_, 'a, '_> {
         args: Vec<Value>,
         class: Option<ClassId>,
     ) -> Option<Vec<Value>> {
+        self.in_place_of(id, analysis, args, class, None)
+    }
+
+    /// Lowers a creator in place: if it fails, the actor does.
+    pub(super) fn create_in_place(
+        &mut self,
+        id: FuncId,
+        analysis: Rc<Analysis>,
+        args: Vec<Value>,
+        class: ClassId,
+        actor: Value,
+    ) {
+        self.in_place_of(id, analysis, args, Some(class), Some(actor));
+    }
+
+    fn in_place_of(
+        &mut self,
+        id: FuncId,
+        analysis: Rc<Analysis>,
+        args: Vec<Value>,
+        class: Option<ClassId>,
+        creates: Option<Value>,
+    ) -> Option<Vec<Value>> {
         let func = &self.unit.image.program().funcs[id];
         let types: Vec<Type> = func.signature.results.iter().map(|ty| self.value_type(*ty)).collect();
         let done = self.block_with(&types);
         let before = self.known.clone();
         self.enter(id, analysis, args, done, class, None);
+        self.scope.creates = creates;
         let reached = self.leave();
         self.known_before(before);
         self.reachable = reached;
@@ -234,6 +258,7 @@ impl<'a> Lower<'_, 'a, '_> {
             context,
             class,
             each,
+            creates: None,
         };
         self.waiting.push(std::mem::replace(&mut self.scope, scope));
         self.active.push(id);

@@ -10,11 +10,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bifrost_ir::builtin::Op;
-use bifrost_ir::{Block, Callee, Operand, Part, Stmt, Var};
+use bifrost_ir::{Block, Callee, Operand, Part, Program, Stmt, Types, Var};
+use bifrost_runtime::cx::offset;
 use bifrost_runtime::object::array;
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 
 use super::Lower;
+use crate::analysis::InlineLoop;
 use crate::helper::Helper;
 use crate::target::Calls;
 
@@ -157,6 +159,12 @@ impl<'a> Lower<'_, 'a, '_> {
         self.known.transactions += 1;
     }
 
+    /// Nothing is known any more.
+    pub(super) fn forget(&mut self) {
+        let Known { changes, transactions, .. } = self.known;
+        self.known = Known { changes: changes + 1, transactions: transactions + 1, ..Known::default() };
+    }
+
     /// What a call of these operands leaves of what is known.
     pub(super) fn known_after(&mut self, callee: Callee, args: &[Operand]) {
         let calls = self.calls();
@@ -201,6 +209,57 @@ impl<'a> Lower<'_, 'a, '_> {
     /// change are looked into here. Gives the pins of before.
     pub(super) fn before_loop(&mut self, blocks: &[&'a Block], vars: &[Var]) -> Vec<Option<Value>> {
         let pins = self.scope.pins.clone();
+        let keeps = self.arrays_stay(blocks);
+        if blocks.iter().any(|block| block.has_transaction()) {
+            self.objects_close();
+        } else if !keeps {
+            self.arrays_change();
+        }
+        self.renew(blocks);
+        let arrays = self.pinned_arrays(blocks, vars);
+        for var in arrays.into_iter().take(if keeps { VIEWS_MAX } else { 0 }) {
+            let object = self.read(var);
+            self.open(object);
+            self.view(object);
+        }
+        pins
+    }
+
+    /// Gives the numbers that a loop without calls changes new values before it. The code generator keeps a variable in one place through all
+    /// loops that it passes, and if one of them calls something, that place is in memory.
+    fn renew(&mut self, blocks: &[&'a Block]) {
+        if blocks.iter().any(|block| self.may_call(block)) || !self.may_call(&self.unit.func.body) {
+            return;
+        }
+        let mut uses = Uses::default();
+        for block in blocks {
+            uses.block(self, block);
+        }
+        let mut nothing = None;
+        for var in uses.written.iter().filter(|var| uses.read.contains_key(var)) {
+            let shared = self.scope.analysis.shared[var.as_u32() as usize].is_some();
+            let number = self.scope.func.vars[*var].ty == Types::INT && self.var_type(*var) == types::I64;
+            if number && !shared {
+                let nothing = *nothing.get_or_insert_with(|| {
+                    // Shifted, so that the sum is an address: that of an addition would be where the old value is.
+                    let nothing = self.load_cx(offset::NOTHING);
+                    self.b.ins().ishl_imm_s(nothing, 3)
+                });
+                let value = self.read(*var);
+                let value = self.b.ins().iadd(value, nothing);
+                self.write(*var, value);
+            }
+        }
+    }
+
+    /// Whether something in a block may be a call on its usual way.
+    pub(super) fn may_call(&self, block: &Block) -> bool {
+        let program = self.unit.image.program();
+        block.contains(&|stmt| may_call(program, stmt))
+    }
+
+    /// Whether some blocks of the function leave all arrays as they are.
+    pub(super) fn arrays_stay(&mut self, blocks: &[&'a Block]) -> bool {
         let analysis = self.scope.analysis.clone();
         let each = self.scope.each.map(|(_, body)| {
             let outer = self.waiting.last().expect("the function around it waits");
@@ -209,19 +268,7 @@ impl<'a> Lower<'_, 'a, '_> {
             self.unit.effects.blocks_keep(calls, &outer.analysis, &[body], None)
         });
         let calls = self.calls();
-        let keeps = self.unit.effects.blocks_keep(calls, &analysis, blocks, each);
-        if blocks.iter().any(|block| block.has_transaction()) {
-            self.objects_close();
-        } else if !keeps {
-            self.arrays_change();
-        }
-        let arrays = self.pinned_arrays(blocks, vars);
-        for var in arrays.into_iter().take(if keeps { VIEWS_MAX } else { 0 }) {
-            let object = self.read(var);
-            self.open(object);
-            self.view(object);
-        }
-        pins
+        self.unit.effects.blocks_keep(calls, &analysis, blocks, each)
     }
 
     /// Pins the variables that some blocks read and do not write, and that are none of `vars`: as long as the blocks are lowered, their values are those
@@ -288,6 +335,25 @@ impl Uses {
         if let Some(before) = before {
             self.read = before;
         }
+    }
+}
+
+/// Whether the code of a statement may call something on its usual way.
+fn may_call(program: &Program, stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Let { .. }
+        | Stmt::Get { .. }
+        | Stmt::Set { .. }
+        | Stmt::If { .. }
+        | Stmt::While { .. }
+        | Stmt::Break
+        | Stmt::Continue => false,
+        Stmt::Call { callee: Callee::Method(m), .. } => program.types.method(*m).builtin.is_none_or(|row| {
+            let in_place = row.family == "array" && matches!(row.name(), "fetch" | "store" | "length");
+            row.op.is_none() && !in_place
+        }),
+        Stmt::ForEach { callee, .. } => InlineLoop::of(program, *callee).is_none(),
+        _ => true,
     }
 }
 

@@ -8,7 +8,8 @@ use bifrost_ir::{ClassId, TypeId};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use cranelift_codegen::ir::{
-    AliasRegionData, BlockArg, InstBuilder, MemFlagsData, Type, Value, condcodes::IntCC, types,
+    AliasRegionData, BlockArg, InstBuilder, InstructionData, MemFlagsData, Opcode, Type, Value,
+    condcodes::IntCC, types,
 };
 
 use super::Lower;
@@ -100,7 +101,17 @@ impl Lower<'_, '_, '_> {
         values: &[Value],
         region: impl Fn(usize) -> Region,
     ) -> Value {
-        let table = std::ptr::from_ref::<Table>(self.unit.image.table_of(ty)).cast::<u8>();
+        self.new_object_of(self.unit.image.table_of(ty), values, region)
+    }
+
+    /// The same with the table of the type.
+    pub(super) fn new_object_of(
+        &mut self,
+        table: &'static Table,
+        values: &[Value],
+        region: impl Fn(usize) -> Region,
+    ) -> Value {
+        let table = std::ptr::from_ref(table).cast::<u8>();
         let words = OBJECT_WORDS + values.len();
         let next = self.load_cx(offset::ALLOC_NEXT);
         let end = self.load_cx(offset::ALLOC_END);
@@ -125,8 +136,21 @@ impl Lower<'_, '_, '_> {
 
         self.start(done);
         for (field, value) in values.iter().enumerate() {
-            self.store_field(object, field, *value, region(field));
+            // New memory is all zero.
+            if !self.is_zero(*value) {
+                self.store_field(object, field, *value, region(field));
+            }
         }
         object
+    }
+
+    /// Whether a value is known to be a word of zeros.
+    pub(super) fn is_zero(&self, value: Value) -> bool {
+        let dfg = &self.b.func.dfg;
+        match dfg.value_def(value).inst().map(|inst| dfg.insts[inst]) {
+            Some(InstructionData::UnaryImm { opcode: Opcode::Iconst, imm }) => imm.bits() == 0,
+            Some(InstructionData::UnaryIeee64 { opcode: Opcode::F64const, imm }) => imm.bits() == 0,
+            _ => false,
+        }
     }
 }

@@ -221,6 +221,8 @@ struct Scope<'a> {
     class: Option<ClassId>,
     /// Of an iterator in place of its call: the variables and the body of the loop.
     each: Option<(&'a [Var], &'a Block)>,
+    /// Of a creator in place: the actor, which fails if the creator does.
+    creates: Option<Value>,
 }
 
 /// One function under construction.
@@ -269,6 +271,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             context: 0,
             class: None,
             each: None,
+            creates: None,
         };
         let active = unit.id.into_iter().collect();
         Lower {
@@ -364,7 +367,15 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             if !self.reachable {
                 return;
             }
+            let entered = self.is_entered_in(stmt);
+            if entered {
+                self.forget();
+            }
             self.stmt(stmt);
+            if entered {
+                // What was known here is not known where the code begins.
+                self.forget();
+            }
         }
     }
 
@@ -455,7 +466,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
                 self.request_stmt(stmt, *method, args, *dst, *element);
             }
             // Where a reply was missing, the function has left.
-            Stmt::Await { .. } => {}
+            Stmt::Await { .. } => self.await_stmt(stmt),
             Stmt::Reply { values, .. } => self.reply_stmt(stmt, values),
             Stmt::Deliver { replier, values, .. } => self.deliver_stmt(*replier, values),
             Stmt::Delegate { method, args, .. } => self.delegate_stmt(stmt, *method, args),

@@ -7,8 +7,9 @@
 
 use bifrost_heap::FIELDS_OFFSET;
 use bifrost_ir::{Callee, ClassId, Destination, FuncId, FuncKind, MethodRef, Operand, Stmt, Var};
-use bifrost_runtime::actor::layout::join;
-use bifrost_runtime::actor::{AFRESH, EXIT_WORDS, Exit, Site};
+use bifrost_runtime::abi::Outcome;
+use bifrost_runtime::actor::layout::{join, owed};
+use bifrost_runtime::actor::{AFRESH, EXIT_WORDS, Exit, Kind, Site};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -100,8 +101,18 @@ impl<'a> Lower<'_, 'a, '_> {
         function && self.unit.again.is_some_and(|again| script::has(stmt, again))
     }
 
-    /// Goes on at the condition of a loop, if it is that.
-    pub(super) fn enter_loop(&mut self, stmt: &Stmt, header: ir::Block) {
+    /// Nothing is awaited, but code may go on here.
+    pub(super) fn await_stmt(&mut self, stmt: &Stmt) {
+        if self.is_entered_in(stmt) {
+            let here = self.b.create_block();
+            self.b.ins().jump(here, &[]);
+            self.enter_at(stmt, here);
+            self.start(here);
+        }
+    }
+
+    /// Goes on at a block, that of a statement, if the code begins there.
+    pub(super) fn enter_at(&mut self, stmt: &Stmt, header: ir::Block) {
         let function = matches!(self.scope.end, End::Function);
         if let (true, Some((_, entered)), Some(again)) = (function, self.wait.again, self.unit.again)
             && std::ptr::eq(stmt, again)
@@ -247,6 +258,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.b.ins().jump(sent, &[BlockArg::Value(held), BlockArg::Value(owing)]);
 
         self.start(fast);
+        self.count(offset::PAST_SENDS);
         let message = self.message(method, args);
         self.b.ins().jump(sent, &[BlockArg::Value(message.outcome), BlockArg::Value(message.value)]);
 
@@ -255,6 +267,16 @@ impl<'a> Lower<'_, 'a, '_> {
         let (other, next) = (self.cold_block(), self.b.create_block());
         self.b.ins().brif(outcome, other, &[], next, &[]);
         self.start(other);
+        // That it is queued in this node is no news; else the runtime is told.
+        let (pending, told) = (self.cold_block(), self.cold_block());
+        let waits = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Pending as i64);
+        self.b.ins().brif(waits, pending, &[], told, &[]);
+        self.start(pending);
+        let kind = FIELDS_OFFSET + 8 * owed::KIND as i32;
+        let kind = self.b.ins().load(types::I64, MemFlagsData::trusted(), value, kind);
+        let queued = self.b.ins().icmp_imm_s(IntCC::Equal, kind, Kind::Message as i64);
+        self.b.ins().brif(queued, next, &[], told, &[]);
+        self.start(told);
         let name = i64::from(method.ty.as_u32()) << 32 | i64::from(method.method.as_u32());
         let name = self.int(name);
         self.call_helper(Helper::Sent, &[name, outcome, value]);
@@ -372,8 +394,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.b.ins().brif(outcome, other, &[], next, &[]);
         self.start(other);
         let (left, on) = (self.cold_block(), self.cold_block());
-        let pending = bifrost_runtime::abi::Outcome::Pending as i64;
-        let waits = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, pending);
+        let waits = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Pending as i64);
         self.b.ins().brif(waits, left, &[], on, &[]);
         self.start(left);
         self.leave_code(stmt, Some(&Sent { method, outcome, value }));
@@ -453,8 +474,8 @@ impl<'a> Lower<'_, 'a, '_> {
         let func = self.creator(class, creator);
         // Passive code of a program that is served may run in a session, which has no actors.
         let here = self.unit.func.kind == FuncKind::Script || self.unit.image.modes().is_none();
-        let filled = self.worth_in_place(func).filter(|_| here && self.only_fills(func));
-        let (Some(analysis), Destination::Here | Destination::Anywhere) = (filled, place) else {
+        let small = self.worth_in_place(func).filter(|_| here);
+        let (Some(analysis), Destination::Here | Destination::Anywhere) = (small, place) else {
             let actor = self.create(class, creator, args, place);
             return self.write(dst, actor);
         };
@@ -480,26 +501,25 @@ impl<'a> Lower<'_, 'a, '_> {
             (0..fields as u32).map(|field| self.field_region(class, field)).chain([Region::Heads]).collect();
         let made = self.new_object(ty, &vec![zero; fields + 1], |field| regions[field]);
         let values = args.iter().map(|arg| self.operand(*arg)).collect::<Vec<_>>();
-        self.in_place(func, analysis, [vec![made], values].concat(), Some(class));
-        let count = self.b.ins().load(types::I64, MemFlagsData::trusted(), self.cx, offset::CREATED);
-        let count = self.b.ins().iadd_imm_s(count, 1);
-        self.b.ins().store(MemFlagsData::trusted(), count, self.cx, offset::CREATED);
-        self.b.ins().jump(done, &[BlockArg::Value(made)]);
+        self.create_in_place(func, analysis, [vec![made], values].concat(), class, made);
+        if self.reachable {
+            self.count(offset::CREATED);
+            self.b.ins().jump(done, &[BlockArg::Value(made)]);
+        }
         self.start(done);
         self.write(dst, actor);
+    }
+
+    /// Adds one to a counter of the context.
+    fn count(&mut self, counter: i32) {
+        let count = self.b.ins().load(types::I64, MemFlagsData::trusted(), self.cx, counter);
+        let count = self.b.ins().iadd_imm_s(count, 1);
+        self.b.ins().store(MemFlagsData::trusted(), count, self.cx, counter);
     }
 
     fn creator(&self, class: ClassId, creator: u32) -> FuncId {
         let class = &self.unit.image.program().classes[class];
         class.actor.as_ref().expect("a class of actors").creators[creator as usize]
-    }
-
-    /// Whether a creator does nothing but fill variables, so that it cannot fail.
-    fn only_fills(&self, func: FuncId) -> bool {
-        let fills = |stmt: &Stmt| {
-            matches!(stmt, Stmt::Let { .. } | Stmt::Get { .. } | Stmt::Set { .. } | Stmt::Return(_))
-        };
-        self.unit.image.program().funcs[func].body.0.iter().all(fills)
     }
 
     /// Has the runtime make an actor.

@@ -73,6 +73,19 @@ pub(super) unsafe fn bear(cx: *mut Cx, actor: Word, creator: FuncId, args: &[Wor
     }
 }
 
+/// The creator of an actor has failed in machine code: as [`create`] ends then.
+///
+/// # Safety
+/// `cx` is the current context with the exception, and `actor` the new actor.
+pub unsafe extern "C" fn enter_stillborn(cx: *mut Cx, actor: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let _actor = (*cx).keep(actor);
+        stillborn(cx, actor);
+    }
+    Ret::NOTHING
+}
+
 /// The creator of an actor has failed, with the exception in the context: what is queued for it is answered so, and what comes will be.
 pub(super) unsafe fn stillborn(cx: *mut Cx, actor: Word) {
     // SAFETY: promised by the caller: an actor.

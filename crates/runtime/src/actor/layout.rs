@@ -75,18 +75,18 @@ pub mod owed {
 pub mod message {
     use super::owed;
 
-    /// The actor.
-    pub const RECEIVER: usize = owed::FIELDS;
     /// The next message for the same method, or, of one that is under way in an arm, the one around it.
-    pub const NEXT: usize = owed::FIELDS + 1;
+    pub const NEXT: usize = owed::FIELDS;
     /// When it came, by the receiver's count.
-    pub const NUMBER: usize = owed::FIELDS + 2;
+    pub const NUMBER: usize = owed::FIELDS + 1;
     /// The slot of its method.
-    pub const SLOT: usize = owed::FIELDS + 3;
+    pub const SLOT: usize = owed::FIELDS + 2;
     /// 1 if the answer was given.
-    pub const ANSWERED: usize = owed::FIELDS + 4;
+    pub const ANSWERED: usize = owed::FIELDS + 3;
+    /// The actor. With the arguments behind it these are the words that the method takes.
+    pub const RECEIVER: usize = owed::FIELDS + 4;
     /// The first argument.
-    pub const ARGS: usize = owed::FIELDS + 5;
+    pub const ARGS: usize = RECEIVER + 1;
 }
 
 /// Fields of a method that may wait: its *join continuation closure* (002 section 3), which begins with [`owed`]. The words of its
@@ -279,6 +279,8 @@ pub struct ActorClass {
     pub guards: Vec<Option<FuncId>>,
     /// Whether that depends on what the message carries.
     pub looks: Vec<bool>,
+    /// Whether no method has a guard.
+    pub takes_all: bool,
     /// Which field of the actor is its mail.
     pub mail: usize,
     /// How many methods the class has.
@@ -464,6 +466,7 @@ impl ActorClass {
             messages: messages.collect(),
             functional: actor.functional,
             creators: actor.creators.clone(),
+            takes_all: guards.iter().all(Option::is_none),
             guards,
             looks,
             mail: class.fields.len(),

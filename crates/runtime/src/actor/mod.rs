@@ -30,7 +30,7 @@ pub use code::{
     AFRESH, Came, EXIT_WORDS, Exit, LANDED, Landing, Left, enter_message, enter_past, leave_code, leave_loop,
     leave_method, log_sent,
 };
-pub use create::{Site, create};
+pub use create::{Site, create, enter_stillborn};
 pub use exceptions::{first_exception, note_exception};
 pub use guest::{Asked, Base, Named, Wanted, ask, grant, join, release};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State};
@@ -245,19 +245,21 @@ unsafe fn message_of(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     unsafe {
         let actor = args[0];
         let kind = class_of(actor).message(method_of(actor, slot));
-        let _kept = (*cx).keep(actor);
-        let references: SmallVec<[Word; 8]> =
-            (0..kind.args).filter(|at| kind.references >> at & 1 == 1).map(|at| args[1 + at]).collect();
-        let _args = (*cx).keep_all(&references);
-        let made = match (*cx).alloc(kind.table, message::ARGS + kind.args) {
+        let fields = message::ARGS + kind.args;
+        // What has room collects nothing.
+        let _words = (!(*cx).has_room(fields)).then(|| {
+            let args = args[1..].iter().enumerate().filter(|(at, _)| kind.references >> at & 1 == 1);
+            let references: SmallVec<[Word; 8]> = args.map(|(_, word)| *word).chain([actor]).collect();
+            (*cx).keep_all(&references)
+        });
+        let made = match (*cx).alloc(kind.table, fields) {
             Ok(made) => made.as_ptr() as Word,
             Err(full) => return (*cx).out_of_memory(full),
         };
         set(made, owed::KIND, Kind::Message as Word);
-        set(made, message::RECEIVER, actor);
         set(made, message::SLOT, Word::from(slot));
-        for (at, arg) in args[1..].iter().enumerate() {
-            set(made, message::ARGS + at, *arg);
+        for (at, word) in args.iter().enumerate() {
+            set(made, message::RECEIVER + at, *word);
         }
         Ret::of(made)
     }
@@ -269,15 +271,21 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
     unsafe {
         let actor = get(made, message::RECEIVER);
         (*cx).actors.stats.queued += 1;
-        if class_of(actor).functional {
+        let class = class_of(actor);
+        if class.functional {
             (*cx).actors.push(node::Work::Message(made));
             return pending(made);
         }
         let method = method_of(actor, get(made, message::SLOT) as u32);
-        let _made = (*cx).keep(made);
-        let post = match mail_of(cx, actor) {
-            Ok(post) => post,
-            Err(full) => return (*cx).out_of_memory(full),
+        let post = match get(actor, class.mail) {
+            0 => {
+                let _made = (*cx).keep(made);
+                match mail_of(cx, actor) {
+                    Ok(post) => post,
+                    Err(full) => return (*cx).out_of_memory(full),
+                }
+            }
+            post => post,
         };
         let number = get(post, mail::NEXT_NUMBER);
         set(post, mail::NEXT_NUMBER, number + 1);
@@ -379,16 +387,11 @@ unsafe fn remove(post: Word, method: MethodId, before: Word, taken: Word) {
 /// The words of a queued message as its method takes them: the actor first.
 ///
 /// # Safety
-/// `taken` is a message.
-pub unsafe fn words_of(taken: Word) -> SmallVec<[Word; 8]> {
+/// `taken` is a message, which the caller keeps as long as it uses the words.
+#[inline]
+pub unsafe fn words_of<'a>(taken: Word) -> &'a [Word] {
     // SAFETY: promised by the caller.
-    unsafe {
-        let count = object::fields(taken) - message::ARGS;
-        let mut words = SmallVec::with_capacity(count + 1);
-        words.push(get(taken, message::RECEIVER));
-        words.extend_from_slice(object::slice(taken, message::ARGS, count));
-        words
-    }
+    unsafe { object::slice(taken, message::RECEIVER, object::fields(taken) - message::RECEIVER) }
 }
 
 /// What somebody who looks for a message says of one.
@@ -440,6 +443,27 @@ pub unsafe fn take_message(
         let Some((_, method, before, taken)) = oldest else { return Ok(None) };
         remove(post, method, before, taken);
         Ok(Some((method, taken)))
+    }
+}
+
+/// Takes the oldest message out of the queue of an actor that refuses none.
+unsafe fn take_oldest(actor: Word) -> Option<Word> {
+    // SAFETY: promised by the caller: an actor.
+    unsafe {
+        let class = class_of(actor);
+        let post = get(actor, class.mail);
+        if post == 0 || get(post, mail::COUNT) == 0 {
+            return None;
+        }
+        let (mut number, mut oldest, mut list) = (u64::MAX, 0, 0);
+        for method in 0..class.methods as u32 {
+            let first = get(post, list_of(MethodId::from_u32(method)));
+            if first != 0 && get(first, message::NUMBER) < number {
+                (number, oldest, list) = (get(first, message::NUMBER), first, method);
+            }
+        }
+        remove(post, MethodId::from_u32(list), 0, oldest);
+        Some(oldest)
     }
 }
 

@@ -17,6 +17,9 @@ pub trait Network: Send {
     /// the time is over or no packet can come any more.
     fn receive(&mut self, wait: Wait) -> Received;
 
+    /// Whether there is something to [`receive`](Network::receive) now.
+    fn has_mail(&mut self) -> bool;
+
     /// A node that has nothing to do, if there is one.
     fn idle_node(&mut self) -> Option<u32>;
 

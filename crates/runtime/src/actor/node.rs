@@ -19,7 +19,7 @@ use super::trace::{Trace, What};
 use super::{
     Answer, Due, Kind, Left, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state,
 };
-use super::{Verdict, owe_as, remove, take_message, words_of};
+use super::{Verdict, owe_as, remove, take_message, take_oldest, words_of};
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
 use crate::object::{get, set};
@@ -161,6 +161,10 @@ pub struct Actors {
     pub(super) remote: Remote,
     pub(super) guest: Guest,
     trace: Option<Box<Trace>>,
+    /// Messages of the past type that were sent since the stack was empty.
+    pub(crate) past_sends: u64,
+    /// What the step under way does, and the message that it serves.
+    step: [Word; 2],
     landed: Option<Left>,
     /// How high the stack must be for a new actor to go to another node.
     gives_at: usize,
@@ -190,6 +194,8 @@ impl Default for Actors {
             remote: Remote::default(),
             guest: Guest::default(),
             trace: None,
+            past_sends: 0,
+            step: [0; 2],
             landed: None,
             gives_at: 0,
             highest: 0,
@@ -349,6 +355,7 @@ impl Actors {
 
     pub(super) fn begin_main(&mut self, is_reference: bool) {
         (self.main, self.main_is_reference) = (None, is_reference);
+        self.past_sends = 0;
     }
 
     /// Wakes a join that selects at a time, unless it has gone on by then; gives the number by which it is known.
@@ -367,6 +374,9 @@ impl Actors {
         unsafe {
             for work in &self.ready {
                 marker.root(work.word());
+            }
+            for word in self.step {
+                marker.root(word);
             }
             for waiter in self.timers.values() {
                 marker.root(*waiter);
@@ -421,6 +431,18 @@ impl Actors {
 }
 
 impl Cx {
+    /// Whether the node has something else to do than what runs, which has had its time. What is below it on the stack waits for it, unless
+    /// it has sent a message of the past type.
+    pub(crate) fn others_wait(&mut self) -> bool {
+        let actors = &mut self.actors;
+        let timer = actors.timers.first_key_value().map(|((time, _), _)| *time);
+        actors.past_sends > 0
+            || !actors.ready.is_empty()
+            || !actors.suspects.is_empty()
+            || actors.remote.has_mail()
+            || timer.is_some_and(|time| time <= self.now_ms())
+    }
+
     /// The clock, if the node is traced.
     pub(super) fn trace_clock(&self) -> u64 {
         if self.actors.is_traced() { self.now_ns() } else { 0 }
@@ -562,12 +584,14 @@ unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
         let Some(work) = (*cx).actors.pop() else { return Ok(came) };
         (*cx).actors.stats.turns += 1;
         (*cx).actors.turn_over = false;
-        let _kept = (*cx).keep(work.word());
+        (*cx).actors.past_sends = 0;
+        (*cx).actors.step = [work.word(), 0];
         let ended = match work {
             Work::Join(waiter) => resume(cx, waiter),
             Work::Message(sent) => serve(cx, sent),
             Work::Actor(actor) => turn(cx, actor),
         };
+        (*cx).actors.step = [0; 2];
         if ended.outcome == Outcome::Killed as u64 {
             return Err(ended);
         }
@@ -639,7 +663,7 @@ unsafe fn serve(cx: *mut Cx, sent: Word) -> Ret {
         let words = words_of(sent);
         let ret = match state(words[0]) {
             State::Failed => super::failed(cx, words[0]),
-            _ => served(cx, get(sent, message::SLOT) as u32, &words),
+            _ => served(cx, get(sent, message::SLOT) as u32, words),
         };
         settle(cx, sent, ret)
     }
@@ -663,6 +687,7 @@ unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         match Outcome::from(ret) {
+            Outcome::Returned if get(sent, owed::TO) == 0 => {}
             Outcome::Killed => return ret,
             Outcome::Pending => owe_as(cx, ret.value, sent),
             Outcome::Returned => deliver_owed(cx, sent, Answer::Value(ret.value)),
@@ -724,16 +749,12 @@ unsafe fn serve_next(cx: *mut Cx, actor: Word) -> Result<bool, Ret> {
         if state(actor) == State::Failed {
             return Ok(false);
         }
-        let mut methods = (0..class.methods as u32).map(bifrost_ir::MethodId::from_u32);
-        let found = take_message(cx, actor, &mut methods, &mut |cx, method, sent| {
-            Ok(match refused(cx, class, get(sent, message::SLOT) as u32, &words_of(sent))? {
-                false => Verdict::Takes,
-                true if class.looks_into(method) => Verdict::Refuses,
-                true => Verdict::RefusesAll,
-            })
-        });
+        let found = match class.takes_all {
+            true => Ok(take_oldest(actor)),
+            false => take_accepted(cx, actor, class),
+        };
         let sent = match found {
-            Ok(Some((_, sent))) => sent,
+            Ok(Some(sent)) => sent,
             Ok(None) => {
                 // All that is queued is refused until a message changes the actor.
                 set_state(actor, State::Dormant);
@@ -748,11 +769,27 @@ unsafe fn serve_next(cx: *mut Cx, actor: Word) -> Result<bool, Ret> {
                 return Ok(false);
             }
         };
-        let _kept = (*cx).keep(sent);
+        (*cx).actors.step[1] = sent;
         set_state(actor, State::Active);
-        let ret = served(cx, get(sent, message::SLOT) as u32, &words_of(sent));
+        let ret = served(cx, get(sent, message::SLOT) as u32, words_of(sent));
         let settled = settle(cx, sent, ret);
         if settled.returned() { Ok(true) } else { Err(settled) }
+    }
+}
+
+/// Takes the oldest message that an actor does not refuse.
+unsafe fn take_accepted(cx: *mut Cx, actor: Word, class: &super::ActorClass) -> Result<Option<Word>, Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut methods = (0..class.methods as u32).map(bifrost_ir::MethodId::from_u32);
+        let found = take_message(cx, actor, &mut methods, &mut |cx, method, sent| {
+            Ok(match refused(cx, class, get(sent, message::SLOT) as u32, words_of(sent))? {
+                false => Verdict::Takes,
+                true if class.looks_into(method) => Verdict::Refuses,
+                true => Verdict::RefusesAll,
+            })
+        });
+        Ok(found?.map(|(_, sent)| sent))
     }
 }
 
@@ -868,6 +905,10 @@ mod tests {
 
         fn receive(&mut self, _wait: Wait) -> Received {
             Received::Over
+        }
+
+        fn has_mail(&mut self) -> bool {
+            false
         }
 
         fn idle_node(&mut self) -> Option<u32> {

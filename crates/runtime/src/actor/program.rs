@@ -19,6 +19,7 @@ use crate::object::{get, set};
 pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
+        (*cx).actors.past_sends += 1;
         if !(*cx).holds_messages() {
             return send(cx, slot, args);
         }
@@ -45,7 +46,7 @@ pub(crate) fn leave_transaction(cx: &mut Cx) {
                     let actor = get(made, message::RECEIVER);
                     match state(actor) {
                         State::Remote => {
-                            let ret = packets::send(cx, get(made, message::SLOT) as u32, &words_of(made));
+                            let ret = packets::send(cx, get(made, message::SLOT) as u32, words_of(made));
                             if Outcome::from(ret) == Outcome::Signalled {
                                 let kept = cx.kept_exception(&Signature::default());
                                 cx.log_lost(kept);

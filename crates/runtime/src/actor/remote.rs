@@ -142,10 +142,8 @@ impl Remote {
 
     /// Whether a node is no more.
     pub(super) fn is_lost(&self, node: u32) -> bool {
-        match self.lost.get(node as usize) {
-            Some(lost) => *lost,
-            None => !self.guests.contains(&node) && self.has_network(),
-        }
+        let lost = self.lost.get(node as usize).copied();
+        lost.unwrap_or_else(|| !self.guests.contains(&node) && self.has_network())
     }
 
     /// There is a guest of this number.
@@ -329,6 +327,12 @@ impl Remote {
         for (guest, packets) in self.to_guests.drain().filter(|(_, packets)| !packets.is_empty()) {
             network.post(guest, packets);
         }
+    }
+
+    /// Whether packets came or are to go.
+    pub(super) fn has_mail(&mut self) -> bool {
+        let unsent = self.outbox.iter().chain(self.to_guests.values()).any(|packets| !packets.is_empty());
+        unsent || self.network.as_mut().is_some_and(|network| network.has_mail())
     }
 
     pub(super) fn idle_node(&mut self) -> Option<u32> {
