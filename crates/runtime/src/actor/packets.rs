@@ -9,7 +9,7 @@
 //! RELEASE   index and generation of something that the sender has forgotten, and how often it was told of it
 //! ```
 //!
-//! The other kinds are those of [`search`](super::search). Values are written as [`crate::transfer`] says.
+//! The other kinds are those of [`search`]. Values are written as [`crate::transfer`] says.
 
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
 use smallvec::SmallVec;
