@@ -311,8 +311,8 @@ pub mod offset {
     pub const TURN_OVER: i32 = offset_of!(Cx, actors.turn_over) as i32;
     /// Of a word that is 0.
     pub const NOTHING: i32 = offset_of!(Cx, nothing) as i32;
-    /// Of how many messages of the past type were sent since the stack was empty.
-    pub const PAST_SENDS: i32 = offset_of!(Cx, actors.past_sends) as i32;
+    /// Not 0 if a message of the past type was sent since the stack was empty.
+    pub const PAST_SENT: i32 = offset_of!(Cx, actors.past_sent) as i32;
     /// `Cx::results`
     pub const RESULTS: i32 = offset_of!(Cx, results) as i32;
     /// `Cx::fuel`

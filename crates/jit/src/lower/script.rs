@@ -258,7 +258,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.b.ins().jump(sent, &[BlockArg::Value(held), BlockArg::Value(owing)]);
 
         self.start(fast);
-        self.count(offset::PAST_SENDS);
+        let one = self.int(1);
+        self.store_cx(one, offset::PAST_SENT);
         let message = self.message(method, args);
         self.b.ins().jump(sent, &[BlockArg::Value(message.outcome), BlockArg::Value(message.value)]);
 

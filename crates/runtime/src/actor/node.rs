@@ -161,8 +161,8 @@ pub struct Actors {
     pub(super) remote: Remote,
     pub(super) guest: Guest,
     trace: Option<Box<Trace>>,
-    /// Messages of the past type that were sent since the stack was empty.
-    pub(crate) past_sends: u64,
+    /// Not 0 if a message of the past type was sent since the stack was empty.
+    pub(crate) past_sent: u64,
     /// What the step under way does, and the message that it serves.
     step: [Word; 2],
     landed: Option<Left>,
@@ -194,7 +194,7 @@ impl Default for Actors {
             remote: Remote::default(),
             guest: Guest::default(),
             trace: None,
-            past_sends: 0,
+            past_sent: 0,
             step: [0; 2],
             landed: None,
             gives_at: 0,
@@ -355,7 +355,7 @@ impl Actors {
 
     pub(super) fn begin_main(&mut self, is_reference: bool) {
         (self.main, self.main_is_reference) = (None, is_reference);
-        self.past_sends = 0;
+        self.past_sent = 0;
     }
 
     /// Wakes a join that selects at a time, unless it has gone on by then; gives the number by which it is known.
@@ -436,7 +436,7 @@ impl Cx {
     pub(crate) fn others_wait(&mut self) -> bool {
         let actors = &mut self.actors;
         let timer = actors.timers.first_key_value().map(|((time, _), _)| *time);
-        actors.past_sends > 0
+        actors.past_sent > 0
             || !actors.ready.is_empty()
             || !actors.suspects.is_empty()
             || actors.remote.has_mail()
@@ -584,7 +584,7 @@ unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
         let Some(work) = (*cx).actors.pop() else { return Ok(came) };
         (*cx).actors.stats.turns += 1;
         (*cx).actors.turn_over = false;
-        (*cx).actors.past_sends = 0;
+        (*cx).actors.past_sent = 0;
         (*cx).actors.step = [work.word(), 0];
         let ended = match work {
             Work::Join(waiter) => resume(cx, waiter),

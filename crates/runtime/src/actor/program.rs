@@ -19,7 +19,7 @@ use crate::object::{get, set};
 pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        (*cx).actors.past_sends += 1;
+        (*cx).actors.past_sent = 1;
         if !(*cx).holds_messages() {
             return send(cx, slot, args);
         }
