@@ -1,6 +1,6 @@
 //! From the IR to prepared nodes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 
@@ -34,10 +34,12 @@ pub(crate) fn prepare(
         pending: HashMap::new(),
         template: vec![0; func.vars.len() + 1],
         ways_in: Vec::new(),
+        awaited: HashSet::new(),
     };
     let waits = func.kind == FuncKind::Script || func.body.has_request();
     if waits {
         p.ways_in = func.body.ways_in();
+        p.awaited = awaited(&p.ways_in);
     }
     let body = p.block(&func.body);
     let script = id.filter(|_| waits).map(|id| {
@@ -79,9 +81,13 @@ pub(crate) fn asks(func: &Func) -> bool {
     matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) && func.body.contains(&asks)
 }
 
-/// Whether a reply for a variable is awaited anywhere.
-fn is_awaited(body: &Block, dst: Var) -> bool {
-    body.contains(&|stmt| matches!(stmt, Stmt::Await { vars, .. } if vars.contains(&dst)))
+/// The variables whose replies are awaited anywhere.
+fn awaited(ways_in: &[&Stmt]) -> HashSet<Var> {
+    let vars = |stmt: &&Stmt| match stmt {
+        Stmt::Await { vars, .. } => vars.to_vec(),
+        _ => Vec::new(),
+    };
+    ways_in.iter().flat_map(vars).collect()
 }
 
 struct Preparer<'a> {
@@ -95,6 +101,7 @@ struct Preparer<'a> {
     template: Vec<Word>,
     /// Of a function that may wait: where code may go on with it.
     ways_in: Vec<&'a Stmt>,
+    awaited: HashSet<Var>,
 }
 
 impl Preparer<'_> {
@@ -237,7 +244,7 @@ impl Preparer<'_> {
                 Node::Delegate(Box::new(self.message(*method, args, *site)))
             }
             Stmt::Request { method, args, dst, element, site } => Node::Request(Box::new(Request {
-                awaited: is_awaited(&self.func.body, *dst),
+                awaited: self.awaited.contains(dst),
                 message: self.message(*method, args, *site),
                 dst: self.var(*dst),
                 pending: self.pending(*dst),

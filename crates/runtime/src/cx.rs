@@ -579,8 +579,7 @@ impl Cx {
     pub fn stop(&mut self) -> Ret {
         // Cleared before it is looked for a reason: who asks later is seen at the next poll.
         self.poll_words.clear(self.stack_limit);
-        let kill = self.poll.kill.load(Ordering::Relaxed);
-        if kill != 0 && kill >> 8 == self.poll.epoch.load(Ordering::Relaxed) {
+        if self.is_killed() {
             self.poll_words.ask();
             return Ret::KILLED;
         }

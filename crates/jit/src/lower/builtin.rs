@@ -391,15 +391,11 @@ impl<'a> Lower<'_, 'a, '_> {
         let (from, limit) = (*from, *limit);
         let counter = self.counter(from);
         // The test is at the end of each step, where `limit` itself is found before the counter overflows.
-        let (inside, after) = (self.b.create_block(), self.b.create_block());
         let none = self.b.ins().icmp(IntCC::SignedGreaterThan, from, limit);
-        self.b.ins().brif(none, after, &[], inside, &[]);
-        self.start(inside);
-        let before = self.known.clone();
-        self.counted_loop(
+        self.loop_unless(
+            none,
             vars,
             body,
-            |_| None,
             |this| {
                 let i = this.b.use_var(counter);
                 this.write(vars[0], i);
@@ -412,6 +408,22 @@ impl<'a> Lower<'_, 'a, '_> {
                 Latch { ended: Some(ended), polled: Some(this.polled_at(i, 1)) }
             },
         );
+    }
+
+    /// A loop whose end is found at the end of each step, if there is a step at all.
+    fn loop_unless(
+        &mut self,
+        none: Value,
+        vars: &[Var],
+        body: &'a Block,
+        step: impl FnOnce(&mut Self),
+        latch: impl FnOnce(&mut Self) -> Latch,
+    ) {
+        let (inside, after) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(none, after, &[], inside, &[]);
+        self.start(inside);
+        let before = self.known.clone();
+        self.counted_loop(vars, body, |_| None, step, latch);
         self.b.ins().jump(after, &[]);
         self.start(after);
         self.known_before(before);
@@ -492,21 +504,18 @@ impl<'a> Lower<'_, 'a, '_> {
         );
     }
 
-    /// The same in a loop that calls nothing and so leaves the array as it is: from element to element.
+    /// The same in a loop that calls nothing and so leaves the array as it is: from element to element. The end is computed from the
+    /// storage, and so keeps it as long as the loop runs ([`safepoint`](crate::safepoint)).
     fn elements_loop(&mut self, object: Value, vars: &[Var], body: &'a Block) {
         let element = self.var_type(vars[0]);
         let view = self.view(object);
         let counter = self.counter(view.base);
         let end = self.element_base(view.base, view.length);
-        let (inside, after) = (self.b.create_block(), self.b.create_block());
         let none = self.b.ins().icmp_imm_s(IntCC::Equal, view.length, 0);
-        self.b.ins().brif(none, after, &[], inside, &[]);
-        self.start(inside);
-        let before = self.known.clone();
-        self.counted_loop(
+        self.loop_unless(
+            none,
             vars,
             body,
-            |_| None,
             |this| {
                 let at = this.b.use_var(counter);
                 let value = this.load_field(element, at, 0, Region::Elements);
@@ -520,9 +529,6 @@ impl<'a> Lower<'_, 'a, '_> {
                 Latch { ended: Some(ended), polled: Some(this.polled_at(at, 8)) }
             },
         );
-        self.b.ins().jump(after, &[]);
-        self.start(after);
-        self.known_before(before);
     }
 
     fn sequence_loop(&mut self, object: Value, vars: &[Var], body: &'a Block, elements: bool) {

@@ -38,7 +38,6 @@ pub use network::{Network, Received, Wait};
 pub use node::{Actors, Stats, run_node, step_node};
 pub(crate) use program::leave_transaction;
 pub use program::{call_main, send_past};
-
 pub use trace::{EVENTS_MAX, Event, Trace, What};
 
 use bifrost_heap::HeapFull;
