@@ -9,7 +9,9 @@ use bifrost_ir::{TypeId, Types};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::content::{Content, Place, Unfit};
 use bifrost_runtime::object::{self, array, cell, list, map, sequence};
-use bifrost_runtime::transfer::{Address, Leaf, NotReceived, NotSent, Transfer, Wrong, decode, encode};
+use bifrost_runtime::transfer::{
+    Address, Leaf, NotReceived, NotSent, Pattern, Transfer, Wrong, decode, encode,
+};
 use bifrost_runtime::{Collect, Cx, Image, Limits, RootSet, Table, invoke, natives};
 use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use proptest::prelude::*;
@@ -540,6 +542,48 @@ proptest! {
         there.collect();
         // Numbers go by the order in which objects are met: what is written the same is the same graph.
         prop_assert_eq!(encoded(&mut there, &made, &places), bytes);
+    }
+
+    #[test]
+    fn patterns_write_and_read_the_general_form(
+        seed: u64,
+        kinds in proptest::collection::vec(0..6_usize, 0..5),
+        at: proptest::sample::Index,
+        with: u64,
+        cut in 0..4_usize,
+    ) {
+        let (mut here, mut there) = (context(Collect::Checked), context(Collect::Checked));
+        let mut maker = Maker::new(&mut here, seed);
+        // The last kind is a reference, which leads the general way.
+        let types = ["null", "bool", "int", "real", "char", "string"].map(named);
+        let places: Vec<Place> = kinds.iter().map(|kind| place(types[*kind])).collect();
+        let values: Vec<Word> = places.iter().map(|place| maker.value(&mut here, *place, 1)).collect();
+        let pattern = Pattern::new(places.iter().copied());
+        prop_assert_eq!(pattern.is_plain(), !kinds.contains(&5));
+        let mut bytes = encoded(&mut here, &values, &places);
+        let mut written = Vec::new();
+        // SAFETY: the values are of the places' types.
+        unsafe { pattern.write(&mut here, &values, &mut address_of, &mut written) }.unwrap();
+        prop_assert_eq!(&written, &bytes);
+        // What somebody has changed is refused by both or means the same.
+        if !bytes.is_empty() && cut < 2 {
+            let at = at.index(bytes.len().div_ceil(8)) * 8;
+            for (byte, with) in bytes[at..].iter_mut().zip(with.to_le_bytes()) {
+                *byte = with;
+            }
+        }
+        bytes.truncate(bytes.len() - [0, 1, 9, 0][cut].min(bytes.len()));
+        let (mut rest, mut words) = (&bytes[..], vec![0; places.len()]);
+        // SAFETY: no code runs in the context.
+        let read = unsafe { pattern.read(&mut there, &mut rest, &mut object_at, &mut words) };
+        match try_decoded(&mut there, &bytes, &places) {
+            Err(_) => prop_assert!(read.is_err()),
+            Ok(made) => {
+                prop_assert_eq!(read, Ok(()));
+                let again = encoded(&mut there, &words, &places);
+                prop_assert_eq!(again, encoded(&mut there, &made, &places));
+            }
+        }
     }
 }
 

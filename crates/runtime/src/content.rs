@@ -39,6 +39,19 @@ pub enum PlaceKind {
     Object,
 }
 
+impl PlaceKind {
+    /// Whether a word is one of a basic kind.
+    #[inline]
+    pub fn allows(self, word: Word) -> bool {
+        match self {
+            PlaceKind::Null => word == 0,
+            PlaceKind::Bool => word <= 1,
+            PlaceKind::Char => u32::try_from(word).is_ok_and(|number| char::from_u32(number).is_some()),
+            _ => true,
+        }
+    }
+}
+
 /// A place for values of a type: an instance variable, an element, an argument.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place {

@@ -26,6 +26,10 @@
 //!
 //! The native `clone` copies within a heap, from words to words, and so has no use for kinds of objects.
 
+mod pattern;
+
+pub use pattern::Pattern;
+
 use bifrost_heap::HeapFull;
 use bifrost_ir::{Program, TypeId, TypeKind, boxed};
 use cranelift_entity::EntityRef;
@@ -749,13 +753,7 @@ impl<'b> Receiving<'b, '_, '_> {
     #[inline]
     fn basic(&mut self, kind: PlaceKind) -> Result<Word, NotReceived> {
         let word = Word::from_le_bytes(self.take()?);
-        let fits = match kind {
-            PlaceKind::Null => word == 0,
-            PlaceKind::Bool => word <= 1,
-            PlaceKind::Char => u32::try_from(word).is_ok_and(|number| char::from_u32(number).is_some()),
-            _ => true,
-        };
-        if fits { Ok(word) } else { Err(self.wrong(Wrong::Basic(word, kind))) }
+        if kind.allows(word) { Ok(word) } else { Err(self.wrong(Wrong::Basic(word, kind))) }
     }
 }
 

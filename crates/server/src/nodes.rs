@@ -193,8 +193,9 @@ impl Shared {
 
     /// Keeps whether a node has nothing to do.
     fn mark(&self, node: u32, idle: bool) {
-        let known = self.idle.get(node as usize);
-        if known.is_some_and(|known| known.idle.swap(idle, Ordering::Relaxed) != idle) {
+        let Some(known) = self.idle.get(node as usize) else { return };
+        // Mostly it is so already, and others look at it.
+        if known.idle.load(Ordering::Relaxed) != idle && known.idle.swap(idle, Ordering::Relaxed) != idle {
             match idle {
                 true => self.idlers.fetch_add(1, Ordering::Relaxed),
                 false => self.idlers.fetch_sub(1, Ordering::Relaxed),
@@ -336,6 +337,8 @@ impl Network for Door {
             Some(links) if !self.shared.is_here(node) => links.post(self.node, node, &packets),
             _ => {
                 self.shared.active.add(1);
+                // It will be busy: what else goes there before it is waits for company.
+                self.shared.mark(node, false);
                 self.shared.send(node, Mail::Packets(self.node, packets));
             }
         }

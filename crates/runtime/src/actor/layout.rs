@@ -12,6 +12,7 @@ use bifrost_ir::{Func, FuncId, MethodId, Operand, Part, Program, Signature, Type
 use crate::abi::Word;
 use crate::image::{Table, inner_table};
 use crate::object;
+use crate::transfer::Pattern;
 use bifrost_heap::Shape;
 
 /// What an object that belongs to actors is; its field 0.
@@ -275,6 +276,8 @@ pub struct ActorClass {
     pub functional: bool,
     /// Its creators.
     pub creators: Vec<FuncId>,
+    /// By creator: what is known of what it takes, where that goes to another node.
+    pub creations: Vec<Pattern>,
     /// For each method the function that tells when its messages are refused.
     pub guards: Vec<Option<FuncId>>,
     /// Whether that depends on what the message carries.
@@ -329,6 +332,10 @@ pub struct MessageKind {
     pub args: usize,
     /// The table of queued ones.
     pub table: &'static Table,
+    /// What is known of the arguments, where they go to another node.
+    pub arguments: Pattern,
+    /// The same of the result.
+    pub result: Pattern,
 }
 
 impl MessageKind {
@@ -341,7 +348,9 @@ impl MessageKind {
         let fields = fields.map(|at| message::ARGS as u32 + at);
         let own = [owed::TO, message::RECEIVER, message::NEXT].map(|at| at as u32);
         let table = inner_table("message", Shape::of(own.into_iter().chain(fields)));
-        MessageKind { references, args, table }
+        let (arguments, result) =
+            (Pattern::of_arguments(types, signature), Pattern::of_result(types, signature));
+        MessageKind { references, args, table, arguments, result }
     }
 }
 
@@ -460,12 +469,15 @@ impl ActorClass {
             guards[at] = Some(*func);
             looks[at] = reads_params(&program.funcs[*func]);
         }
+        let creations = actor.creators.iter().map(|func| &program.funcs[*func].signature);
+        let creations = creations.map(|signature| Pattern::of_arguments(&program.types, signature)).collect();
         let own = &program.types.def(class.ty).methods;
         let messages = own.values().map(|method| MessageKind::new(&program.types, &method.signature));
         Some(ActorClass {
             messages: messages.collect(),
             functional: actor.functional,
             creators: actor.creators.clone(),
+            creations,
             takes_all: guards.iter().all(Option::is_none),
             guards,
             looks,

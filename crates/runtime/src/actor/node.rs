@@ -483,6 +483,7 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
                 let start = (*cx).trace_clock();
                 let ret = accept(cx, from, &packets);
                 (*cx).note(What::Packets(from), start);
+                (*cx).actors.remote.recycle(packets);
                 if ret.returned() { Ok(true) } else { Err(ret) }
             }
             Received::Lost(nodes) => {

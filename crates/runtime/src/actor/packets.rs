@@ -16,14 +16,14 @@ use smallvec::SmallVec;
 
 use super::guest::chooser;
 use super::layout::{away, exception, far, outgoing, owed};
-use super::remote::{LOST, OWN, address_of, at_address, far_address, here};
-use super::{Answer, Due, Kind, deliver_owed, method_of, search};
-use crate::abi::{Outcome, Ret, Word};
+use super::remote::{LOST, OWN, Writing, address_of, at_address, far_address, here};
+use super::{Answer, Due, Kind, class_of, deliver_owed, method_of, search};
+use crate::abi::{ARGS_MAX, Outcome, Ret, VALUES_MAX, Word, enter};
 use crate::content::Place;
 use crate::cx::Cx;
-use crate::image::Table;
+use crate::image::{Image, Table};
 use crate::object::{get, set};
-use crate::transfer::{Address, Leaf, NotSent, decode, encode};
+use crate::transfer::{Address, Leaf, NotSent, Pattern};
 
 const MESSAGE: u8 = 1;
 const ANSWER: u8 = 2;
@@ -34,8 +34,10 @@ pub(super) const RELEASE: u8 = 5;
 /// In place of who waits.
 const NOBODY: u32 = u32::MAX;
 
-fn places(types: &Types, signature: &Signature) -> SmallVec<[Place; 4]> {
-    signature.params.iter().map(|param| Place::new(types, param.ty)).collect()
+/// The context's image. It lives as long as the process; others count those who share it, all in one place.
+unsafe fn image_of<'a>(cx: *const Cx) -> &'a Image {
+    // SAFETY: promised by the caller: the context is the current one.
+    unsafe { &*(&raw const **(*cx).image()) }
 }
 
 /// A packet of numbers, among packets.
@@ -58,79 +60,102 @@ fn not_sent(cx: &mut Cx, why: NotSent) -> Ret {
     }
 }
 
-/// Encodes values behind what a packet has.
-unsafe fn write(
-    cx: &mut Cx,
-    values: &[Word],
-    places: &[Place],
-    to: u32,
-    packet: &mut Vec<u8>,
-) -> Result<(), Ret> {
+/// Writes values behind what a packet has.
+#[inline]
+unsafe fn write(cx: *mut Cx, values: &[Word], pattern: &Pattern, packet: &mut Writing) -> Result<(), Ret> {
+    let to = packet.node;
     let mut address = |cx: &mut Cx, word: Word, leaf: Leaf| Ok(address_of(cx, word, leaf, to));
-    // SAFETY: promised by the caller: the values have the types of the places.
-    unsafe { encode(cx, values, places, &mut address, packet) }.map_err(|why| not_sent(cx, why))
+    // SAFETY: promised by the caller: the values have the types of the pattern's places.
+    unsafe {
+        pattern
+            .write(&mut *cx, values, &mut address, &mut packet.packets)
+            .map_err(|why| not_sent(&mut *cx, why))
+    }
 }
 
-/// Sends a message to an actor of another node: `Pending` with what the answer is for, or the outcome to end with.
-pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
+/// Writes the packet of a message to an actor of another node, without anybody who waits; or the outcome to end with.
+#[inline]
+unsafe fn write_message(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Writing, Ret> {
     // SAFETY: promised by the caller: the receiver is a remote actor with the slot's method, and the words are what that takes.
     unsafe {
         settle_open(cx);
         let actor = args[0];
-        let (image, method) = ((*cx).image().clone(), method_of(actor, slot));
-        let ty = Table::of(actor).info().ty;
-        let types = &image.program().types;
-        let places = places(types, &types.def(ty).methods[method].signature);
+        let (info, method) = (Table::of(actor).info(), method_of(actor, slot));
         let address = far_address(get(actor, far::PLACE), get(actor, far::GENERATION));
-        if (*cx).actors.remote.is_lost(address.node) {
-            return (*cx).failure(LOST);
+        let remote = &mut (*cx).actors.remote;
+        if remote.is_lost(address.node) {
+            return Err((*cx).failure(LOST));
         }
-        let mut packet = (*cx).actors.remote.packet(MESSAGE);
-        put(&mut packet, &[address.index, address.generation, ty.as_u32(), method.as_u32(), NOBODY, NOBODY]);
-        if let Err(ret) = write(&mut *cx, &args[1..], &places, address.node, &mut packet) {
-            return ret;
+        let numbers = [address.index, address.generation, info.ty.as_u32(), method.as_u32(), NOBODY, NOBODY];
+        let mut packet = remote.begin(address.node, MESSAGE, numbers);
+        match write(cx, &args[1..], &class_of(actor).message(method).arguments, &mut packet) {
+            Ok(()) => {
+                (*cx).actors.stats.sent += 1;
+                Ok(packet)
+            }
+            Err(ret) => {
+                (*cx).actors.remote.drop_packet(packet);
+                Err(ret)
+            }
         }
-        let made = match (*cx).alloc(image.of_actors.outgoing, outgoing::FIELDS) {
-            Ok(made) => made.as_ptr() as Word,
-            Err(full) => return (*cx).out_of_memory(full),
+    }
+}
+
+/// Sends a message of the past type to an actor of another node: returned, or the outcome to end with.
+pub(super) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
+    // SAFETY: promised by the caller, as for `write_message`.
+    match unsafe { write_message(cx, slot, args) } {
+        Ok(packet) => {
+            // SAFETY: as above.
+            unsafe { (*cx).actors.remote.end(packet) };
+            Ret::NOTHING
+        }
+        Err(ret) => ret,
+    }
+}
+
+/// Sends a message to an actor of another node: `Pending` with what the answer is for, or the outcome to end with.
+pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
+    // SAFETY: promised by the caller, as for `write_message`.
+    unsafe {
+        let packet = match write_message(cx, slot, args) {
+            Ok(packet) => packet,
+            Err(ret) => return ret,
         };
+        let made = match std::mem::take(&mut (*cx).actors.remote.unowed) {
+            0 => match (*cx).alloc(image_of(cx).of_actors.outgoing, outgoing::FIELDS) {
+                Ok(made) => made.as_ptr() as Word,
+                Err(full) => {
+                    (*cx).actors.remote.drop_packet(packet);
+                    return (*cx).out_of_memory(full);
+                }
+            },
+            made => made,
+        };
+        let (ty, method) = (Table::of(args[0]).info().ty, method_of(args[0], slot));
         set(made, owed::KIND, Kind::Outgoing as Word);
         set(made, outgoing::METHOD, u64::from(ty.as_u32()) << 32 | u64::from(method.as_u32()));
-        (*cx).actors.stats.sent += 1;
-        (*cx).actors.remote.open = Some((made, address.node, packet));
+        (*cx).actors.remote.leave_open(packet, made);
         super::pending(made)
     }
 }
 
 /// Where the packet of a message says who waits.
-const WAITER: usize = 1 + 4 * 4;
-
-/// Posts the packet that was made last. With `owing` somebody waits for its answer.
-unsafe fn post_open(cx: *mut Cx, owing: Option<Word>) {
-    // SAFETY: promised by the caller.
-    let remote = unsafe { &mut (*cx).actors.remote };
-    let Some((made, node, mut packet)) = remote.open.take() else { return };
-    if owing == Some(made) {
-        let (index, generation) = remote.export(made);
-        remote.exports[index as usize].asked = Some(node);
-        packet[WAITER..WAITER + 4].copy_from_slice(&index.to_le_bytes());
-        packet[WAITER + 4..WAITER + 8].copy_from_slice(&generation.to_le_bytes());
-    }
-    remote.post_packet(node, packet);
-}
+pub(super) const WAITER: usize = 1 + 4 * 4;
 
 /// Posts the last message without an answer, unless that was done.
+#[inline]
 pub(super) unsafe fn settle_open(cx: *mut Cx) {
     // SAFETY: promised by the caller.
-    unsafe { post_open(cx, None) };
+    unsafe { (*cx).actors.remote.settle(None) };
 }
 
 /// Somebody waits for the answer to a message: it goes now.
 pub(super) unsafe fn expect_answer(cx: *mut Cx, owing: Word) {
     // SAFETY: promised by the caller.
     unsafe {
-        if (*cx).actors.remote.open.as_ref().is_some_and(|(made, ..)| *made == owing) {
-            post_open(cx, Some(owing));
+        if (*cx).actors.remote.open.is_some_and(|open| open.owing == owing) {
+            (*cx).actors.remote.settle(Some(owing));
         }
     }
 }
@@ -149,27 +174,27 @@ pub(super) unsafe fn create(
         if (*cx).actors.remote.is_lost(node) {
             return (*cx).failure(LOST);
         }
-        let image = (*cx).image().clone();
         let class = table.info().actor().expect("a class of actors");
-        let func = &image.program().funcs[class.creators[creator as usize]];
-        let places = places(&image.program().types, &func.signature);
         let remote = &mut (*cx).actors.remote;
         let own = remote.made[node as usize];
         let index = remote.network.as_mut().and_then(|network| network.next_index(node)).unwrap_or(own);
-        let mut packet = (*cx).actors.remote.packet(CREATE);
-        put(&mut packet, &[index, table.info().ty.as_u32(), creator]);
-        if let Err(ret) = write(&mut *cx, &args[1..], &places, node, &mut packet) {
+        let mut packet = remote.begin(node, CREATE, [index, table.info().ty.as_u32(), creator]);
+        if let Err(ret) = write(cx, &args[1..], &class.creations[creator as usize], &mut packet) {
+            (*cx).actors.remote.drop_packet(packet);
             return ret;
         }
         let generation = chooser((*cx).node(), (*cx).nodes()) + 1;
         let address = Address { capsule: 0, node, index, generation };
         let proxy = match at_address(&mut *cx, Leaf::Actor, address, table.info().ty) {
             Ok(proxy) => proxy,
-            Err(why) => return (*cx).failure(&why.to_string()),
+            Err(why) => {
+                (*cx).actors.remote.drop_packet(packet);
+                return (*cx).failure(&why.to_string());
+            }
         };
         let remote = &mut (*cx).actors.remote;
         remote.made[node as usize] = own + 1;
-        remote.post_packet(node, packet);
+        remote.end(packet);
         (*cx).actors.stats.created_remotely += 1;
         Ret::of(proxy)
     }
@@ -186,41 +211,44 @@ pub(super) unsafe fn answer(cx: *mut Cx, to: Word, answer: Answer) {
     }
 }
 
-fn signature_of(cx: &Cx, method: Word) -> Signature {
-    let method =
-        MethodRef { ty: TypeId::from_u32((method >> 32) as u32), method: MethodId::from_u32(method as u32) };
-    cx.image().program().types.method(method).signature.clone()
+/// A method, from one word.
+fn method_at(word: Word) -> MethodRef {
+    MethodRef { ty: TypeId::from_u32((word >> 32) as u32), method: MethodId::from_u32(word as u32) }
 }
 
 unsafe fn answer_at(cx: *mut Cx, node: u32, index: u32, generation: u32, method: Word, answer: Answer) {
-    // SAFETY: promised by the caller.
+    // SAFETY: promised by the caller; the method is one of a class of actors.
     unsafe {
         settle_open(cx);
-        if (*cx).actors.remote.is_lost(node) {
+        let image = image_of(cx);
+        let method = method_at(method);
+        let class = image.table_of(method.ty).info().actor().expect("a class of actors");
+        let signature = &image.program().types.method(method).signature;
+        let remote = &mut (*cx).actors.remote;
+        if remote.is_lost(node) {
             return;
         }
-        let image = (*cx).image().clone();
-        let types = &image.program().types;
-        let signature = signature_of(&*cx, method);
-        let mut packet = (*cx).actors.remote.packet(ANSWER);
-        put(&mut packet, &[index, generation]);
+        let mut packet = remote.begin(node, ANSWER, [index, generation]);
         let written = match answer {
             Answer::Value(word) => {
-                put(&mut packet, &[0]);
-                let result = signature.results.first().map(|ty| Place::new(types, *ty));
-                write(&mut *cx, &[word][..result.iter().len()], result.as_slice(), node, &mut packet)
+                put(&mut packet.packets, &[0]);
+                let result = &class.message(method.method).result;
+                write(cx, &[word][..result.len()], result, &mut packet)
             }
-            Answer::Exception(kept) => write_exception(&mut *cx, kept, &signature, node, &mut packet),
+            Answer::Exception(kept) => write_exception(cx, kept, signature, &mut packet),
         };
         if written.is_err() {
             // What cannot be sent is told instead.
-            let failed = (*cx).kept_exception(&signature);
-            packet.truncate(9);
-            let _ = write_exception(&mut *cx, failed, &signature, node, &mut packet);
+            let failed = (*cx).kept_exception(signature);
+            packet.truncate(ANSWER_BYTES);
+            let _ = write_exception(cx, failed, signature, &mut packet);
         }
-        (*cx).actors.remote.post_packet(node, packet);
+        (*cx).actors.remote.end(packet);
     }
 }
+
+/// Bytes of an answer before what it is.
+const ANSWER_BYTES: usize = 1 + 2 * 4;
 
 /// The places of the values of an exception.
 fn exception_places(types: &Types, signature: &Signature, id: SignalId) -> SmallVec<[Place; 4]> {
@@ -232,21 +260,19 @@ fn exception_places(types: &Types, signature: &Signature, id: SignalId) -> Small
 }
 
 unsafe fn write_exception(
-    cx: &mut Cx,
+    cx: *mut Cx,
     kept: Word,
     signature: &Signature,
-    to: u32,
-    packet: &mut Vec<u8>,
+    packet: &mut Writing,
 ) -> Result<(), Ret> {
     // SAFETY: promised by the caller: a kept exception.
     unsafe {
-        let image = cx.image().clone();
         let id = SignalId::from_u32(get(kept, exception::SIGNAL) as u32);
-        let places = exception_places(&image.program().types, signature, id);
+        let pattern = Pattern::new(exception_places(&image_of(cx).program().types, signature, id));
         let values: SmallVec<[Word; 4]> =
-            (0..places.len()).map(|at| get(kept, exception::VALUES + at)).collect();
-        put(packet, &[id.as_u32() + 1]);
-        write(cx, &values, &places, to, packet)
+            (0..pattern.len()).map(|at| get(kept, exception::VALUES + at)).collect();
+        put(&mut packet.packets, &[id.as_u32() + 1]);
+        write(cx, &values, &pattern, packet)
     }
 }
 
@@ -255,39 +281,49 @@ pub(super) unsafe fn deliver(cx: *mut Cx, destination: Word, value: Word) {
     // SAFETY: promised by the caller: a place of answers of another node, whose answers have the value's type.
     unsafe {
         settle_open(cx);
-        let image = (*cx).image().clone();
-        let types = &image.program().types;
         let address = far_address(get(destination, owed::DUE), get(destination, owed::ELEMENT));
         if (*cx).actors.remote.is_lost(address.node) {
             return (*cx).actors.log("an answer is dropped: its node is lost");
         }
-        let mut packet = (*cx).actors.remote.packet(ANSWER);
-        put(&mut packet, &[address.index, address.generation >> 8, 0]);
-        let result = replier_result(types, Table::of(destination).info().ty);
-        let value = &[value][..result.iter().len()];
-        let written = write(&mut *cx, value, result.as_slice(), address.node, &mut packet);
+        let numbers = [address.index, address.generation >> 8, 0];
+        let mut packet = (*cx).actors.remote.begin(address.node, ANSWER, numbers);
+        let result = replier_result(&image_of(cx).program().types, Table::of(destination).info().ty);
+        let written = write(cx, &[value][..result.len()], &result, &mut packet);
         match written {
-            Ok(()) => (*cx).actors.remote.post_packet(address.node, packet),
-            Err(_) => (*cx).actors.log("an answer could not be sent to its node"),
+            Ok(()) => (*cx).actors.remote.end(packet),
+            Err(_) => {
+                (*cx).actors.remote.drop_packet(packet);
+                (*cx).actors.log("an answer could not be sent to its node");
+            }
         }
     }
 }
 
-/// The place of the answers of a type of places of answers.
-fn replier_result(types: &Types, ty: TypeId) -> Option<Place> {
-    match types.kind(ty) {
+/// What is known of the answers of a type of places of answers.
+fn replier_result(types: &Types, ty: TypeId) -> Pattern {
+    Pattern::new(match types.kind(ty) {
         bifrost_ir::TypeKind::Replier(result) => Some(Place::new(types, result)),
         _ => None,
-    }
+    })
 }
 
 /// Why a packet was not understood.
 pub(super) type Wrong = String;
 
 pub(super) fn number(packet: &mut &[u8]) -> Result<u32, Wrong> {
-    let (bytes, rest) = packet.split_first_chunk::<4>().ok_or("it ends too early")?;
+    let [number] = numbers(packet)?;
+    Ok(number)
+}
+
+#[inline]
+fn numbers<const N: usize>(packet: &mut &[u8]) -> Result<[u32; N], Wrong> {
+    let (bytes, rest) = packet.split_at_checked(4 * N).ok_or("it ends too early")?;
     *packet = rest;
-    Ok(u32::from_le_bytes(*bytes))
+    let mut numbers = [0; N];
+    for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+        *number = u32::from_le_bytes(*bytes);
+    }
+    Ok(numbers)
 }
 
 /// Does what packets of a node say. Killed, or returned.
@@ -338,7 +374,7 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
             ANSWER => accept_answer(cx, rest).map(|()| Ret::NOTHING),
             CREATE => accept_creation(cx, from, rest),
             GRANT | RELEASE => {
-                let (index, generation, third) = (number(rest)?, number(rest)?, number(rest)?);
+                let [index, generation, third] = numbers(rest)?;
                 let (node, times) = if *kind == GRANT { (third, 1) } else { (from, -i64::from(third)) };
                 (*cx).actors.remote.count(index, generation, node, times);
                 Ok(Ret::NOTHING)
@@ -349,53 +385,80 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
     }
 }
 
-/// Values behind what a packet says.
-unsafe fn read(cx: *mut Cx, packet: &mut &[u8], places: &[Place]) -> Result<SmallVec<[Word; 4]>, Wrong> {
+/// Reads values behind what a packet says.
+#[inline]
+unsafe fn read(cx: *mut Cx, packet: &mut &[u8], pattern: &Pattern, words: &mut [Word]) -> Result<(), Wrong> {
     // SAFETY: promised by the caller; no code runs meanwhile.
-    unsafe { decode(&mut *cx, packet, places, &mut at_address) }.map_err(|wrong| wrong.to_string())
+    unsafe { pattern.read(&mut *cx, packet, &mut at_address, words) }.map_err(|wrong| wrong.to_string())
+}
+
+/// A message that came is not understood: who waits is told.
+#[cold]
+unsafe fn refuse(cx: *mut Cx, to: Away, wrong: Wrong) -> Result<Ret, Wrong> {
+    if to.waiter != NOBODY {
+        // SAFETY: promised by the caller, as for `answer_at`.
+        unsafe {
+            let _ = (*cx).failure(&wrong);
+            let signature = &image_of(cx).program().types.method(method_at(to.method)).signature;
+            let kept = (*cx).kept_exception(signature);
+            to.answer(cx, Answer::Exception(kept));
+        }
+    }
+    Err(wrong)
+}
+
+/// Who waits on another node for the answer to a message, if anybody does.
+#[derive(Clone, Copy)]
+struct Away {
+    node: u32,
+    waiter: u32,
+    generation: u32,
+    method: Word,
+}
+
+impl Away {
+    unsafe fn answer(self, cx: *mut Cx, answer: Answer) {
+        // SAFETY: promised by the caller.
+        unsafe { answer_at(cx, self.node, self.waiter, self.generation, self.method, answer) };
+    }
 }
 
 unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<Ret, Wrong> {
-    let [index, generation, ty, method, waiter, of] = [(); 6].map(|()| number(packet));
-    let (index, generation, ty, method, waiter, of) = (index?, generation?, ty?, method?, waiter?, of?);
+    let [index, generation, ty, method, waiter, of] = numbers(packet)?;
     // SAFETY: promised by the caller; the class and the method are compared with the program's.
     unsafe {
-        let image = (*cx).image().clone();
-        let types = &image.program().types;
-        let ty = known_type(types, ty)?;
-        let known = (method as usize) < types.def(ty).methods.len() && types.def(ty).actor;
-        let method = known.then(|| MethodRef { ty, method: MethodId::from_u32(method) });
-        let method = method.ok_or("there is no such method")?;
-        let def = types.method(method);
-        let node = (*cx).node();
+        let image = image_of(cx);
+        let ty = known_type(&image.program().types, ty)?;
+        let class = image.find_table(ty).and_then(|table| table.info().actor());
+        let known = class.filter(|class| (method as usize) < class.methods);
+        let class = known.ok_or("there is no such method")?;
+        let method = MethodRef { ty, method: MethodId::from_u32(method) };
         let own = u64::from(ty.as_u32()) << 32 | u64::from(method.method.as_u32());
-        let refuse = |cx: *mut Cx, wrong: Wrong| {
-            if waiter != NOBODY {
-                let _ = (*cx).failure(&wrong);
-                let kept = (*cx).kept_exception(&def.signature);
-                answer_at(cx, from, waiter, of, own, Answer::Exception(kept));
-            }
-            Err(wrong)
+        let away = Away { node: from, waiter, generation: of, method: own };
+        let address = Address { capsule: 0, node: (*cx).node(), index, generation };
+        let Some(actor) = here(&mut *cx, address, ty) else {
+            return refuse(cx, away, "there is no such actor".to_owned());
         };
-        let Some(actor) = here(&mut *cx, Address { capsule: 0, node, index, generation }, ty) else {
-            return refuse(cx, "there is no such actor".to_owned());
-        };
-        let _actor = (*cx).keep(actor);
-        let values = match read(cx, packet, &places(types, &def.signature)) {
-            Ok(values) => values,
-            Err(wrong) => return refuse(cx, wrong),
-        };
-        let references = values.iter().zip(&def.signature.params);
-        let references = references.filter(|(_, param)| image.is_reference(param.ty));
-        let references: SmallVec<[Word; 4]> = references.map(|(word, _)| *word).collect();
-        let _values = (*cx).keep_all(&references);
-        let mut words: SmallVec<[Word; 8]> = SmallVec::from_slice(&[actor]);
-        words.extend_from_slice(&values);
-        let ret = super::send(cx, image.dispatch().slot(method), &words);
-        if ret.outcome == Outcome::Killed as u64 {
-            return Ok(ret);
+        let arguments = &class.message(method.method).arguments;
+        let count = 1 + arguments.len();
+        let mut words = [0; ARGS_MAX];
+        words[0] = actor;
+        // Words lead to nothing, and code keeps what it is entered with.
+        let entered = image.has_engine();
+        let _actor = (!entered || !arguments.is_plain()).then(|| (*cx).keep(actor));
+        if let Err(wrong) = read(cx, packet, arguments, &mut words[1..count]) {
+            return refuse(cx, away, wrong);
         }
+        let _values = arguments.keep(&mut *cx, &words[1..count]);
+        let slot = image.dispatch().slot(method);
+        let ret = match entered {
+            // What is there for the actor's state takes messages.
+            true => enter(Table::of(actor).entry(slot), cx, &words[..count]),
+            false => super::send(cx, slot, &words[..count]),
+        };
         match Outcome::from(ret) {
+            Outcome::Returned if waiter == NOBODY => {}
+            Outcome::Killed => return Ok(ret),
             Outcome::Pending if waiter == NOBODY => settle_open(cx),
             Outcome::Pending => {
                 let _owing = (*cx).keep(ret.value);
@@ -406,13 +469,12 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
                 set(made, away::METHOD, own);
                 super::owe(cx, ret.value, made, Due { pending: 0, element: false, request: 0 }, 0);
             }
-            Outcome::Returned if waiter == NOBODY => {}
-            Outcome::Returned => answer_at(cx, from, waiter, of, own, Answer::Value(ret.value)),
+            Outcome::Returned => away.answer(cx, Answer::Value(ret.value)),
             _ => {
-                let kept = (*cx).kept_exception(&def.signature);
+                let kept = (*cx).kept_exception(&image.program().types.method(method).signature);
                 match waiter {
                     NOBODY => (*cx).log_lost(kept),
-                    _ => answer_at(cx, from, waiter, of, own, Answer::Exception(kept)),
+                    _ => away.answer(cx, Answer::Exception(kept)),
                 }
             }
         }
@@ -427,11 +489,10 @@ fn known_type(types: &Types, number: u32) -> Result<TypeId, Wrong> {
 }
 
 unsafe fn accept_answer(cx: *mut Cx, packet: &mut &[u8]) -> Result<(), Wrong> {
-    let (index, generation, signal) = (number(packet)?, number(packet)?, number(packet)?);
+    let [index, generation, signal] = numbers(packet)?;
     // SAFETY: promised by the caller; what others know are objects of their kinds.
     unsafe {
-        let image = (*cx).image().clone();
-        let types = &image.program().types;
+        let image = image_of(cx);
         let node = (*cx).node();
         let remote = &mut (*cx).actors.remote;
         if remote.under_way {
@@ -443,17 +504,17 @@ unsafe fn accept_answer(cx: *mut Cx, packet: &mut &[u8]) -> Result<(), Wrong> {
         let is_actor = Table::of(waiter).info().actor().is_some();
         match if is_actor { Kind::Caller } else { Kind::of(waiter) } {
             Kind::Replier => {
-                let result = replier_result(types, Table::of(waiter).info().ty);
-                let values = read(cx, packet, result.as_slice())?;
-                super::deliver_to(cx, waiter, values.first().copied().unwrap_or(0));
+                let result = replier_result(&image.program().types, Table::of(waiter).info().ty);
+                let mut value = [0];
+                read(cx, packet, &result, &mut value[..result.len()])?;
+                super::deliver_to(cx, waiter, value[0]);
             }
             Kind::Outgoing => {
-                let signature = signature_of(&*cx, get(waiter, outgoing::METHOD));
-                let answer = match read_answer(cx, packet, &signature, signal) {
+                let answer = match read_answer(cx, packet, method_at(get(waiter, outgoing::METHOD)), signal) {
                     Ok(answer) => answer,
                     Err(wrong) => {
                         let _ = (*cx).failure(&wrong);
-                        Answer::Exception((*cx).kept_exception(&signature))
+                        Answer::Exception((*cx).kept_exception(&Signature::default()))
                     }
                 };
                 deliver_owed(cx, waiter, answer);
@@ -467,39 +528,39 @@ unsafe fn accept_answer(cx: *mut Cx, packet: &mut &[u8]) -> Result<(), Wrong> {
 unsafe fn read_answer(
     cx: *mut Cx,
     packet: &mut &[u8],
-    signature: &Signature,
+    method: MethodRef,
     signal: u32,
 ) -> Result<Answer, Wrong> {
-    // SAFETY: promised by the caller.
+    // SAFETY: promised by the caller; the method is one of a class of actors.
     unsafe {
-        let image = (*cx).image().clone();
+        let image = image_of(cx);
         let types = &image.program().types;
         let Some(signal) = signal.checked_sub(1) else {
-            let result: SmallVec<[Place; 1]> =
-                signature.results.iter().map(|ty| Place::new(types, *ty)).collect();
-            let values = read(cx, packet, &result)?;
-            return Ok(Answer::Value(values.first().copied().unwrap_or(0)));
+            let class = image.table_of(method.ty).info().actor().expect("a class of actors");
+            let result = &class.message(method.method).result;
+            let mut value = [0];
+            read(cx, packet, result, &mut value[..result.len()])?;
+            return Ok(Answer::Value(value[0]));
         };
         if signal as usize >= types.signals().count() {
             return Err(format!("there is no exception {signal}"));
         }
-        let id = SignalId::from_u32(signal);
-        let values = read(cx, packet, &exception_places(types, signature, id))?;
+        let (id, signature) = (SignalId::from_u32(signal), &types.method(method).signature);
+        let pattern = Pattern::new(exception_places(types, signature, id));
+        let mut values = [0; VALUES_MAX];
+        read(cx, packet, &pattern, &mut values[..pattern.len()])?;
         (*cx).signal_id = u64::from(signal);
-        for (at, value) in values.iter().enumerate() {
-            (*cx).signal_values[at] = *value;
-        }
+        (*cx).signal_values = values;
         Ok(Answer::Exception((*cx).kept_exception(signature)))
     }
 }
 
 unsafe fn accept_creation(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<Ret, Wrong> {
-    let (index, ty, creator) = (number(packet)?, number(packet)?, number(packet)?);
+    let [index, ty, creator] = numbers(packet)?;
     // SAFETY: promised by the caller; the class and the creator are compared with the program's.
     unsafe {
-        let image = (*cx).image().clone();
-        let types = &image.program().types;
-        let ty = known_type(types, ty)?;
+        let image = image_of(cx);
+        let ty = known_type(&image.program().types, ty)?;
         let table = image.find_table(ty).ok_or("there is no such class")?;
         let class = table.info().actor().ok_or("it is no class of actors")?;
         let func = class.creators.get(creator as usize).ok_or("there is no such creator")?;
@@ -517,23 +578,18 @@ unsafe fn accept_creation(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<
             Some(born) if born.created => return Err("the address is used".to_owned()),
             Some(born) => born.created = true,
         }
-        let signature = &image.program().funcs[*func].signature;
-        let values = match read(cx, packet, &places(types, signature)) {
-            Ok(values) => values,
-            Err(wrong) => {
-                let _ = (*cx).failure(&wrong);
-                super::create::stillborn(cx, actor);
-                return Err(wrong);
-            }
-        };
-        let references = values.iter().zip(&signature.params);
-        let references = references.filter(|(_, param)| image.is_reference(param.ty));
-        let references: SmallVec<[Word; 4]> = references.map(|(word, _)| *word).collect();
-        let _values = (*cx).keep_all(&references);
-        let mut words: SmallVec<[Word; 8]> = SmallVec::from_slice(&[actor]);
-        words.extend_from_slice(&values);
+        let arguments = &class.creations[creator as usize];
+        let count = 1 + arguments.len();
+        let mut words = [0; ARGS_MAX];
+        words[0] = actor;
+        if let Err(wrong) = read(cx, packet, arguments, &mut words[1..count]) {
+            let _ = (*cx).failure(&wrong);
+            super::create::stillborn(cx, actor);
+            return Err(wrong);
+        }
+        let _values = arguments.keep(&mut *cx, &words[1..count]);
         (*cx).actors.stats.created += 1;
-        let ret = super::create::bear(cx, actor, *func, &words);
+        let ret = super::create::bear(cx, actor, *func, &words[..count]);
         if ret.outcome == Outcome::Killed as u64 {
             return Ok(ret);
         }

@@ -21,7 +21,10 @@ pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     unsafe {
         (*cx).actors.past_sent = 1;
         if !(*cx).holds_messages() {
-            return send(cx, slot, args);
+            return match state(args[0]) {
+                State::Remote => packets::send_past(cx, slot, args),
+                _ => send(cx, slot, args),
+            };
         }
         let ret = message_of(cx, slot, args);
         if !ret.returned() {
@@ -46,12 +49,11 @@ pub(crate) fn leave_transaction(cx: &mut Cx) {
                     let actor = get(made, message::RECEIVER);
                     match state(actor) {
                         State::Remote => {
-                            let ret = packets::send(cx, get(made, message::SLOT) as u32, words_of(made));
+                            let ret = packets::send_past(cx, get(made, message::SLOT) as u32, words_of(made));
                             if Outcome::from(ret) == Outcome::Signalled {
                                 let kept = cx.kept_exception(&Signature::default());
                                 cx.log_lost(kept);
                             }
-                            packets::settle_open(cx);
                         }
                         State::Failed => {}
                         _ => {

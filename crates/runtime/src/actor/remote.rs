@@ -27,7 +27,7 @@ use smallvec::SmallVec;
 use super::guest::{Named, no_names};
 use super::layout::{far, owed, replier};
 use super::network::{Network, Received, Wait};
-use super::packets::{GRANT, RELEASE, put, settle_open};
+use super::packets::{GRANT, RELEASE, WAITER, put, settle_open};
 use super::search::Searches;
 use super::{Answer, Kind, State, Stats, deliver_owed, set_state, state};
 use crate::abi::Word;
@@ -44,6 +44,18 @@ pub(super) const OWN: u32 = 0;
 
 /// Packets for a node that has something to do are sent when there are so many bytes of them.
 const POST_BYTES: usize = 8 << 10;
+
+/// What the length of a packet takes.
+const LENGTH_BYTES: usize = 4;
+
+/// So much room is kept for packets to come.
+const SPARE_MAX: usize = 4;
+
+/// Room for packets to a node that has something to do.
+const ROOM_BYTES: usize = POST_BYTES + POST_BYTES / 4;
+
+/// Few packets need more room than this.
+const PACKET_BYTES: usize = 64;
 
 /// With fewer proxies no collection is made for their sake.
 const PROXIES_MIN: usize = 10_000;
@@ -77,10 +89,12 @@ pub(super) struct Remote {
     guests: FxHashSet<u32>,
     to_guests: FxHashMap<u32, Vec<u8>>,
     turns: u32,
-    /// Room for the next packet.
-    spare: Vec<u8>,
-    /// The request that was made last, and its packet, while nobody has said whether an answer is wanted.
-    pub(super) open: Option<(Word, u32, Vec<u8>)>,
+    /// Room for packets: that of some that came.
+    spare: Vec<Vec<u8>>,
+    /// The request that was made last, while nobody has said whether an answer is wanted.
+    pub(super) open: Option<Open>,
+    /// What would have owed the answer to the last request that nobody waits for: serves the next; or 0.
+    pub(super) unowed: Word,
     pub(super) searches: Searches,
     /// What comes was under way when the picture of a search was taken.
     pub(super) under_way: bool,
@@ -92,6 +106,33 @@ impl std::fmt::Debug for Remote {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (exports, proxies) = (self.exports.len() - self.free.len(), self.proxies.len());
         f.debug_struct("Remote").field("exports", &exports).field("proxies", &proxies).finish_non_exhaustive()
+    }
+}
+
+/// A request whose packet is the last for its node, and does not say yet who waits.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    /// What owes the answer here.
+    pub(super) owing: Word,
+    node: u32,
+    /// Where the packet is among those for the node.
+    start: usize,
+}
+
+/// A packet that is being written, behind others for its node.
+#[derive(Debug)]
+pub(super) struct Writing {
+    pub(super) node: u32,
+    /// The others and what there is of it.
+    pub(super) packets: Vec<u8>,
+    /// Where its length is.
+    start: usize,
+}
+
+impl Writing {
+    /// Forgets what was written behind so many bytes of the packet.
+    pub(super) fn truncate(&mut self, bytes: usize) {
+        self.packets.truncate(self.start + LENGTH_BYTES + bytes);
     }
 }
 
@@ -176,7 +217,7 @@ impl Remote {
         let born = self.born.iter().flat_map(|born| born.values());
         let unborn = born.filter(|born| !born.created).map(|born| born.word);
         let asked = self.exports.iter().filter(|export| export.asked.is_some()).map(|export| export.word);
-        let open = self.open.iter().map(|(owing, ..)| *owing);
+        let open = self.open.iter().map(|open| open.owing).chain([self.unowed]);
         asked.chain(unborn).chain(open)
     }
 
@@ -280,42 +321,126 @@ impl Remote {
         Some(word)
     }
 
-    /// A packet of a kind, to be filled.
-    pub(super) fn packet(&mut self, kind: u8) -> Vec<u8> {
-        let mut packet = std::mem::take(&mut self.spare);
-        packet.clear();
-        packet.push(kind);
-        packet
+    fn packets(&mut self, node: u32) -> &mut Vec<u8> {
+        match self.outbox.get_mut(node as usize) {
+            Some(packets) => packets,
+            None => self.to_guests.entry(node).or_default(),
+        }
     }
 
-    /// Posts a packet, whose room is used again.
-    pub(super) fn post_packet(&mut self, node: u32, packet: Vec<u8>) {
-        self.post(node, &packet);
-        if packet.capacity() <= POST_BYTES {
-            self.spare = packet;
+    /// Begins a packet where it leaves from. Nothing else goes to the node until its end.
+    #[inline]
+    pub(super) fn begin<const N: usize>(&mut self, node: u32, kind: u8, numbers: [u32; N]) -> Writing {
+        debug_assert!(self.open.is_none(), "what goes to a node is settled before the next");
+        let mut packets = std::mem::take(self.packets(node));
+        if packets.capacity() == 0 {
+            packets = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(ROOM_BYTES));
         }
+        let start = packets.len();
+        packets.reserve(LENGTH_BYTES + PACKET_BYTES);
+        packets.extend_from_slice(&[0; LENGTH_BYTES]);
+        packets.push(kind);
+        packets.extend_from_slice(numbers.map(u32::to_le_bytes).as_flattened());
+        Writing { node, packets, start }
+    }
+
+    /// The packet is whole: where it is among those for its node.
+    #[inline]
+    fn close(&mut self, mut writing: Writing) -> usize {
+        let start = writing.start;
+        let length = writing.packets.len() - start - LENGTH_BYTES;
+        writing.packets[start..start + LENGTH_BYTES].copy_from_slice(&(length as u32).to_le_bytes());
+        self.put_back(writing);
+        start
+    }
+
+    fn put_back(&mut self, writing: Writing) {
+        let packets = self.packets(writing.node);
+        debug_assert!(packets.is_empty(), "nothing goes to a node while a packet to it is written");
+        *packets = writing.packets;
+    }
+
+    /// The packet will not go.
+    pub(super) fn drop_packet(&mut self, mut writing: Writing) {
+        writing.packets.truncate(writing.start);
+        self.put_back(writing);
+    }
+
+    /// The packet can go.
+    #[inline]
+    pub(super) fn end(&mut self, writing: Writing) {
+        let node = writing.node;
+        self.close(writing);
+        self.added(node);
+    }
+
+    /// The packet is that of a request: it goes when it is known whether somebody waits for the answer.
+    #[inline]
+    pub(super) fn leave_open(&mut self, writing: Writing, owing: Word) {
+        let node = writing.node;
+        let start = self.close(writing);
+        self.open = Some(Open { owing, node, start });
+    }
+
+    /// The request that was left open goes, if there is one. Who waits is `owing`, if it is that of the request.
+    #[inline]
+    pub(super) fn settle(&mut self, owing: Option<Word>) {
+        let Some(Open { owing: made, node, start }) = self.open.take() else { return };
+        if owing != Some(made) {
+            self.unowed = made;
+        } else {
+            let (index, generation) = self.export(made);
+            self.exports[index as usize].asked = Some(node);
+            let waiter = [index, generation].map(u32::to_le_bytes);
+            let at = start + LENGTH_BYTES + WAITER;
+            self.packets(node)[at..at + size_of_val(&waiter)].copy_from_slice(waiter.as_flattened());
+        }
+        self.added(node);
     }
 
     pub(super) fn post(&mut self, node: u32, packet: &[u8]) {
         if self.is_lost(node) {
             return;
         }
-        let packets = match self.outbox.get_mut(node as usize) {
-            Some(packets) => packets,
-            None => self.to_guests.entry(node).or_default(),
-        };
+        let packets = self.packets(node);
         packets.extend_from_slice(&(packet.len() as u32).to_le_bytes());
         packets.extend_from_slice(packet);
+        self.added(node);
+    }
+
+    /// Hands over the packets for a node if they are many, or it has nothing to do.
+    #[inline]
+    fn added(&mut self, node: u32) {
+        if self.open.is_some_and(|open| open.node == node) {
+            return;
+        }
         let Some(network) = &mut self.network else { return };
-        if packets.len() >= POST_BYTES {
+        let idle = network.is_idle(node);
+        if self.packets(node).len() >= POST_BYTES {
             // The next will be as many.
-            network.post(node, std::mem::replace(packets, Vec::with_capacity(POST_BYTES + POST_BYTES / 4)));
-        } else if network.is_idle(node) {
-            network.post(node, std::mem::take(packets));
+            let room = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(ROOM_BYTES));
+            let packets = std::mem::replace(self.packets(node), room);
+            if let Some(network) = &mut self.network {
+                network.post(node, packets);
+            }
+        } else if idle {
+            let packets = std::mem::take(self.packets(node));
+            if let Some(network) = &mut self.network {
+                network.post(node, packets);
+            }
+        }
+    }
+
+    /// Keeps the room of packets that came, for some to go.
+    pub(super) fn recycle(&mut self, mut packets: Vec<u8>) {
+        if self.spare.len() < SPARE_MAX && (PACKET_BYTES..=2 * ROOM_BYTES).contains(&packets.capacity()) {
+            packets.clear();
+            self.spare.push(packets);
         }
     }
 
     pub(super) fn post_all(&mut self) {
+        self.settle(None);
         self.release();
         let Some(network) = &mut self.network else { return };
         self.turns = 0;

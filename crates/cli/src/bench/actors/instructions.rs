@@ -35,9 +35,9 @@ pub fn count(cases: &[&Case], quick: bool, json: &mut JsonLines) -> Result<(), F
     anstream::println!("{version}");
     let folder = tempfile::tempdir()?;
     for case in cases {
-        if case.quantity != Quantity::Time || case.threads != Threads::One {
+        if case.quantity != Quantity::Time || case.capsules {
             anstream::println!(
-                "\n{}: instructions are counted on one thread, of messages and actors",
+                "\n{}: instructions are counted in one process, of messages and actors",
                 case.name
             );
             continue;
@@ -78,7 +78,7 @@ pub fn count(cases: &[&Case], quick: bool, json: &mut JsonLines) -> Result<(), F
 /// Runs a case once under callgrind.
 fn run(case: &Case, n: i64, folder: &Path) -> Result<Counted, Failed> {
     let out = folder.join(format!("{}.{n}", case.name));
-    let ours = our_command(case, 1)?;
+    let ours = our_command(case, if case.threads == Threads::Two { 2 } else { 1 })?;
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--quiet"]).arg(format!("--callgrind-out-file={}", out.display()));
     valgrind.arg(ours.get_program()).args(ours.get_args()).arg("--untimed");
