@@ -37,7 +37,7 @@ const NOBODY: u32 = u32::MAX;
 /// The context's image. It lives as long as the process; others count those who share it, all in one place.
 unsafe fn image_of<'a>(cx: *const Cx) -> &'a Image {
     // SAFETY: promised by the caller: the context is the current one.
-    unsafe { &*(&raw const **(*cx).image()) }
+    unsafe { (*cx).image() }
 }
 
 /// A packet of numbers, among packets.
