@@ -1,10 +1,9 @@
 //! Prepared nodes.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bifrost_ir::builtin::Op;
-use bifrost_ir::{FuncId, FuncKind, MethodId, MethodRef, SignalId, Signature, Site, TypeId};
+use bifrost_ir::{FuncId, FuncKind, MethodId, MethodRef, SignalId, Site, TypeId};
 use bifrost_runtime::abi::{Code, Word};
 use bifrost_runtime::image::{RoutineDesc, Table};
 
@@ -31,8 +30,8 @@ pub struct Prepared {
     pub(crate) cost: i64,
     /// Whether it is code that clients send and asks actors.
     pub(crate) asks: bool,
-    /// Of a function that may wait: how.
-    pub(crate) script: Option<Script>,
+    /// Whether it is a function of the program that may wait.
+    pub(crate) waits: bool,
     /// Of what clients send: what makes it machine code.
     pub(crate) structure: Option<Structure>,
 }
@@ -42,17 +41,6 @@ impl Prepared {
     pub fn name(&self) -> &str {
         &self.name
     }
-}
-
-/// What a function has that may wait.
-#[derive(Debug)]
-pub(crate) struct Script {
-    /// Its number.
-    pub func: FuncId,
-    /// Whether its first variable is the actor.
-    pub of_actor: bool,
-    /// What it takes and gives.
-    pub signature: Signature,
 }
 
 /// What a call with any number of operands enters.
@@ -99,8 +87,8 @@ pub(crate) struct While {
     pub cond: Box<[Node]>,
     pub test: Place,
     pub body: Box<[Node]>,
-    /// Of functions that may wait: the code that goes on with it.
-    pub again: Option<Again>,
+    /// Of functions that may wait: the number of the way in.
+    pub way: Option<u32>,
 }
 
 /// Waits for replies.
@@ -109,17 +97,8 @@ pub(crate) struct Await {
     /// The numbers of what may be pending.
     pub pending: Box<[u16]>,
     pub site: Site,
-    /// The code that goes on when they are there.
-    pub again: Option<Again>,
-}
-
-/// Machine code that goes on at the condition of a loop, or behind an await, once that was interpreted often.
-#[derive(Debug)]
-pub(crate) struct Again {
-    /// Its number among the ways into the function ([`bifrost_ir::Block::ways_in`]).
-    pub number: usize,
-    pub steps: AtomicU64,
-    pub code: OnceLock<Option<Code>>,
+    /// Of functions that may wait: the number of the way in.
+    pub way: Option<u32>,
 }
 
 /// A choice.
@@ -211,6 +190,8 @@ pub(crate) struct SelfCall {
     pub args: Box<[Place]>,
     pub dst: Place,
     pub site: Site,
+    /// The number of the way in; none in the body of a loop over an iterator.
+    pub way: Option<u32>,
 }
 
 /// An arm of a selection.
@@ -230,6 +211,8 @@ pub(crate) struct Select {
     pub arms: Box<[Choice]>,
     pub after: Option<(Place, Box<[Node]>)>,
     pub site: Site,
+    /// The number of the way in.
+    pub way: u32,
 }
 
 /// A step of a prepared function.

@@ -1,20 +1,19 @@
 //! From the IR to prepared nodes.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bifrost_ir::{
     ArmMatch, Block, Body, Callee, Const, Destination, Func, FuncId, FuncKind, MethodRef, Operand, Program,
-    Site, Stmt, Var,
+    Site, Stmt, Var, ways,
 };
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::actor::JoinLayout;
 use bifrost_runtime::image::Image;
 
 use crate::node::{
-    self, Again, Arm, Await, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared,
-    Request, Script, Select, SelfCall, Target, Transaction, TypeIf, While,
+    self, Arm, Await, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared,
+    Request, Select, SelfCall, Target, Transaction, TypeIf, While,
 };
 
 /// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`], `id` is its number if it is one of the
@@ -33,27 +32,25 @@ pub(crate) fn prepare(
         constants: HashMap::new(),
         pending: HashMap::new(),
         template: vec![0; func.vars.len() + 1],
-        ways_in: Vec::new(),
+        ways: HashMap::new(),
         awaited: HashSet::new(),
     };
     let waits = func.kind == FuncKind::Script || func.body.has_request();
     if waits {
-        p.ways_in = func.body.ways_in();
-        p.awaited = awaited(&p.ways_in);
+        let ways = (0..).zip(ways::ways_in(image.program(), &func.body));
+        p.ways = ways.map(|(number, way)| (std::ptr::from_ref(way.stmt), number)).collect();
+        p.pending = ways::pending(func).into_iter().zip(0..).collect();
+        func.body.each(&mut |stmt| {
+            if let Stmt::Await { vars, .. } = stmt {
+                p.awaited.extend(vars);
+            }
+        });
     }
     let body = p.block(&func.body);
-    let script = id.filter(|_| waits).map(|id| {
-        let of_actor = func.kind == FuncKind::Script;
-        image.set_join_layout(id, || {
-            let references = func.vars.iter().filter(|(_, var)| image.is_reference(var.ty));
-            let references = references.map(|(v, _)| v.as_u32());
-            let mut pending = vec![0; p.pending.len()];
-            p.pending.iter().for_each(|(var, at)| pending[usize::from(*at)] = var.as_u32());
-            let answer = func.signature.results.first().is_some_and(|ty| image.is_reference(*ty));
-            JoinLayout::new(p.template.len(), references, pending.into(), answer)
-        });
-        Script { func: id, of_actor, signature: func.signature.clone() }
-    });
+    let waits = waits && id.is_some();
+    if let Some(id) = id.filter(|_| waits) {
+        image.set_join_layout(id, || JoinLayout::new(image, func, &p.template));
+    }
     Prepared {
         name: func.name.clone(),
         kind: func.kind,
@@ -70,7 +67,7 @@ pub(crate) fn prepare(
         iterator: func.signature.is_iterator(),
         cost: i64::from(matches!(func.kind, FuncKind::Batch | FuncKind::Procedure)),
         asks: asks(func),
-        script,
+        waits,
         structure: None,
     }
 }
@@ -79,15 +76,6 @@ pub(crate) fn prepare(
 pub(crate) fn asks(func: &Func) -> bool {
     let asks = |stmt: &Stmt| matches!(stmt, Stmt::Request { .. } | Stmt::Send { .. });
     matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) && func.body.contains(&asks)
-}
-
-/// The variables whose replies are awaited anywhere.
-fn awaited(ways_in: &[&Stmt]) -> HashSet<Var> {
-    let vars = |stmt: &&Stmt| match stmt {
-        Stmt::Await { vars, .. } => vars.to_vec(),
-        _ => Vec::new(),
-    };
-    ways_in.iter().flat_map(vars).collect()
 }
 
 struct Preparer<'a> {
@@ -99,8 +87,8 @@ struct Preparer<'a> {
     /// The numbers of variables that may be pending.
     pending: HashMap<Var, u16>,
     template: Vec<Word>,
-    /// Of a function that may wait: where code may go on with it.
-    ways_in: Vec<&'a Stmt>,
+    /// Of a function that may wait: the numbers of the ways into it.
+    ways: HashMap<*const Stmt, u32>,
     awaited: HashSet<Var>,
 }
 
@@ -166,7 +154,16 @@ impl Preparer<'_> {
     fn stmt(&mut self, stmt: &Stmt) -> Node {
         match stmt {
             Stmt::Let { dst, src } => Node::Move { dst: self.var(*dst), src: self.operand(*src) },
-            Stmt::Call { callee, args, dsts, site } => self.call(*callee, args, dsts, *site),
+            Stmt::Call { callee, args, dsts, site } => match ways::own_method(self.program, *callee) {
+                Some(func) => Node::SelfCall(Box::new(SelfCall {
+                    func,
+                    args: self.operands(args),
+                    dst: dsts.first().map_or(self.scratch(), |v| self.var(*v)),
+                    site: *site,
+                    way: self.way(stmt),
+                })),
+                None => self.call(*callee, args, dsts, *site),
+            },
             Stmt::New { dst, class, fields, site } => match self.image.lasting(*class) {
                 Some(object) => Node::Move { dst: self.var(*dst), src: self.word(object) },
                 None => Node::New {
@@ -201,11 +198,7 @@ impl Preparer<'_> {
                 otherwise: self.block(otherwise),
             })),
             Stmt::While { cond, test, body } => Node::While(Box::new(While {
-                // One that selects would leave at each step.
-                again: match body.contains(&|stmt| matches!(stmt, Stmt::Select { .. })) {
-                    true => None,
-                    false => self.again(stmt),
-                },
+                way: self.way(stmt),
                 cond: self.block(cond),
                 test: self.operand(*test),
                 body: self.block(body),
@@ -252,13 +245,14 @@ impl Preparer<'_> {
             })),
             Stmt::Await { vars, site } => {
                 let pending = vars.iter().map(|var| self.pending(*var)).collect();
-                Node::Await(Box::new(Await { pending, site: *site, again: self.again(stmt) }))
+                Node::Await(Box::new(Await { pending, site: *site, way: self.way(stmt) }))
             }
             Stmt::Reply { values, .. } => Node::Reply(values.first().map(|value| self.operand(*value))),
             Stmt::Select { arms, after, site } => Node::Select(Box::new(Select {
                 arms: arms.iter().map(|arm| self.choice(arm)).collect(),
                 after: after.as_ref().map(|(limit, block)| (self.operand(*limit), self.block(block))),
                 site: *site,
+                way: self.way(stmt).expect("a selection stands where a path leads"),
             })),
             Stmt::ReplyTo { dst, site } => Node::ReplyTo {
                 table: self.image.table_of(self.func.vars[*dst].ty),
@@ -286,17 +280,14 @@ impl Preparer<'_> {
         }
     }
 
-    /// The code that goes on at a statement, if there is a way in.
-    fn again(&self, stmt: &Stmt) -> Option<Again> {
-        let number = self.ways_in.iter().position(|each| std::ptr::eq(*each, stmt))?;
-        Some(Again { number, steps: AtomicU64::new(0), code: OnceLock::new() })
+    /// The number of the way in at a statement.
+    fn way(&self, stmt: &Stmt) -> Option<u32> {
+        self.ways.get(&std::ptr::from_ref(stmt)).copied()
     }
 
     /// The number of a variable that may be pending.
-    fn pending(&mut self, var: Var) -> u16 {
-        let next = self.pending.len();
-        // Numbers from the 64th on share a bit of what is awaited; there are fewer variables than numbers.
-        *self.pending.entry(var).or_insert(u16::try_from(next).unwrap_or(u16::MAX - 1))
+    fn pending(&self, var: Var) -> u16 {
+        self.pending[&var]
     }
 
     fn message(&mut self, method: MethodRef, args: &[Operand], site: Site) -> Message {
@@ -314,23 +305,9 @@ impl Preparer<'_> {
         }
     }
 
-    /// The function that an actor's call on itself enters: actors have no subclasses.
-    fn own_script(&self, method: MethodRef) -> Option<FuncId> {
-        let class = self.program.class_of_type(method.ty)?;
-        class.actor.as_ref()?;
-        match class.bodies[method.method.as_u32() as usize] {
-            Body::Func(func) => Some(func),
-            Body::Native(_) => None,
-        }
-    }
-
     /// A call, as the most special node that fits (000 section 6.4.3).
     fn call(&mut self, callee: Callee, args: &[Operand], dsts: &[Var], site: Site) -> Node {
         if let Callee::Method(m) = callee {
-            if let Some(func) = self.own_script(m) {
-                let dst = dsts.first().map_or(self.scratch(), |v| self.var(*v));
-                return Node::SelfCall(Box::new(SelfCall { func, args: self.operands(args), dst, site }));
-            }
             let method = self.program.types.method(m);
             let basic = self.program.types.kind(m.ty).is_basic();
             if basic && let Some(op) = method.builtin.and_then(|b| b.op) {

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use bifrost_ir::{Func, FuncId, FuncKind, SignalId, Site};
 use bifrost_runtime::abi::{Closure, Code, Ret, Word, YIELDS_MAX, enter};
-use bifrost_runtime::actor::{Came, Landing};
+use bifrost_runtime::actor::{self, Came};
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::engine::Interpreter;
 use bifrost_runtime::image::{Image, RoutineDesc, Table};
@@ -58,9 +58,8 @@ pub(crate) enum Flow {
     /// The loop that this iterator serves was left.
     Left,
     Killed,
-    Pending,
-    /// Machine code went on with the function: [`Run::ended`] has what it came back with.
-    Over,
+    /// The function goes on otherwise: it waits, or machine code does it ([`Run::land`]).
+    Landed,
 }
 
 /// The interpreter of one image.
@@ -189,9 +188,9 @@ impl Interpreter for Interp {
             true => (&args[..args.len() - 1], args[args.len() - 1] as *const Closure),
             false => (args, std::ptr::null()),
         };
-        if let Some(script) = &prepared.script {
+        if prepared.waits {
             // SAFETY: promised by the caller.
-            return unsafe { self.begin(cx, prepared, script, args, false) };
+            return unsafe { actor::begin(cx, func, args, 0) };
         }
         let mut run = Run::new(self, cx, closure);
         let flow = run.function(prepared, args);
@@ -204,18 +203,21 @@ impl Interpreter for Interp {
             Flow::Signalled | Flow::Exit => cx.unhandled(),
             Flow::Left => Ret::LEFT,
             Flow::Killed => Ret::KILLED,
-            Flow::Pending | Flow::Over => unreachable!("only a script waits"),
+            Flow::Landed => unreachable!("only a script waits"),
         }
     }
 
-    unsafe fn resume(&self, cx: *mut Cx, waiter: Word) -> Ret {
+    unsafe fn go_on(&self, cx: *mut Cx, running: Word, path: &[u32], came: Option<Came>) -> Ret {
         // SAFETY: promised by the caller.
-        unsafe { self.go_on(cx, waiter) }
+        unsafe { self.run_script(cx, running, path, came) }
     }
 
-    unsafe fn go_on_at(&self, cx: *mut Cx, func: FuncId, at: Landing<'_>) -> Ret {
-        // SAFETY: promised by the caller.
-        unsafe { self.take_over(cx, func, at) }
+    fn lay_out(&self, func: FuncId) {
+        self.func(func);
+    }
+
+    fn hot_steps(&self) -> u64 {
+        self.hot_steps
     }
 }
 
@@ -268,17 +270,12 @@ pub(crate) struct Run<'i> {
     closure: *const Closure,
     /// The join of a function that may wait, or 0.
     pub(crate) join: Word,
-    /// Where a function stops that waits, or is to go on: the number of the statement in each block, and the number of the block in each
-    /// statement that has several, the innermost first.
+    /// The way to where a function goes on, the innermost step first ([`bifrost_ir::ways`]).
     pub(crate) path: SmallVec<[u32; 8]>,
     /// Whether it is on its way to where it goes on.
     pub(crate) resuming: bool,
-    /// Whether it stops only to make way for others.
-    pub(crate) makes_way: bool,
     /// What the message of the statement that it goes on at came back with, if it began as machine code.
     pub(crate) came: Option<Came>,
-    /// What the machine code came back with that went on with the function.
-    pub(crate) ended: Ret,
 }
 
 impl<'i> Run<'i> {
@@ -297,9 +294,7 @@ impl<'i> Run<'i> {
             join: 0,
             path: SmallVec::new(),
             resuming: false,
-            makes_way: false,
             came: None,
-            ended: Ret::NOTHING,
         }
     }
 }
@@ -343,7 +338,6 @@ impl Run<'_> {
         }
         match ret.outcome {
             1 => Flow::Signalled,
-            2 => Flow::Pending,
             3 => Flow::Left,
             _ => Flow::Killed,
         }
@@ -391,7 +385,7 @@ impl Run<'_> {
 
     pub(crate) fn block(&mut self, function: &Prepared, frame: Frame, nodes: &[Node]) -> Flow {
         let from = if self.resuming { self.next_step() as usize } else { 0 };
-        for (at, node) in nodes.iter().enumerate().skip(from) {
+        for node in nodes.iter().skip(from) {
             let flow = match node {
                 Node::Move { dst, src } => {
                     frame.set(*dst, frame.get(*src));
@@ -484,8 +478,7 @@ impl Run<'_> {
                         false => frame.get(choice.test) != 0,
                     };
                     let block = if then { &choice.then } else { &choice.otherwise };
-                    let flow = self.block(function, frame, block);
-                    self.stopped(flow, u32::from(!then))
+                    self.block(function, frame, block)
                 }
                 Node::TypeIf(choice) => {
                     let object = frame.get(choice.object);
@@ -498,8 +491,7 @@ impl Run<'_> {
                         frame.set(choice.var, object);
                     }
                     let block = if then { &choice.then } else { &choice.otherwise };
-                    let flow = self.block(function, frame, block);
-                    self.stopped(flow, u32::from(!then))
+                    self.block(function, frame, block)
                 }
                 Node::While(each) => self.while_loop(function, frame, each),
                 Node::ForEach(each) => self.for_each(function, frame, each),
@@ -543,7 +535,7 @@ impl Run<'_> {
                 Node::SelfCall(call) => self.self_call(frame, call),
             };
             if flow != Flow::Next {
-                return self.stopped(flow, at as u32);
+                return flow;
             }
         }
         Flow::Next
@@ -636,7 +628,7 @@ impl Run<'_> {
             Flow::Return => Ret::of(cx.results[0]),
             Flow::Next | Flow::Break | Flow::Continue => Ret::NOTHING,
             Flow::Killed => Ret::KILLED,
-            Flow::Pending | Flow::Over => unreachable!("only a script waits"),
+            Flow::Landed => unreachable!("only a script waits"),
             Flow::Left => Ret::LEFT,
             Flow::Signalled | Flow::Raised | Flow::Exit => Ret::SIGNALLED,
         }
@@ -673,9 +665,6 @@ impl Run<'_> {
                 flow => return flow,
             }
         }
-        if self.join != 0 && self.cx().actors.must_make_way() {
-            return self.make_way();
-        }
         self.burn(function, Site::default())
     }
 
@@ -689,7 +678,7 @@ impl Run<'_> {
                 let flow = self.block(function, frame, &each.cond);
                 if flow != Flow::Next {
                     steps += 1;
-                    break self.stopped(flow, 0);
+                    break flow;
                 }
                 if frame.get(each.test) == 0 {
                     break Flow::Next;
@@ -701,17 +690,15 @@ impl Run<'_> {
             match self.block(function, frame, &each.body) {
                 Flow::Next | Flow::Continue => {}
                 Flow::Break => break Flow::Next,
-                flow => break self.stopped(flow, 1),
+                flow => break flow,
             }
             match self.back_edge(function) {
                 Flow::Next => {}
-                // It goes on with the condition.
-                flow => break self.stopped(flow, 0),
+                flow => break flow,
             }
-            if let Some(again) = &each.again
-                && let Some(flow) = self.go_on_again(again)
-            {
-                break flow;
+            match self.end_step(each.way) {
+                Flow::Next => {}
+                flow => break flow,
             }
         };
         self.rounds.truncate(around);
@@ -788,7 +775,7 @@ impl Run<'_> {
         let ended = match flow {
             Flow::Next | Flow::Break | Flow::Continue | Flow::Return => self.cx().commit_transaction(),
             Flow::Killed => self.cx().abort_transaction(Ret::KILLED),
-            Flow::Signalled | Flow::Raised | Flow::Exit | Flow::Left | Flow::Pending | Flow::Over => {
+            Flow::Signalled | Flow::Raised | Flow::Exit | Flow::Left | Flow::Landed => {
                 self.cx().abort_transaction(Ret::SIGNALLED);
                 return flow;
             }
@@ -799,12 +786,11 @@ impl Run<'_> {
     fn except(&mut self, function: &Prepared, frame: Frame, except: &Except) -> Flow {
         let part = if self.resuming { self.next_step() as usize } else { 0 };
         if let Some(arm) = part.checked_sub(1) {
-            let flow = self.block(function, frame, &except.arms[arm].body);
-            return self.stopped(flow, part as u32);
+            return self.block(function, frame, &except.arms[arm].body);
         }
         let flow = self.block(function, frame, &except.body);
         if !matches!(flow, Flow::Signalled | Flow::Exit) {
-            return self.stopped(flow, 0);
+            return flow;
         }
         let id = self.cx().signalled();
         let takes = |arm: &&Arm| arm.signals.is_empty() || arm.signals.contains(&id);
@@ -829,8 +815,7 @@ impl Run<'_> {
         }
         self.failed = false;
         self.failed_in = None;
-        let flow = self.block(function, frame, &arm.body);
-        self.stopped(flow, 1 + at as u32)
+        self.block(function, frame, &arm.body)
     }
 }
 

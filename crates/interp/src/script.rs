@@ -1,242 +1,62 @@
 //! Functions that may wait: methods of actors, and routines that request.
 //!
-//! Such a function has its variables in its join ([`bifrost_runtime::actor`]) from the start. When it must wait, it unwinds and notes on
-//! its way out in which statement of each block it is; to go on, it walks down again by that path. So a wait costs the depth of
+//! What is interpreted of such a function has its variables in its join ([`bifrost_runtime::actor`]). When it must wait, it unwinds and says at
+//! which of its ways in; to go on, it walks down again by that path ([`bifrost_ir::ways`]). So a wait costs the depth of
 //! its blocks, and a function that does not wait pays for its join only.
 
-use std::sync::atomic::Ordering;
-
 use bifrost_ir::FuncId;
-use bifrost_runtime::abi::{Outcome, Ret, Word, enter};
-use bifrost_runtime::actor::layout::{join, owed};
-use bifrost_runtime::actor::{self, AFRESH, Answer, Came, Due, Kind, LANDED, Landing, Verdict};
-use bifrost_runtime::object::{self, get, set};
+use bifrost_ir::ways::AFRESH;
+use bifrost_runtime::abi::{Outcome, Ret, Word};
+use bifrost_runtime::actor::layout::join;
+use bifrost_runtime::actor::{self, Answer, Came, Due, LANDED, Next, Verdict};
+use bifrost_runtime::object::{get, set};
 use bifrost_runtime::{Cx, Table};
 use smallvec::SmallVec;
 
-use crate::node::{
-    Again, Await, Choice, Create, Destination, Message, Place, Prepared, Request, Script, Select, SelfCall,
-};
+use crate::node::{Await, Choice, Create, Destination, Message, Place, Prepared, Request, Select, SelfCall};
 use crate::op::OpError;
 use crate::run::{Flow, Frame, Interp, Run};
 
-/// In a run whose order a seed decides, a loop is as hot after so many steps as others after [`HOT_STEPS`](crate::HOT_STEPS).
-const ORDERED_HOT_STEPS: u64 = 2;
-
 impl Interp {
-    /// Runs a function that may wait. `nested` is a call of an actor on itself.
+    /// Runs a function that has a join.
     ///
     /// # Safety
-    /// `cx` is the current context, and `args` are words of the types of the function's variables; the caller keeps them.
-    pub(crate) unsafe fn begin(
+    /// As for [`Interpreter::go_on`](bifrost_runtime::engine::Interpreter::go_on).
+    pub(crate) unsafe fn run_script(
         &self,
         cx: *mut Cx,
-        prepared: &Prepared,
-        script: &Script,
-        args: &[Word],
-        nested: bool,
+        running: Word,
+        path: &[u32],
+        came: Option<Came>,
     ) -> Ret {
-        // SAFETY: promised by the caller.
+        // SAFETY: promised by the caller: the join has room for the variables.
         unsafe {
-            if (*cx).must_attend() {
-                let ret = (*cx).attend();
-                if !ret.returned() {
-                    return ret;
-                }
-            }
-            let made = match self.new_join(cx, prepared, script, args) {
-                Ok(made) => made,
-                Err(ret) => return ret,
-            };
-            set(made, join::FLAGS, if nested { join::NESTED } else { 0 });
+            let prepared = self.func(FuncId::from_u32(get(running, join::FUNC) as u32));
             let mut run = Run::new(self, cx, std::ptr::null());
-            run.join = made;
-            run.script(prepared, script)
-        }
-    }
-
-    /// A join of a function whose first variables have these words.
-    unsafe fn new_join(
-        &self,
-        cx: *mut Cx,
-        prepared: &Prepared,
-        script: &Script,
-        args: &[Word],
-    ) -> Result<Word, Ret> {
-        // SAFETY: promised by the caller, as for `begin`.
-        unsafe {
-            let func = u64::from(script.func.as_u32());
-            let layout = self.image().join_layout(func);
-            let made = match (*cx).alloc(layout.table, layout.fields()) {
-                Ok(made) => made.as_ptr() as Word,
-                Err(full) => return Err((*cx).out_of_memory(full)),
-            };
-            (*cx).actors.stats.joins += 1;
-            set(made, owed::KIND, Kind::Join as Word);
-            set(made, join::ACTOR, if script.of_actor { args[0] } else { 0 });
-            set(made, join::FUNC, func);
-            for (at, word) in prepared.template.iter().enumerate() {
-                set(made, join::WORDS + at, *word);
-            }
-            for (at, word) in args.iter().enumerate() {
-                set(made, join::WORDS + at, *word);
-            }
-            Ok(made)
-        }
-    }
-
-    /// Goes on with one that began as machine code.
-    ///
-    /// # Safety
-    /// As for [`Interpreter::go_on_at`](bifrost_runtime::engine::Interpreter::go_on_at).
-    pub(crate) unsafe fn take_over(&self, cx: *mut Cx, func: FuncId, at: Landing<'_>) -> Ret {
-        // SAFETY: promised by the caller.
-        unsafe {
-            let prepared = self.func(func);
-            let script = prepared.script.as_ref().expect("only functions that may wait leave their code");
-            let made = match self.new_join(cx, prepared, script, at.words) {
-                Ok(made) => made,
-                Err(ret) => return ret,
-            };
-            if let Some(answer) = at.answer {
-                set(made, join::FLAGS, join::ANSWERED);
-                set(made, join::ANSWER, answer);
-            }
-            if (*cx).must_attend() {
-                let ret = (*cx).attend();
-                if !ret.returned() {
-                    let _kept = (*cx).keep(made);
-                    return actor::end(cx, made, ret, &script.signature);
-                }
-            }
-            let mut run = Run::new(self, cx, std::ptr::null());
-            run.path = SmallVec::from_slice(at.path);
-            run.resuming = true;
-            run.came = at.came;
-            run.join = made;
-            run.script(prepared, script)
-        }
-    }
-
-    /// Goes on with one that has waited.
-    ///
-    /// # Safety
-    /// `cx` is the current context, and `waiter` a join of this image that waited.
-    pub(crate) unsafe fn go_on(&self, cx: *mut Cx, waiter: Word) -> Ret {
-        // SAFETY: promised by the caller.
-        unsafe {
-            let prepared = self.func(FuncId::from_u32(get(waiter, join::FUNC) as u32));
-            let script = prepared.script.as_ref().expect("only functions that may wait have joins");
-            let path = get(waiter, join::PATH);
-            let mut run = Run::new(self, cx, std::ptr::null());
-            run.path = (0..object::fields(path)).map(|at| get(path, at) as u32).collect();
-            run.resuming = true;
-            run.join = waiter;
-            run.script(prepared, script)
-        }
-    }
-}
-
-impl Run<'_> {
-    /// Runs the function of the join, from the start or from where it goes on.
-    unsafe fn script(&mut self, prepared: &Prepared, script: &Script) -> Ret {
-        // SAFETY: promised by the caller.
-        unsafe {
-            let running = self.join;
-            let _kept = self.cx().keep(running);
+            run.path = SmallVec::from_slice(path);
+            run.resuming = !path.is_empty();
+            run.came = came;
+            run.join = running;
             let words = (running as *mut Word).add(bifrost_heap::OBJECT_WORDS + join::WORDS);
-            let flow = loop {
-                match self.block(prepared, Frame(words), &prepared.body) {
-                    Flow::Over if self.ended.outcome == LANDED => self.land(),
-                    flow => break flow,
-                }
-            };
-            let ret = match flow {
-                Flow::Over if self.ended.returned() => {
-                    if get(running, join::FLAGS) & join::ANSWERED == 0 {
-                        actor::answer(self.cx, running, Answer::Value(self.ended.value));
-                    }
-                    Ret::NOTHING
-                }
-                Flow::Over => self.ended,
-                Flow::Pending => match self.note_path() {
-                    Ok(()) if self.makes_way => return actor::make_way(self.cx, running),
-                    Ok(()) => return actor::suspend(self.cx, running),
-                    Err(ret) => ret,
-                },
+            match run.block(prepared, Frame(words), &prepared.body) {
                 Flow::Return => {
                     // A method of an actor answers by other statements.
-                    if !script.of_actor && prepared.results > 0 {
-                        let value = self.cx().results[0];
-                        actor::answer(self.cx, running, Answer::Value(value));
+                    if get(running, join::ACTOR) == 0 && prepared.results > 0 {
+                        actor::answer(cx, running, Answer::Value((*cx).results[0]));
                     }
                     Ret::NOTHING
                 }
                 Flow::Next | Flow::Break | Flow::Continue | Flow::Left => Ret::NOTHING,
                 Flow::Raised => Ret::SIGNALLED,
-                Flow::Signalled | Flow::Exit => self.cx().unhandled(),
+                Flow::Signalled | Flow::Exit => (*cx).unhandled(),
                 Flow::Killed => Ret::KILLED,
-            };
-            actor::end(self.cx, running, ret, &script.signature)
-        }
-    }
-
-    /// Machine code has left again: the way to where.
-    fn land(&mut self) {
-        let left = self.cx().actors.take_landing().expect("code that has left says where");
-        self.path = SmallVec::from_slice(&left.exit.path);
-        self.resuming = true;
-        self.came = left.came;
-    }
-
-    /// Has machine code go on here, once this was interpreted often and no reply is missing.
-    pub(crate) fn go_on_again(&mut self, again: &Again) -> Option<Flow> {
-        let hot = match self.cx().actors.is_ordered() {
-            true => ORDERED_HOT_STEPS.min(self.interp.hot_steps),
-            false => self.interp.hot_steps,
-        };
-        if self.join == 0 || again.steps.fetch_add(1, Ordering::Relaxed) < hot {
-            return None;
-        }
-        let image = self.interp.image();
-        // SAFETY: the join is that of the function whose loop this is.
-        let (func, rests, answered) = unsafe {
-            let func = get(self.join, join::FUNC);
-            let layout = image.join_layout(func);
-            let replies = object::slice(self.join, layout.counts, layout.pending.len());
-            let rests = get(self.join, join::EXCEPTIONS) == 0 && get(self.join, join::TAKEN) == 0;
-            let rests = rests && replies.iter().all(|missing| *missing == 0);
-            (func, rests, get(self.join, join::FLAGS) & join::ANSWERED)
-        };
-        if !rests {
-            return None;
-        }
-        let code = again
-            .code
-            .get_or_init(|| image.engine()?.compile_loop(image, FuncId::from_u32(func as u32), again.number));
-        // SAFETY: the code is that of the loop, and takes the join, which whoever runs its function keeps.
-        self.ended = unsafe { enter((*code)?, self.cx, &[self.join, answered]) };
-        Some(Flow::Over)
-    }
-
-    /// Writes into the join where it goes on.
-    fn note_path(&mut self) -> Result<(), Ret> {
-        let path = std::mem::take(&mut self.path);
-        let table = self.cx().image().data_table();
-        let made = match self.cx().alloc(table, path.len()) {
-            Ok(made) => made.as_ptr() as Word,
-            Err(full) => return Err(self.cx().out_of_memory(full)),
-        };
-        // SAFETY: the object was just made with room for the path, and the join is one.
-        unsafe {
-            for (at, step) in path.iter().enumerate() {
-                set(made, at, Word::from(*step));
+                Flow::Landed => Ret { outcome: LANDED, value: 0 },
             }
-            set(self.join, join::PATH, made);
         }
-        Ok(())
     }
+}
 
+impl Run<'_> {
     /// The next step of the way to where the function goes on.
     pub(crate) fn next_step(&mut self) -> u32 {
         let step = self.path.pop().expect("a path leads to a statement that waits");
@@ -247,26 +67,29 @@ impl Run<'_> {
         step
     }
 
-    /// Stops at the end of a loop's step, so that others run. It goes on with the loop's condition.
-    #[cold]
-    pub(crate) fn make_way(&mut self) -> Flow {
-        self.makes_way = true;
-        self.path.extend([AFRESH, 0]);
-        Flow::Pending
+    /// Leaves: whoever runs the function goes on with it so.
+    pub(crate) fn land(&mut self, next: Next) -> Flow {
+        self.cx().actors.land(next);
+        Flow::Landed
+    }
+
+    /// At the end of a loop's step: stops so that others run, or has machine code go on, if it is time.
+    #[inline]
+    pub(crate) fn end_step(&mut self, way: Option<u32>) -> Flow {
+        let Some(way) = way.filter(|_| self.join != 0) else { return Flow::Next };
+        if self.cx().actors.must_make_way() {
+            return self.land(Next::Stop(way));
+        }
+        // SAFETY: the join is that of the function whose loop this is.
+        match unsafe { actor::goes_on_as_code(self.cx, self.join, way) } {
+            true => self.land(Next::Way(way)),
+            false => Flow::Next,
+        }
     }
 
     /// Whether the function goes on right here.
     fn arrived(&mut self) -> bool {
         std::mem::take(&mut self.resuming)
-    }
-
-    /// Notes where a function that waits is, on its way out.
-    #[inline]
-    pub(crate) fn stopped(&mut self, flow: Flow, step: u32) -> Flow {
-        if flow == Flow::Pending {
-            self.path.push(step);
-        }
-        flow
     }
 
     pub(crate) fn words(&self, frame: Frame, places: &[Place]) -> SmallVec<[Word; 8]> {
@@ -341,25 +164,22 @@ impl Run<'_> {
         }
         // SAFETY: the join is this function's, which has the element.
         unsafe {
-            let number = get(self.join, join::REQUESTS);
-            set(self.join, join::REQUESTS, number + 1);
-            let due = Due { pending: request.pending, element: request.element.is_some(), request: number };
+            let (pending, is_element) = (request.pending, request.element.is_some());
             let ret = match self.came(frame, sent) {
                 Came::With(ret) => ret,
                 Came::Exception(kept) => {
-                    actor::note_exception(self.join, kept, due);
+                    let request = actor::next_request(self.join);
+                    actor::note_exception(self.join, kept, Due { pending, element: is_element, request });
                     return Flow::Next;
                 }
             };
             match Outcome::from(ret) {
-                Outcome::Returned if due.element => {
+                Outcome::Returned if is_element => {
                     actor::store_element(&image, frame.get(request.dst), element, ret.value);
                 }
                 Outcome::Returned => frame.set(request.dst, ret.value),
                 Outcome::Pending => {
-                    let count = image.join_layout(get(self.join, join::FUNC)).counts + due.pending as usize;
-                    set(self.join, count, get(self.join, count) + 1);
-                    actor::owe(self.cx, ret.value, self.join, due, element);
+                    actor::pend(self.cx, self.join, ret.value, pending, is_element.then_some(element));
                 }
                 _ => return self.failed(ret, sent.site),
             }
@@ -368,30 +188,22 @@ impl Run<'_> {
     }
 
     pub(crate) fn wait(&mut self, wait: &Await) -> Flow {
-        let (pending, goes_on) = (&wait.pending, self.arrived());
-        let waiter = self.join;
-        let image = self.interp.image().clone();
+        self.arrived();
+        let (pending, waiter) = (&wait.pending, self.join);
+        let image = self.interp.image();
         // SAFETY: the join is this function's.
         unsafe {
             let counts = image.join_layout(get(waiter, join::FUNC)).counts;
-            let count = |at: u16| get(waiter, counts + usize::from(at));
-            if pending.iter().any(|at| count(*at) > 0) {
-                let awaited = pending.iter().fold(0_u64, |all, at| all | 1 << at.min(&63));
-                let all = image.join_layout(get(waiter, join::FUNC)).pending.len() as u16;
-                let concerned = (0..all).filter(|at| awaited >> at.min(&63) & 1 == 1);
-                set(waiter, join::MISSING, concerned.map(count).sum());
-                set(waiter, join::AWAITED, awaited);
-                return Flow::Pending;
+            if pending.iter().any(|at| get(waiter, counts + usize::from(*at)) > 0) {
+                let way = wait.way.expect("only functions that may wait have something pending");
+                return self.land(Next::Stop(way));
             }
             match actor::first_exception(waiter, &|at| pending.contains(&at)) {
                 Some(kept) => {
                     let ret = self.cx().raise_kept(kept);
                     self.failed(ret, wait.site)
                 }
-                None => {
-                    let again = wait.again.as_ref().filter(|_| goes_on);
-                    again.and_then(|again| self.go_on_again(again)).unwrap_or(Flow::Next)
-                }
+                None => Flow::Next,
             }
         }
     }
@@ -430,10 +242,12 @@ impl Run<'_> {
         site: bifrost_ir::Site,
     ) -> Flow {
         // SAFETY: the join is this function's, and the table one of places of answers.
-        let ret = unsafe { actor::reply_to(self.cx, self.join, table) };
+        let ret = unsafe { actor::new_replier(self.cx, table) };
         if !ret.returned() {
             return self.failed(ret, site);
         }
+        // SAFETY: as above.
+        unsafe { actor::delegate(self.cx, self.join, ret.value) };
         frame.set(dst, ret.value);
         Flow::Next
     }
@@ -462,9 +276,11 @@ impl Run<'_> {
                 }
                 _ => {
                     let words = self.words(frame, &call.args);
-                    let prepared = self.interp.func(call.func);
-                    let script = prepared.script.as_ref().expect("methods of actors may wait");
-                    self.interp.begin(self.cx, prepared, script, &words, true)
+                    let bound = match call.way {
+                        Some(_) => get(waiter, join::FLAGS) & join::BOUND,
+                        None => join::BOUND,
+                    };
+                    actor::begin(self.cx, call.func, &words, join::NESTED | bound)
                 }
             };
             match Outcome::from(ret) {
@@ -476,10 +292,9 @@ impl Run<'_> {
                     set(waiter, join::FLAGS, get(waiter, join::FLAGS) & !join::SELECTS);
                     actor::owe(self.cx, ret.value, waiter, due, i64::from(call.dst));
                     // Who took the place of the answer may have given it already.
-                    return if get(waiter, join::MISSING) == 0 {
-                        self.called(call.site)
-                    } else {
-                        Flow::Pending
+                    return match get(waiter, join::MISSING) {
+                        0 => self.called(call.site),
+                        _ => self.land(Next::Stop(call.way.expect("what is called in a loop's body waits for nothing"))),
                     };
                 }
                 _ => return self.failed(ret, call.site),
@@ -565,7 +380,7 @@ impl Run<'_> {
             let takes = select.arms.iter().fold(0_u64, |all, arm| all | 1 << actor::bit_of(arm.method));
             set(running, join::MISSING, takes);
             set(running, join::FLAGS, flags | join::SELECTS);
-            Flow::Pending
+            self.land(Next::Stop(select.way))
         }
     }
 
@@ -608,12 +423,11 @@ impl Run<'_> {
     fn arm(&mut self, function: &Prepared, frame: Frame, select: &Select, at: usize) -> Flow {
         let Some(arm) = select.arms.get(at) else {
             let Some((_, block)) = &select.after else { return Flow::Next };
-            let flow = self.block(function, frame, block);
-            return self.stopped(flow, at as u32);
+            return self.block(function, frame, block);
         };
         let flow = self.block(function, frame, &arm.body);
-        if flow == Flow::Pending {
-            return self.stopped(flow, at as u32);
+        if flow == Flow::Landed {
+            return flow;
         }
         // No exception leaves an arm: it answers the message, and the method goes on behind the selection.
         // SAFETY: the join is this function's, and the arm's message is under way.

@@ -24,6 +24,7 @@ pub mod tagged;
 pub mod text;
 pub mod types;
 pub mod verify;
+pub mod ways;
 
 pub use program::{Actor, Body, Class, ClassId, Field, Literal, NativeId, Program, Routine, RoutineId};
 pub use stmt::{

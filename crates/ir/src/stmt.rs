@@ -104,21 +104,18 @@ impl Block {
         self.contains(&|stmt| matches!(stmt, Stmt::Request { .. }))
     }
 
-    /// Where code can go on with a function that has waited, or was interpreted for a while: the awaits and `while` loops among the
-    /// statements and in them, an outer one before those in it.
+    /// Shows every statement, an outer one before those in it.
     ///
     /// Cost: linear in the number of statements.
-    pub fn ways_in(&self) -> Vec<&Stmt> {
-        let mut found = Vec::new();
+    pub fn each<'a>(&'a self, see: &mut dyn FnMut(&'a Stmt)) {
         for stmt in &self.0 {
-            found.extend(matches!(stmt, Stmt::While { .. } | Stmt::Await { .. }).then_some(stmt));
+            see(stmt);
             stmt.parts(&mut |part| {
                 if let Part::Block(block) = part {
-                    found.extend(block.ways_in());
+                    block.each(see);
                 }
             });
         }
-        found
     }
 
     /// Whether something among the statements, or in one of them, requests or waits.

@@ -39,10 +39,20 @@ pub(crate) enum Helper {
     OutOfFuel,
     /// A structure calls a procedure, and too many are under way: `(cx)`.
     TooDeep,
-    /// The function goes on in the interpreter: `(cx, exit, words, outcome, value)`.
+    /// A join of the function: `(cx, func, actor)`.
+    NewJoin,
+    /// The exception that a message came back with: `(cx, method)`.
+    Kept,
+    /// A join takes a reply or an exception: `(cx, join, outcome, object, due, index)`.
+    Pend,
+    /// The function leaves its code: `(cx, exit, join, outcome, value, given)`.
     LeaveCode,
-    /// The same in code that went on with a join, which is one more argument.
-    LeaveLoop,
+    /// The same in code that began with a join.
+    LeaveWay,
+    /// The function ends and has made a join: `(cx, join, outcome, value, given)`.
+    EndCode,
+    /// A destination of an answer: `(cx, table)`.
+    NewReplier,
     /// A new actor: `(cx, creation, words, count, node)`.
     Create,
     /// The creator of an actor has failed: `(cx, actor)`.
@@ -55,7 +65,7 @@ pub(crate) enum Helper {
     Deliver,
     /// A method with a result has ended without an answer: `(cx)`.
     Unanswered,
-    /// A method that has answered has failed: `(cx, func, outcome, answer)`.
+    /// A method that has answered has failed: `(cx, func, outcome, given, answer)`.
     FailedLate,
 }
 
@@ -75,7 +85,7 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 22] = [
+    pub(crate) const ALL: [(Helper, usize); 27] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Leave, 1),
@@ -89,15 +99,20 @@ impl Helper {
         (Helper::Interpret, 3),
         (Helper::OutOfFuel, 0),
         (Helper::TooDeep, 0),
-        (Helper::LeaveCode, 4),
-        (Helper::LeaveLoop, 5),
+        (Helper::NewJoin, 2),
+        (Helper::Kept, 1),
+        (Helper::Pend, 5),
+        (Helper::LeaveCode, 5),
+        (Helper::LeaveWay, 5),
+        (Helper::EndCode, 4),
+        (Helper::NewReplier, 1),
         (Helper::Create, 4),
         (Helper::Stillborn, 1),
         (Helper::Send, 3),
         (Helper::Sent, 3),
         (Helper::Deliver, 2),
         (Helper::Unanswered, 0),
-        (Helper::FailedLate, 3),
+        (Helper::FailedLate, 4),
     ];
 
     /// Whether it is called at polls: it never collects.
@@ -120,8 +135,13 @@ impl Helper {
             Helper::Interpret => interpret as *const u8,
             Helper::OutOfFuel => out_of_fuel as *const u8,
             Helper::TooDeep => too_deep as *const u8,
+            Helper::NewJoin => actor::enter_join as *const u8,
+            Helper::Kept => kept as *const u8,
+            Helper::Pend => actor::enter_pend as *const u8,
             Helper::LeaveCode => actor::leave_code as *const u8,
-            Helper::LeaveLoop => actor::leave_loop as *const u8,
+            Helper::LeaveWay => actor::leave_way as *const u8,
+            Helper::EndCode => actor::end_code as *const u8,
+            Helper::NewReplier => new_replier as *const u8,
             Helper::Create => create as *const u8,
             Helper::Stillborn => actor::enter_stillborn as *const u8,
             Helper::Send => actor::enter_past as *const u8,
@@ -238,11 +258,24 @@ unsafe extern "C" fn create(
     }
 }
 
+unsafe extern "C" fn new_replier(cx: *mut Cx, table: &'static Table) -> Ret {
+    // SAFETY: compiled code passes the current context, and a table of places of answers.
+    unsafe { actor::new_replier(cx, table) }
+}
+
+/// A method that code names by one word.
+fn method_of(word: u64) -> MethodRef {
+    MethodRef { ty: TypeId::from_u32((word >> 32) as u32), method: MethodId::from_u32(word as u32) }
+}
+
 unsafe extern "C" fn sent(cx: *mut Cx, method: u64, outcome: u64, value: Word) -> Ret {
-    let ty = TypeId::from_u32((method >> 32) as u32);
-    let method = MethodRef { ty, method: MethodId::from_u32(method as u32) };
     // SAFETY: compiled code passes the current context, and what the message came back with.
-    unsafe { actor::log_sent(cx, method, Ret { outcome, value }) }
+    unsafe { actor::log_sent(cx, method_of(method), Ret { outcome, value }) }
+}
+
+unsafe extern "C" fn kept(cx: *mut Cx, method: u64) -> Ret {
+    // SAFETY: compiled code passes the current context, and the method of the message that came back with an exception.
+    Ret::of(unsafe { actor::kept(cx, method_of(method)) })
 }
 
 unsafe extern "C" fn deliver(cx: *mut Cx, replier: Word, word: Word) -> Ret {
@@ -257,7 +290,7 @@ unsafe extern "C" fn unanswered(cx: *mut Cx) -> Ret {
 }
 
 /// Nobody awaits the exception of a method that has answered.
-unsafe extern "C" fn failed_late(cx: *mut Cx, func: u64, outcome: u64, answer: Word) -> Ret {
+unsafe extern "C" fn failed_late(cx: *mut Cx, func: u64, outcome: u64, given: u64, answer: Word) -> Ret {
     if outcome != Outcome::Signalled as u64 {
         return Ret { outcome, value: 0 };
     }
@@ -266,10 +299,11 @@ unsafe extern "C" fn failed_late(cx: *mut Cx, func: u64, outcome: u64, answer: W
     let image = cx.image().clone();
     let source = &image.program().funcs[FuncId::from_u32(func as u32)];
     let reference = source.signature.results.first().is_some_and(|ty| image.is_reference(*ty));
-    let _answer = cx.keep(if reference { answer } else { 0 });
+    let delegated = given == actor::given::DELEGATED;
+    let _answer = cx.keep(if reference || delegated { answer } else { 0 });
     let kept = cx.kept_exception(&source.signature);
     cx.log_lost(kept);
-    Ret::of(answer)
+    if delegated { actor::pending(answer) } else { Ret::of(answer) }
 }
 
 /// Stands for functions that could not even get an entry to the interpreter. Machine code enters it as it is, without

@@ -33,6 +33,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bifrost_heap::{FIELDS_OFFSET, TABLE_OFFSET};
+use bifrost_ir::ways::ways_in;
 use bifrost_ir::{Func, FuncId, Program, Stmt};
 use bifrost_runtime::Code;
 use bifrost_runtime::StructureCode;
@@ -406,15 +407,10 @@ impl Jit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn try_compile(&self, image: &Image, id: FuncId, again: Option<usize>) -> Result<Code, CompileError> {
+    fn try_compile(&self, image: &Image, id: FuncId, again: Option<u32>) -> Result<Code, CompileError> {
         let func = &image.program().funcs[id];
         let analysis = analysis::analyse(image, func, Some(id))?;
-        let again = again.and_then(|number| func.body.ways_in().get(number).copied());
-        if let Some(again) = again
-            && !analysis.script.places.contains_key(&std::ptr::from_ref(again))
-        {
-            return Err(CompileError::Refused("no code goes on in a loop over an iterator".to_owned()));
-        }
+        let again = again.map(|number| ways_in(image.program(), &func.body)[number as usize].stmt);
         let arity = again.map_or(arity(&func.signature), |_| 2);
         let names = self.declare(1 + analysis.closures, arity)?;
         // A panic of the code generator is a bug of ours or of its, but not the end of the process: the function is
@@ -649,7 +645,7 @@ impl bifrost_runtime::Engine for Jit {
         Jit::message_stub(self, slot, arity, references)
     }
 
-    fn compile_loop(&self, image: &Image, func: FuncId, number: usize) -> Option<Code> {
+    fn compile_way(&self, image: &Image, func: FuncId, number: u32) -> Option<Code> {
         self.try_compile(image, func, Some(number)).ok()
     }
 

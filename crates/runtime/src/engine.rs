@@ -3,7 +3,7 @@
 use bifrost_ir::{Func, FuncId};
 
 use crate::abi::{Code, Ret, Word};
-use crate::actor::{ActorClass, Landing};
+use crate::actor::{ActorClass, Came};
 use crate::cx::Cx;
 use crate::image::Image;
 use crate::structure::StructureCode;
@@ -28,9 +28,10 @@ pub trait Engine: Send + Sync {
         None
     }
 
-    /// Code that goes on with a function that may wait at the way into it of that number ([`bifrost_ir::Block::ways_in`]): it takes a join in which no reply is missing, and whether that has answered. It comes back as the function does, or with
-    /// [`LANDED`](crate::actor::LANDED). `None` if the loop is to be interpreted.
-    fn compile_loop(&self, image: &Image, func: FuncId, number: usize) -> Option<Code> {
+    /// Code that goes on with a function that may wait at the way into it of that number ([`bifrost_ir::ways`]): it takes a join that has the
+    /// function's variables and no exception, and whether that has answered. It comes back as the function does, or with
+    /// [`LANDED`](crate::actor::LANDED). `None` if it is to be interpreted from there.
+    fn compile_way(&self, image: &Image, func: FuncId, number: u32) -> Option<Code> {
         let _ = (image, func, number);
         None
     }
@@ -86,15 +87,17 @@ pub trait Interpreter: Send + Sync {
     /// `cx` is the current context, and `args` are what [`crate::abi::enter`] would pass.
     unsafe fn call(&self, cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret;
 
-    /// Goes on with a method that has waited: returned, or killed.
+    /// Runs a function that may wait and has a join, from its beginning or from where the path leads ([`bifrost_ir::ways`]), with what the message of
+    /// the statement there came back with, if it was sent. As code that ends, but that the answer is in the join; or
+    /// [`LANDED`](crate::actor::LANDED).
     ///
     /// # Safety
-    /// `cx` is the current context, and `waiter` a join ([`crate::actor`]) that [`Interpreter::call`] has made.
-    unsafe fn resume(&self, cx: *mut Cx, waiter: Word) -> Ret;
+    /// `cx` is the current context, and `running` a join of the function ([`crate::actor`]), which the caller keeps.
+    unsafe fn go_on(&self, cx: *mut Cx, running: Word, path: &[u32], came: Option<Came>) -> Ret;
 
-    /// Goes on with a function that began as machine code, at a statement of it. It ends as [`Interpreter::call`] does.
-    ///
-    /// # Safety
-    /// `cx` is the current context, and `at` what the function's code left ([`crate::actor::leave_code`]); the caller keeps its references.
-    unsafe fn go_on_at(&self, cx: *mut Cx, func: FuncId, at: Landing<'_>) -> Ret;
+    /// Sees to it that the image knows how joins of a function are laid out ([`Image::set_join_layout`]).
+    fn lay_out(&self, func: FuncId);
+
+    /// How often something is interpreted before it becomes machine code.
+    fn hot_steps(&self) -> u64;
 }

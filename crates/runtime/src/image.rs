@@ -504,6 +504,11 @@ impl Image {
         self.joins[func.index()].get_or_init(make);
     }
 
+    /// Whether that was said.
+    pub fn has_join_layout(&self, func: FuncId) -> bool {
+        self.joins[func.index()].get().is_some()
+    }
+
     /// How the joins of a function are laid out, by the function's number in a join.
     ///
     /// # Panics

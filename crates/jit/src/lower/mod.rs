@@ -364,10 +364,15 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
 
     fn block(&mut self, block: &'a Block) {
         for stmt in &block.0 {
-            if !self.reachable {
-                return;
-            }
             let entered = self.is_entered_in(stmt);
+            if !self.reachable {
+                if !entered {
+                    continue;
+                }
+                // Nothing comes here but where the code begins.
+                let nowhere = self.cold_block();
+                self.start(nowhere);
+            }
             if entered {
                 self.forget();
             }
@@ -463,14 +468,14 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             }
             Stmt::Send { method, args, .. } => self.send_stmt(*method, args),
             Stmt::Request { method, args, dst, element, .. } => {
-                self.request_stmt(stmt, *method, args, *dst, *element);
+                self.request_stmt(*method, args, *dst, *element);
             }
-            // Where a reply was missing, the function has left.
-            Stmt::Await { .. } => self.await_stmt(stmt),
+            Stmt::Await { vars, .. } => self.await_stmt(stmt, vars),
             Stmt::Reply { values, .. } => self.reply_stmt(stmt, values),
             Stmt::Deliver { replier, values, .. } => self.deliver_stmt(*replier, values),
             Stmt::Delegate { method, args, .. } => self.delegate_stmt(stmt, *method, args),
-            Stmt::ReplyTo { .. } | Stmt::Select { .. } => self.leave_before(stmt),
+            Stmt::ReplyTo { dst, .. } => self.reply_to_stmt(stmt, *dst),
+            Stmt::Select { .. } => self.leave_before(stmt),
         }
     }
 

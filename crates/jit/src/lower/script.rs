@@ -1,15 +1,17 @@
 //! Messages, and the ends of functions that may wait.
 //!
-//! A message is a call through the receiver's table. Where a request does not come back with its result, the function leaves
-//! ([`bifrost_runtime::actor::leave_code`]): a cold block stores all variables for the interpreter, which goes on at that
-//! statement, and what it ends with the function ends with. So no reply is ever missing in code, and nothing is left to do where one
-//! is awaited.
+//! A message is a call through the receiver's table. A request that does not come back with its result gets a join, which takes the reply
+//! ([`bifrost_runtime::actor::pend`]), and the code goes on; where replies are awaited it asks the join whether the variable is *held* there. Where
+//! that is so, or the function makes way for others, or comes to what is not compiled, it leaves
+//! ([`bifrost_runtime::actor::leave_code`]): a cold block stores the variables in the join, and what that ends with the function ends with. So
+//! the way on which all is answered at once costs one comparison for each wait.
 
 use bifrost_heap::FIELDS_OFFSET;
+use bifrost_ir::ways::own_method;
 use bifrost_ir::{Callee, ClassId, Destination, FuncId, FuncKind, MethodRef, Operand, Stmt, Var};
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::actor::layout::{join, owed};
-use bifrost_runtime::actor::{AFRESH, EXIT_WORDS, Exit, Kind, Site};
+use bifrost_runtime::actor::{Due, Exit, Kind, Site, given};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -23,16 +25,23 @@ use super::{End, Lower};
 use crate::helper::{Creation, Helper};
 use crate::script;
 
+/// How the answer stands of a function that may go on after it.
+#[derive(Clone, Copy)]
+struct Answer {
+    /// One of [`given`].
+    given: Variable,
+    word: Variable,
+    /// Who owes it, if it was delegated.
+    owing: Option<Variable>,
+}
+
 /// What code knows of its own waiting.
 #[derive(Default)]
 pub(super) struct Waiting {
-    /// Whether the answer was given, and the answer, if it can be given before the end.
-    answer: Option<(Variable, Variable)>,
-    /// Where variables are left for the interpreter.
-    slot: Option<StackSlot>,
-    /// Which of them are references.
-    references: Option<&'static [u32]>,
-    /// Of code that goes on with a join: that, and the block that leads to its loop.
+    answer: Option<Answer>,
+    /// The join, or 0, of code that has begun without one.
+    join: Option<StackSlot>,
+    /// Of code that goes on with a join: that, and the block that leads to where it does.
     again: Option<(Value, ir::Block)>,
 }
 
@@ -43,6 +52,11 @@ struct Sent {
     value: Value,
 }
 
+/// Where a field of a join lies.
+fn join_offset(field: usize) -> i32 {
+    FIELDS_OFFSET + 8 * field as i32
+}
+
 impl<'a> Lower<'_, 'a, '_> {
     /// Whether this is the code of a method of an actor itself, and not that of a body in it.
     pub(super) fn is_script(&self) -> bool {
@@ -51,7 +65,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Whether a call is one of an actor on itself.
     pub(super) fn is_own_method(&self, callee: Callee) -> bool {
-        script::own_method(self.unit.image.program(), callee).is_some()
+        own_method(self.unit.image.program(), callee).is_some()
     }
 
     /// Whether the answer of the function is a reference.
@@ -59,31 +73,46 @@ impl<'a> Lower<'_, 'a, '_> {
         self.unit.func.signature.results.first().is_some_and(|ty| self.unit.is_reference(*ty))
     }
 
-    /// At the beginning of a function: nothing was answered.
+    /// At the beginning of a function: nothing was answered, and there is no join.
     pub(super) fn begin_answer(&mut self) {
-        if self.unit.analysis.script.answers_early {
-            let (given, answer) = (self.b.declare_var(types::I64), self.b.declare_var(types::I64));
-            let zero = self.int(0);
-            self.b.def_var(given, zero);
-            self.b.def_var(answer, zero);
-            self.wait.answer = Some((given, answer));
+        let analysis = self.unit.analysis.clone();
+        let script = &analysis.script;
+        let zero = self.int(0);
+        if script.answers_early {
+            let mut declare = || {
+                let var = self.b.declare_var(types::I64);
+                self.b.def_var(var, zero);
+                var
+            };
+            let (given, word) = (declare(), declare());
+            let owing = script.delegates.then(declare);
+            self.wait.answer = Some(Answer { given, word, owing });
+        }
+        if script.requests && self.unit.again.is_none() {
+            let slot = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
+            self.b.ins().stack_store(types::I64, zero, slot, 0);
+            self.roots.words.push((slot, 0));
+            self.wait.join = Some(slot);
         }
     }
 
-    /// At the beginning of code that goes on with a join: takes the variables from there. The way to the statements before the loop stays,
+    /// At the beginning of code that goes on with a join: takes the variables from there. The way to the statements before the place stays,
     /// since they may follow it in a loop around; nothing goes it.
     pub(super) fn enter_again(&mut self, again: &Stmt, join: Value, answered: Value) {
-        if let Some((given, _)) = self.wait.answer {
+        if let Some(Answer { given, word, owing }) = self.wait.answer {
             self.b.def_var(given, answered);
+            let answer = self.load_join(join, join::ANSWER);
+            self.b.def_var(word, answer);
+            if let Some(owing) = owing {
+                let delegated = self.load_join(join, join::DELEGATED);
+                self.b.def_var(owing, delegated);
+            }
         }
         let analysis = self.unit.analysis.clone();
         let live = &analysis.script.places[&std::ptr::from_ref(again)].before;
         for var in self.unit.func.vars.keys() {
             let word = match live.contains(&var) {
-                true => {
-                    let at = FIELDS_OFFSET + 8 * (join::WORDS as i32 + var.as_u32() as i32);
-                    self.b.ins().load(types::I64, MemFlagsData::trusted(), join, at)
-                }
+                true => self.load_join(join, join::WORDS + var.as_u32() as usize),
                 false => self.int(0),
             };
             self.write_word(var, word);
@@ -95,14 +124,43 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(before);
     }
 
+    fn load_join(&mut self, join: Value, field: usize) -> Value {
+        self.b.ins().load(types::I64, MemFlagsData::trusted(), join, join_offset(field))
+    }
+
+    fn store_join(&mut self, join: Value, field: usize, word: Value) {
+        self.b.ins().store(MemFlagsData::trusted(), word, join, join_offset(field));
+    }
+
     /// Whether the code goes on at a loop or in it.
     pub(super) fn is_entered_in(&self, stmt: &Stmt) -> bool {
         let function = matches!(self.scope.end, End::Function);
         function && self.unit.again.is_some_and(|again| script::has(stmt, again))
     }
 
-    /// Nothing is awaited, but code may go on here.
-    pub(super) fn await_stmt(&mut self, stmt: &Stmt) {
+    /// Stops if one of the replies is not with the code. Code may go on here.
+    pub(super) fn await_stmt(&mut self, stmt: &Stmt, vars: &[Var]) {
+        let analysis = self.unit.analysis.clone();
+        let bits = vars.iter().fold(0, |bits, var| bits | analysis.script.bit(*var).unwrap_or(0));
+        let next = self.b.create_block();
+        let join = match (self.wait.again, self.wait.join) {
+            (Some((join, _)), _) => join,
+            (None, slot) => {
+                let slot = slot.expect("what awaits has requested");
+                let join = self.b.ins().stack_load(types::I64, types::I64, slot, 0);
+                let joined = self.cold_block();
+                self.b.ins().brif(join, joined, &[], next, &[]);
+                self.start(joined);
+                join
+            }
+        };
+        let held = self.load_join(join, join::HELD);
+        let held = self.b.ins().band_imm_s(held, bits);
+        let stops = self.cold_block();
+        self.b.ins().brif(held, stops, &[], next, &[]);
+        self.start(stops);
+        self.leave_code(stmt, None);
+        self.start(next);
         if self.is_entered_in(stmt) {
             let here = self.b.create_block();
             self.b.ins().jump(here, &[]);
@@ -122,30 +180,32 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// Whether the answer was given, and the answer.
-    fn answer(&mut self) -> Option<(Value, Value)> {
-        let (given, answer) = self.wait.answer?;
-        let (given, answer) = (self.b.use_var(given), self.b.use_var(answer));
-        if self.answers_reference() {
-            self.mark(answer);
-        }
-        Some((given, answer))
-    }
-
-    fn give_answer(&mut self, stmt: &Stmt, word: Value) {
-        if self.unit.analysis.script.places[&std::ptr::from_ref(stmt)].last {
-            let returned = self.int(0);
-            self.b.ins().return_(&[returned, word]);
-            self.reachable = false;
-            return;
-        }
-        let (given, answer) = self.wait.answer.expect("the analysis has found that it answers early");
+    /// How the answer stands: one of [`given`], the word, and who owes it.
+    fn answer(&mut self) -> Option<(Value, Value, Option<Value>)> {
+        let Answer { given, word, owing } = self.wait.answer?;
+        let (given, word) = (self.b.use_var(given), self.b.use_var(word));
         if self.answers_reference() {
             self.mark(word);
         }
-        let one = self.int(1);
-        self.b.def_var(given, one);
-        self.b.def_var(answer, word);
+        let owing = owing.map(|owing| self.b.use_var(owing));
+        owing.into_iter().for_each(|owing| self.mark(owing));
+        Some((given, word, owing))
+    }
+
+    /// Answers with a word, or has another answer in its place.
+    fn give_answer(&mut self, stmt: &Stmt, how: u64, value: Value) {
+        let by_other = how == given::DELEGATED;
+        if self.unit.analysis.script.places[&std::ptr::from_ref(stmt)].last {
+            let outcome = self.int(if by_other { Outcome::Pending as i64 } else { 0 });
+            return self.end_with(outcome, value);
+        }
+        let answer = self.wait.answer.expect("the analysis has found that it answers early");
+        if by_other || self.answers_reference() {
+            self.mark(value);
+        }
+        let how = self.int(how as i64);
+        self.b.def_var(answer.given, how);
+        self.b.def_var(if by_other { answer.owing.expect("it delegates") } else { answer.word }, value);
     }
 
     pub(super) fn reply_stmt(&mut self, stmt: &Stmt, values: &[Operand]) {
@@ -153,7 +213,15 @@ impl<'a> Lower<'_, 'a, '_> {
             [value, ..] => self.operand_word(*value),
             [] => self.int(0),
         };
-        self.give_answer(stmt, word);
+        self.give_answer(stmt, given::WORD, word);
+    }
+
+    pub(super) fn reply_to_stmt(&mut self, stmt: &Stmt, dst: Var) {
+        let table = self.unit.image.table_of(self.unit.func.vars[dst].ty);
+        let table = self.address(std::ptr::from_ref::<Table>(table).cast());
+        let replier = self.call_helper(Helper::NewReplier, &[table]);
+        self.write(dst, replier);
+        self.give_answer(stmt, given::DELEGATED, replier);
     }
 
     /// Ends a method of an actor that comes to its end, or a function that returns.
@@ -161,41 +229,75 @@ impl<'a> Lower<'_, 'a, '_> {
         let zero = self.int(0);
         self.reachable = false;
         if !self.is_script() {
-            self.b.ins().return_(&[zero, zero]);
-            return;
+            return self.end_with(zero, zero);
         }
-        let answer = self.answer();
         let results = self.unit.func.signature.results.len();
-        match answer {
-            None if results == 0 => {
-                self.b.ins().return_(&[zero, zero]);
-            }
-            // Without result, what was not answered is answered now.
-            Some((_, answer)) if results == 0 => {
-                self.b.ins().return_(&[zero, answer]);
-            }
-            Some((given, answer)) => {
-                let (none, done) = (self.cold_block(), self.b.create_block());
-                self.b.ins().brif(given, done, &[], none, &[]);
-                self.start(done);
-                self.b.ins().return_(&[zero, answer]);
-                self.start(none);
-                self.end_unanswered();
-            }
-            None => self.end_unanswered(),
+        let Some((given, word, owing)) = self.answer() else {
+            return if results == 0 { self.end_with(zero, zero) } else { self.end_unanswered() };
+        };
+        if let Some(owing) = owing {
+            let (delegated, own) = (self.b.create_block(), self.b.create_block());
+            let by_other = self.b.ins().icmp_imm_s(IntCC::Equal, given, given::DELEGATED as i64);
+            self.b.ins().brif(by_other, delegated, &[], own, &[]);
+            self.start(delegated);
+            let pending = self.int(Outcome::Pending as i64);
+            self.end_with(pending, owing);
+            self.start(own);
         }
-        self.reachable = false;
+        // Without result, what was not answered is answered now.
+        if results > 0 {
+            let (none, done) = (self.cold_block(), self.b.create_block());
+            self.b.ins().brif(given, done, &[], none, &[]);
+            self.start(none);
+            self.end_unanswered();
+            self.start(done);
+        }
+        let zero = self.int(0);
+        self.end_with(zero, word);
     }
 
     fn end_unanswered(&mut self) {
         let (outcome, value) = self.call_helper_unchecked(Helper::Unanswered, &[]);
+        self.end_with(outcome, value);
+    }
+
+    /// Ends the function, which may have a join that replies are still on their way to.
+    fn end_with(&mut self, outcome: Value, value: Value) {
+        self.end_joined(outcome, value, None);
         self.b.ins().return_(&[outcome, value]);
+        self.reachable = false;
+    }
+
+    /// Ends the function if it has made a join. `given` is how the answer stands that is not in `outcome` and `value`.
+    fn end_joined(&mut self, outcome: Value, value: Value, answer: Option<(Value, Value, Option<Value>)>) {
+        let (Some(slot), None, End::Function) = (self.wait.join, self.wait.again, self.scope.end) else { return };
+        let (joined, plain) = (self.cold_block(), self.b.create_block());
+        let join = self.b.ins().stack_load(types::I64, types::I64, slot, 0);
+        self.b.ins().brif(join, joined, &[], plain, &[]);
+        self.start(joined);
+        let given = self.store_answer(join, answer);
+        let (outcome, value) = self.call_helper_unchecked(Helper::EndCode, &[join, outcome, value, given]);
+        self.b.ins().return_(&[outcome, value]);
+        self.start(plain);
+    }
+
+    /// Stores how the answer stands in a join; the word that says so.
+    fn store_answer(&mut self, join: Value, answer: Option<(Value, Value, Option<Value>)>) -> Value {
+        let Some((given, word, owing)) = answer else { return self.int(given::NOT as i64) };
+        self.store_join(join, join::ANSWER, word);
+        if let Some(owing) = owing {
+            self.store_join(join, join::DELEGATED, owing);
+        }
+        given
     }
 
     /// Ends the function with an outcome that is not `Returned`. If it has answered, nobody awaits an exception.
     pub(super) fn end_failed(&mut self, outcome: Value, value: Value) {
         self.reachable = false;
-        let Some((given, answer)) = self.answer() else {
+        let answer = self.answer();
+        self.end_joined(outcome, value, answer);
+        self.reachable = false;
+        let Some((given, word, owing)) = answer else {
             self.b.ins().return_(&[outcome, value]);
             return;
         };
@@ -206,7 +308,12 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(late);
         let func = self.unit.id.expect("what clients send does not answer");
         let func = self.int(i64::from(func.as_u32()));
-        let (outcome, value) = self.call_helper_unchecked(Helper::FailedLate, &[func, outcome, answer]);
+        let answer = owing.map_or(word, |owing| {
+            let by_other = self.b.ins().icmp_imm_s(IntCC::Equal, given, given::DELEGATED as i64);
+            self.b.ins().select(by_other, owing, word)
+        });
+        let (outcome, value) =
+            self.call_helper_unchecked(Helper::FailedLate, &[func, outcome, given, answer]);
         self.b.ins().return_(&[outcome, value]);
         self.reachable = false;
     }
@@ -228,13 +335,92 @@ impl<'a> Lower<'_, 'a, '_> {
         Sent { method, outcome, value }
     }
 
-    /// Goes on only if a message came back with its result; otherwise the function leaves.
-    fn came_back(&mut self, stmt: &Stmt, sent: &Sent) {
-        let (left, next) = (self.cold_block(), self.b.create_block());
-        self.b.ins().brif(sent.outcome, left, &[], next, &[]);
-        self.start(left);
-        self.leave_code(stmt, Some(sent));
+    /// Goes on only if a message came back with its result. Otherwise in the second block, whose parameters are the outcome and who owes the answer, or
+    /// the exception, which is kept.
+    fn came_back(&mut self, sent: &Sent) -> ir::Block {
+        let (other, signalled, next) = (self.cold_block(), self.cold_block(), self.b.create_block());
+        let (thrown, killed, came) = (self.cold_block(), self.cold_block(), self.cold_block());
+        let outcome = self.b.append_block_param(came, types::I64);
+        let object = self.b.append_block_param(came, types::I64);
+        self.mark(object);
+        self.b.ins().brif(sent.outcome, other, &[], next, &[]);
+        self.start(other);
+        let waits = self.b.ins().icmp_imm_s(IntCC::Equal, sent.outcome, Outcome::Pending as i64);
+        let pending = [BlockArg::Value(sent.outcome), BlockArg::Value(sent.value)];
+        self.b.ins().brif(waits, came, &pending, signalled, &[]);
+        self.start(signalled);
+        let is_signal = self.b.ins().icmp_imm_s(IntCC::Equal, sent.outcome, Outcome::Signalled as i64);
+        self.b.ins().brif(is_signal, thrown, &[], killed, &[]);
+        self.start(killed);
+        self.b.ins().return_(&[sent.outcome, sent.value]);
+        self.start(thrown);
+        let method = self.method_word(sent.method);
+        let (_, kept) = self.call_helper_unchecked(Helper::Kept, &[method]);
+        self.b.ins().jump(came, &[BlockArg::Value(sent.outcome), BlockArg::Value(kept)]);
         self.start(next);
+        debug_assert_eq!(self.b.block_params(came), [outcome, object]);
+        came
+    }
+
+    /// A method as a word for helpers.
+    fn method_word(&mut self, method: MethodRef) -> Value {
+        self.int(i64::from(method.ty.as_u32()) << 32 | i64::from(method.method.as_u32()))
+    }
+
+    /// In a cold block: the join, made if there is none.
+    fn join(&mut self) -> Value {
+        if let Some((join, _)) = self.wait.again {
+            return join;
+        }
+        let done = self.cold_block();
+        let join = self.b.append_block_param(done, types::I64);
+        self.mark(join);
+        if let Some(slot) = self.wait.join {
+            let made = self.b.ins().stack_load(types::I64, types::I64, slot, 0);
+            let none = self.cold_block();
+            self.b.ins().brif(made, done, &[BlockArg::Value(made)], none, &[]);
+            self.start(none);
+        }
+        let func = self.unit.id.expect("what clients send does not wait");
+        let func = self.int(i64::from(func.as_u32()));
+        let actor = match self.is_script() {
+            true => self.read(Var::from_u32(0)),
+            false => self.int(0),
+        };
+        let (outcome, made) = self.call_helper_unchecked(Helper::NewJoin, &[func, actor]);
+        let (dispatch, next) = (self.dispatch(), self.cold_block());
+        self.b.ins().brif(outcome, dispatch, &[BlockArg::Value(outcome)], next, &[]);
+        self.start(next);
+        if let Some(slot) = self.wait.join {
+            self.b.ins().stack_store(types::I64, made, slot, 0);
+        }
+        self.b.ins().jump(done, &[BlockArg::Value(made)]);
+        self.start(done);
+        join
+    }
+
+    /// In the block of a request that came back without its answer: the join takes that, or the exception.
+    fn pend(&mut self, came: ir::Block, dst: Var, element: Option<Operand>, next: ir::Block) {
+        self.start(came);
+        let [outcome, object] = *self.b.block_params(came) else { unreachable!("it has two parameters") };
+        let join = self.join();
+        let pending = self.unit.analysis.script.pending.iter().position(|var| *var == dst);
+        let pending = pending.expect("it takes replies") as u16;
+        let index = match element {
+            Some(index) => {
+                // The reply goes to what the join has.
+                let object = self.read(dst);
+                self.store_join(join, join::WORDS + dst.as_u32() as usize, object);
+                self.operand(index)
+            }
+            None => self.int(0),
+        };
+        let due = Due { pending, element: element.is_some(), request: 0 }.word();
+        let due = self.int(due as i64);
+        self.call_helper_unchecked(Helper::Pend, &[join, outcome, object, due, index]);
+        let zero = self.int(0);
+        let args = if element.is_some() { &[][..] } else { &[BlockArg::Value(zero)] };
+        self.b.ins().jump(next, args);
     }
 
     pub(super) fn send_stmt(&mut self, method: MethodRef, args: &[Operand]) {
@@ -278,8 +464,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let queued = self.b.ins().icmp_imm_s(IntCC::Equal, kind, Kind::Message as i64);
         self.b.ins().brif(queued, next, &[], told, &[]);
         self.start(told);
-        let name = i64::from(method.ty.as_u32()) << 32 | i64::from(method.method.as_u32());
-        let name = self.int(name);
+        let name = self.method_word(method);
         self.call_helper(Helper::Sent, &[name, outcome, value]);
         self.b.ins().jump(next, &[]);
         self.start(next);
@@ -287,39 +472,62 @@ impl<'a> Lower<'_, 'a, '_> {
 
     pub(super) fn request_stmt(
         &mut self,
-        stmt: &Stmt,
         method: MethodRef,
         args: &[Operand],
         dst: Var,
         element: Option<Operand>,
     ) {
+        let next = self.b.create_block();
         let Some(element) = element else {
             let sent = self.message(method, args);
-            self.came_back(stmt, &sent);
+            let came = self.came_back(&sent);
             let results = &self.unit.image.program().types.method(method).signature.results;
             let value = if results.is_empty() { self.int(0) } else { sent.value };
-            self.write_word(dst, value);
-            return;
+            let word = self.b.append_block_param(next, types::I64);
+            self.b.ins().jump(next, &[BlockArg::Value(value)]);
+            self.pend(came, dst, None, next);
+            self.start(next);
+            return self.write_word(dst, word);
         };
         let object = self.read(dst);
         let index = self.operand(element);
         let kind = self.unit.image.program().types.kind(self.scope.func.vars[dst].ty);
         self.element_place(kind, object, index);
         let sent = self.message(method, args);
-        self.came_back(stmt, &sent);
+        let came = self.came_back(&sent);
         // Others do not know the array, but its elements may lie elsewhere than the code generator thinks.
         let place = self.element_place(kind, object, index);
-        let element = kind.element().map_or(types::I64, |ty| self.value_type(ty));
-        let value = self.unword(element, sent.value);
+        let value = self.unword(kind.element().map_or(types::I64, |ty| self.value_type(ty)), sent.value);
         self.store_element(kind, place, value);
+        self.b.ins().jump(next, &[]);
+        self.pend(came, dst, Some(element), next);
+        self.start(next);
     }
 
     pub(super) fn delegate_stmt(&mut self, stmt: &Stmt, method: MethodRef, args: &[Operand]) {
         let sent = self.message(method, args);
-        self.came_back(stmt, &sent);
+        let came = self.came_back(&sent);
         let results = &self.unit.image.program().types.method(method).signature.results;
         let value = if results.is_empty() { self.int(0) } else { sent.value };
-        self.give_answer(stmt, value);
+        let next = self.b.create_block();
+        self.give_answer(stmt, given::WORD, value);
+        if self.reachable {
+            self.b.ins().jump(next, &[]);
+        }
+        let goes_on = self.reachable;
+        self.start(came);
+        let [outcome, object] = *self.b.block_params(came) else { unreachable!("it has two parameters") };
+        let (thrown, delegated) = (self.cold_block(), self.cold_block());
+        let waits = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Pending as i64);
+        self.b.ins().brif(waits, delegated, &[], thrown, &[]);
+        self.start(thrown);
+        self.leave_code(stmt, Some(&Sent { method, outcome, value: object }));
+        self.start(delegated);
+        self.give_answer(stmt, given::DELEGATED, object);
+        if goes_on {
+            self.b.ins().jump(next, &[]);
+            self.start(next);
+        }
     }
 
     pub(super) fn deliver_stmt(&mut self, replier: Operand, values: &[Operand]) {
@@ -330,11 +538,6 @@ impl<'a> Lower<'_, 'a, '_> {
         };
         self.call_helper(Helper::Deliver, &[replier, word]);
         self.arrays_change();
-    }
-
-    /// Leaves before a statement.
-    pub(super) fn leave_before(&mut self, stmt: &Stmt) {
-        self.leave_code(stmt, None);
     }
 
     /// Polls at the end of a step of a loop. A function that shall make way for others leaves, and goes on with the loop's condition.
@@ -353,7 +556,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let (left, over) = (self.cold_block(), self.turn_over());
         self.b.ins().brif(over, left, &[], next, &[]);
         self.start(left);
-        self.leave_before(stmt);
+        self.leave_code(stmt, None);
         self.start(next);
     }
 
@@ -368,9 +571,9 @@ impl<'a> Lower<'_, 'a, '_> {
         let (program, Callee::Method(method)) = (self.unit.image.program(), callee) else {
             unreachable!("a call of a method")
         };
-        let func = script::own_method(program, callee).expect("the statement calls one");
+        let func = own_method(program, callee).expect("the statement calls one");
         if !script::answers_last(program, &program.funcs[func]) {
-            return self.leave_before(stmt);
+            return self.leave_code(stmt, None);
         }
         let mut words = vec![self.cx];
         for arg in args {
@@ -395,10 +598,12 @@ impl<'a> Lower<'_, 'a, '_> {
         self.b.ins().brif(outcome, other, &[], next, &[]);
         self.start(other);
         let (left, on) = (self.cold_block(), self.cold_block());
+        let owing = self.b.append_block_param(left, types::I64);
+        self.mark(owing);
         let waits = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Pending as i64);
-        self.b.ins().brif(waits, left, &[], on, &[]);
+        self.b.ins().brif(waits, left, &[BlockArg::Value(value)], on, &[]);
         self.start(left);
-        self.leave_code(stmt, Some(&Sent { method, outcome, value }));
+        self.leave_code(stmt, Some(&Sent { method, outcome, value: owing }));
         self.start(on);
         let dispatch = self.dispatch();
         self.b.ins().jump(dispatch, &[ir::BlockArg::Value(outcome)]);
@@ -406,62 +611,53 @@ impl<'a> Lower<'_, 'a, '_> {
         self.take_results(value, dsts);
     }
 
-    /// Ends the function with what the interpreter comes to that goes on at a statement, before it or behind its message.
-    fn leave_code(&mut self, stmt: &Stmt, sent: Option<&Sent>) {
-        debug_assert!(matches!(self.scope.end, End::Function));
-        let vars = self.unit.func.vars.len();
-        let slot = *self.wait.slot.get_or_insert_with(|| {
-            let bytes = 8 * (EXIT_WORDS + vars) as u32;
-            self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3))
-        });
-        let zero = self.int(0);
-        let (given, answer) = self.answer().unwrap_or((zero, zero));
-        let mut words = vec![given, answer];
-        let place = &self.unit.analysis.clone().script.places[&std::ptr::from_ref(stmt)];
-        let live = if sent.is_some() { &place.behind } else { &place.before };
-        for var in self.unit.func.vars.keys() {
-            // What is not read any more must not live for this.
-            let word = match live.contains(&var) {
-                true => {
-                    let value = self.read(var);
-                    self.word(value)
-                }
-                false => zero,
-            };
-            words.push(word);
-        }
-        for (at, word) in words.into_iter().enumerate() {
-            self.b.ins().stack_store(types::I64, word, slot, 8 * at as i32);
-        }
-        let exit = self.exit(stmt, sent.map(|sent| sent.method));
-        let exit = self.address(std::ptr::from_ref(exit).cast());
-        let words = self.b.ins().stack_addr(types::I64, slot, 0);
-        let (outcome, value) = sent.map_or((zero, zero), |sent| (sent.outcome, sent.value));
-        let (outcome, value) = match self.wait.again {
-            None => self.call_helper_unchecked(Helper::LeaveCode, &[exit, words, outcome, value]),
-            Some((join, _)) => {
-                self.call_helper_unchecked(Helper::LeaveLoop, &[exit, words, outcome, value, join])
-            }
-        };
-        self.b.ins().return_(&[outcome, value]);
-        self.reachable = false;
+    /// Leaves before a statement.
+    pub(super) fn leave_before(&mut self, stmt: &Stmt) {
+        self.leave_code(stmt, None);
     }
 
-    fn exit(&mut self, stmt: &Stmt, method: Option<MethodRef>) -> &'static Exit {
-        let unit = &self.unit;
-        let references = *self.wait.references.get_or_insert_with(|| {
-            let references = unit.func.vars.iter().filter(|(_, var)| unit.is_reference(var.ty));
-            Box::leak(references.map(|(var, _)| var.as_u32()).collect())
-        });
-        let place = &unit.analysis.script.places[&std::ptr::from_ref(stmt)];
-        Box::leak(Box::new(Exit {
-            func: unit.id.expect("what clients send does not wait"),
-            path: method.is_none().then_some(AFRESH).into_iter().chain(place.path.iter().copied()).collect(),
-            vars: unit.func.vars.len(),
-            references,
-            answer: self.answers_reference(),
-            method,
-        }))
+    /// Ends the function with what it comes to that goes on at a statement: before it, or behind its message.
+    fn leave_code(&mut self, stmt: &Stmt, sent: Option<&Sent>) {
+        debug_assert!(matches!(self.scope.end, End::Function));
+        let join = self.join();
+        let analysis = self.unit.analysis.clone();
+        let place = &analysis.script.places[&std::ptr::from_ref(stmt)];
+        let live = if sent.is_some() { &place.behind } else { &place.before };
+        for (var, decl) in &self.unit.func.vars {
+            let field = join::WORDS + var.as_u32() as usize;
+            // What is not read any more must not live for this.
+            if !live.contains(&var) {
+                if self.unit.is_reference(decl.ty) {
+                    let zero = self.int(0);
+                    self.store_join(join, field, zero);
+                }
+                continue;
+            }
+            let value = self.read(var);
+            let mut word = self.word(value);
+            if let Some(bit) = analysis.script.bit(var) {
+                let held = self.load_join(join, join::HELD);
+                let held = self.b.ins().band_imm_s(held, bit);
+                let there = self.load_join(join, field);
+                word = self.b.ins().select(held, there, word);
+            }
+            self.store_join(join, field, word);
+        }
+        let answer = self.answer();
+        let given = self.store_answer(join, answer);
+        let way = place.way.filter(|_| sent.is_none());
+        let exit: &'static Exit = Box::leak(Box::new(Exit {
+            path: if sent.is_some() { place.path.clone() } else { place.afresh() },
+            sent: sent.is_some(),
+            way,
+        }));
+        let exit = self.address(std::ptr::from_ref(exit).cast());
+        let zero = self.int(0);
+        let (outcome, value) = sent.map_or((zero, zero), |sent| (sent.outcome, sent.value));
+        let helper = if self.wait.again.is_some() { Helper::LeaveWay } else { Helper::LeaveCode };
+        let (outcome, value) = self.call_helper_unchecked(helper, &[exit, join, outcome, value, given]);
+        self.b.ins().return_(&[outcome, value]);
+        self.reachable = false;
     }
 
     pub(super) fn create_stmt(

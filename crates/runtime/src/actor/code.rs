@@ -1,37 +1,32 @@
-//! Methods of actors as machine code.
+//! Functions that may wait, as machine code and interpreted.
 //!
-//! Such code never waits. When something in it must, or a request is not answered at once, it hands its variables over to a join and
-//! goes on in the interpreter at that very statement ([`leave_code`]). So the way on which all is answered at once allocates
-//! nothing, and the code knows of joins only what an [`Exit`] says.
+//! Such a function begins as machine code, which knows of no join: the way on which all is answered at once allocates nothing. A request that
+//! comes back without its answer makes one ([`enter_join`]) that takes the reply ([`pend`]), and the code goes on. Where it stops, at a
+//! wait or at what only the interpreter does, it leaves its variables in the join ([`leave_code`]), and from then on [`go_on`] runs the function: by the
+//! machine code that begins where it goes on, if that was often, else by the interpreter.
+
+use std::sync::atomic::Ordering;
 
 use bifrost_ir::{FuncId, MethodRef};
 use smallvec::SmallVec;
 
-use super::layout::join;
-use crate::abi::{Outcome, Ret, Word, enter};
+use super::layout::{JoinLayout, Waits, Way, join, owed};
+use super::{Answer, Due, Kind, answer, delegate, end, make_way, note_exception, owe, suspend};
+use crate::abi::{Code, Outcome, Ret, Word, enter};
 use crate::cx::Cx;
 use crate::image::Image;
-use crate::object::{get, set};
+use crate::object::{self, get, set};
 
-/// A place where the code of a function goes over to the interpreter. It lasts as long as the code.
+/// A place where the code of a function leaves. It lasts as long as the code.
 #[derive(Debug)]
 pub struct Exit {
-    /// The function.
-    pub func: FuncId,
-    /// The way to the statement, as a join has it: the innermost step first.
+    /// The way to the statement, the innermost step first ([`bifrost_ir::ways`]).
     pub path: Box<[u32]>,
-    /// How many variables the function has.
-    pub vars: usize,
-    /// Which of them are references.
-    pub references: &'static [u32],
-    /// Whether the function's answer is one.
-    pub answer: bool,
-    /// The method that the statement has sent a message for; without one the statement has not begun, and the way ends with [`AFRESH`].
-    pub method: Option<MethodRef>,
+    /// Whether the statement has sent its message, which came back without a result; otherwise it has not begun.
+    pub sent: bool,
+    /// The way at which the function stops here; without one the interpreter goes on with the statement.
+    pub way: Option<u32>,
 }
-
-/// At the innermost end of a path: the statement that it leads to was not begun.
-pub const AFRESH: u32 = u32::MAX;
 
 /// What the message of a statement came back with.
 #[derive(Clone, Copy, Debug)]
@@ -42,115 +37,414 @@ pub enum Came {
     Exception(Word),
 }
 
-/// Where the interpreter goes on, and with what.
-#[derive(Debug)]
-pub struct Landing<'a> {
-    /// As [`Exit::path`].
-    pub path: &'a [u32],
-    /// The variables.
-    pub words: &'a [Word],
-    /// The answer, if it was given.
-    pub answer: Option<Word>,
-    /// What the statement's message came back with, if it has sent one.
-    pub came: Option<Came>,
+/// How a function goes on that has a join.
+#[derive(Clone, Copy, Debug)]
+pub enum Next {
+    /// From its beginning.
+    Begin,
+    /// It stops at the way of this number, and goes on there.
+    Stop(u32),
+    /// It goes on at the way of this number.
+    Way(u32),
+    /// The interpreter goes on at a statement where code has left, and with what its message came back with, if it has sent one.
+    Exit(&'static Exit, Option<Came>),
 }
 
-/// Words before the variables where code leaves them: 1 if the answer was given, and the answer.
-pub const EXIT_WORDS: usize = 2;
+/// An outcome of what runs a function with a join: it goes on in another way, which [`Actors::take_next`](super::Actors::take_next) says.
+pub const LANDED: u64 = 1 << 32;
 
-/// What code ends with at an exit: what the interpreter comes to that goes on there. `outcome` and `value` are what the
-/// statement's message came back with.
+/// How the answer stands of a function that runs as code.
+pub mod given {
+    /// It was not given.
+    pub const NOT: u64 = 0;
+    /// It was given: a word.
+    pub const WORD: u64 = 1;
+    /// Another owes it.
+    pub const DELEGATED: u64 = 2;
+}
+
+/// In a run whose order a seed decides, code goes on after so many times.
+const ORDERED_HOT_STEPS: u64 = 2;
+
+/// The image, which lives as long as the process; what runs may have the context.
+unsafe fn image_of<'a>(cx: *mut Cx) -> &'a Image {
+    // SAFETY: promised by the caller: `cx` is the current context.
+    unsafe { &*(&raw const **(*cx).image()) }
+}
+
+/// How the joins of a function are laid out.
+unsafe fn layout_of<'a>(cx: *mut Cx, func: FuncId) -> &'a JoinLayout {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let image = image_of(cx);
+        if !image.has_join_layout(func) {
+            image.interpreter().expect("an image with actors has an interpreter").lay_out(func);
+        }
+        image.join_layout(u64::from(func.as_u32()))
+    }
+}
+
+/// A join of a function whose first variables have these words, or the outcome to end with.
 ///
 /// # Safety
-/// `cx` is the current context, and `words` are what [`EXIT_WORDS`] tells, then the words of the variables, in the caller's frame.
+/// `cx` is the current context, and `args` are words of the types of the function's variables; the caller keeps them.
+unsafe fn new_join(cx: *mut Cx, func: FuncId, args: &[Word]) -> Result<Word, Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let layout = layout_of(cx, func);
+        let made = match (*cx).alloc(layout.table, layout.fields()) {
+            Ok(made) => made.as_ptr() as Word,
+            Err(full) => return Err((*cx).out_of_memory(full)),
+        };
+        (*cx).actors.stats.joins += 1;
+        set(made, owed::KIND, Kind::Join as Word);
+        set(made, join::ACTOR, if layout.of_actor { args[0] } else { 0 });
+        set(made, join::FUNC, u64::from(func.as_u32()));
+        for (at, word) in layout.template.iter().enumerate() {
+            set(made, join::WORDS + at, *word);
+        }
+        for (at, word) in args.iter().enumerate() {
+            set(made, join::WORDS + at, *word);
+        }
+        Ok(made)
+    }
+}
+
+/// A join for code that has none yet. `actor` is the function's first variable if that is the actor.
+///
+/// # Safety
+/// `cx` is the current context; the code keeps the actor.
+pub unsafe extern "C" fn enter_join(cx: *mut Cx, func: u64, actor: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let func = FuncId::from_u32(func as u32);
+        let args = [actor];
+        let args = if layout_of(cx, func).of_actor { &args[..] } else { &[] };
+        new_join(cx, func, args).map_or_else(|ret| ret, Ret::of)
+    }
+}
+
+/// The reply that `owing` owes goes into the join: to a pending variable, or to an element of what it has.
+///
+/// # Safety
+/// `cx` is the current context, `owing` came with an outcome `Pending` of a request of the join's function; both are kept.
+pub unsafe fn pend(cx: *mut Cx, running: Word, owing: Word, pending: u16, element: Option<i64>) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let count = image_of(cx).join_layout(get(running, join::FUNC)).counts + usize::from(pending);
+        set(running, count, get(running, count) + 1);
+        let due = Due { pending, element: element.is_some(), request: next_request(running) };
+        owe(cx, owing, running, due, element.unwrap_or(0));
+    }
+}
+
+/// The number of a join's next request.
+///
+/// # Safety
+/// `running` is a join.
+pub unsafe fn next_request(running: Word) -> u64 {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let number = get(running, join::REQUESTS);
+        set(running, join::REQUESTS, number + 1);
+        number
+    }
+}
+
+/// As [`pend`], from machine code; `object` is what owes the reply, or the exception that came in its place. `due` is a [`Due`] without request.
+///
+/// # Safety
+/// As for [`pend`].
+pub unsafe extern "C" fn enter_pend(
+    cx: *mut Cx,
+    running: Word,
+    outcome: u64,
+    object: Word,
+    due: u64,
+    element: i64,
+) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let due = Due::from_word(due);
+        set(running, join::HELD, get(running, join::HELD) | 1 << due.pending);
+        match outcome == Outcome::Pending as u64 {
+            true => pend(cx, running, object, due.pending, due.element.then_some(element)),
+            false => note_exception(running, object, Due { request: next_request(running), ..due }),
+        }
+        Ret::NOTHING
+    }
+}
+
+/// What code ends with that leaves at an exit. Its variables are in the join, and its answer, if it was given, in `ANSWER` or `DELEGATED`;
+/// `outcome` and `value` are what the statement's message came back with: who owes the answer, or an exception that is kept.
+///
+/// # Safety
+/// `cx` is the current context, and `running` the join of the function, whose variables it has.
 pub unsafe extern "C" fn leave_code(
     cx: *mut Cx,
     exit: &'static Exit,
-    words: *const Word,
+    running: Word,
     outcome: u64,
     value: Word,
+    given: u64,
 ) -> Ret {
-    let ret = Ret { outcome, value };
-    let came = Outcome::from(ret);
-    if exit.method.is_some() && matches!(came, Outcome::Killed | Outcome::Left) {
-        return ret;
-    }
-    // SAFETY: promised by the caller; all references are kept before anything is allocated.
+    // SAFETY: promised by the caller.
     unsafe {
-        let words = std::slice::from_raw_parts(words, EXIT_WORDS + exit.vars);
-        let (answered, words) = words.split_at(EXIT_WORDS);
-        let answer = (answered[0] != 0).then_some(answered[1]);
-        let mut references: SmallVec<[Word; 16]> =
-            exit.references.iter().map(|at| words[*at as usize]).collect();
-        references.extend(answer.filter(|_| exit.answer));
-        references.extend((exit.method.is_some() && came == Outcome::Pending).then_some(value));
-        let _references = (*cx).keep_all(&references);
-        let came = match exit.method {
-            None => None,
-            Some(method) if came == Outcome::Signalled => Some(Came::Exception(kept(cx, method))),
-            Some(_) => Some(Came::With(ret)),
-        };
-        let _exception = (*cx).keep(if let Some(Came::Exception(kept)) = came { kept } else { 0 });
-        let image = (*cx).image().clone();
-        let interpreter = image.interpreter().expect("an image with actors has an interpreter");
-        interpreter.go_on_at(cx, exit.func, Landing { path: &exit.path, words, answer, came })
+        let next = left(cx, exit, running, Ret { outcome, value }, given);
+        go_on(cx, running, next)
     }
 }
 
-/// An outcome of code that went on with a join: it has left again, and [`Actors::take_landing`](super::Actors::take_landing) says where.
-pub const LANDED: u64 = 1 << 32;
-
-/// Where code has left that went on with a join, which has the variables again.
-#[derive(Clone, Copy, Debug)]
-pub struct Left {
-    /// The place.
-    pub exit: &'static Exit,
-    /// What its message came back with, if it has sent one. Whoever takes it keeps it.
-    pub came: Option<Came>,
-}
-
-/// As [`leave_code`], for code that went on with a join: `LANDED`, or the outcome to end with.
+/// As [`leave_code`], for code that [`go_on`] has entered.
 ///
 /// # Safety
-/// As for [`leave_code`]; `running` is the join.
-pub unsafe extern "C" fn leave_loop(
+/// As for [`leave_code`].
+pub unsafe extern "C" fn leave_way(
     cx: *mut Cx,
     exit: &'static Exit,
-    words: *const Word,
+    running: Word,
     outcome: u64,
     value: Word,
-    running: Word,
+    given: u64,
 ) -> Ret {
-    let ret = Ret { outcome, value };
-    let sent = Outcome::from(ret);
-    if exit.method.is_some() && matches!(sent, Outcome::Killed | Outcome::Left) {
-        return ret;
-    }
-    // SAFETY: promised by the caller; the join has room for the variables, and is kept by whoever entered the code.
+    // SAFETY: promised by the caller.
     unsafe {
-        let words = std::slice::from_raw_parts(words, EXIT_WORDS + exit.vars);
-        let (answered, words) = words.split_at(EXIT_WORDS);
-        for (at, word) in words.iter().enumerate() {
-            set(running, join::WORDS + at, *word);
-        }
-        let _value = (*cx).keep(if exit.method.is_some() && sent == Outcome::Pending { value } else { 0 });
-        let _answer = (*cx).keep(if exit.answer { answered[1] } else { 0 });
-        let came = match exit.method {
-            None => None,
-            Some(method) if sent == Outcome::Signalled => Some(Came::Exception(kept(cx, method))),
-            Some(_) => Some(Came::With(ret)),
-        };
-        let _exception = (*cx).keep(if let Some(Came::Exception(kept)) = came { kept } else { 0 });
-        if answered[0] != 0 && get(running, join::FLAGS) & join::ANSWERED == 0 {
-            super::answer(cx, running, super::Answer::Value(answered[1]));
-        }
-        (*cx).actors.land(Left { exit, came });
-        Ret { outcome: LANDED, value: 0 }
+        let next = left(cx, exit, running, Ret { outcome, value }, given);
+        (*cx).actors.land(next)
     }
 }
 
-/// The exception that a message came back with.
-unsafe fn kept(cx: *mut Cx, method: MethodRef) -> Word {
+/// How a function goes on whose code has left.
+unsafe fn left(cx: *mut Cx, exit: &'static Exit, running: Word, ret: Ret, given: u64) -> Next {
+    let sent = Outcome::from(ret);
+    // SAFETY: promised by the caller.
+    unsafe {
+        // What owes the answer, or an exception.
+        let _references = (*cx).keep_all(&[running, if exit.sent { ret.value } else { 0 }]);
+        let came = exit.sent.then(|| match sent {
+            Outcome::Signalled => Came::Exception(ret.value),
+            _ => Came::With(ret),
+        });
+        give(cx, running, given);
+        exit.way.map_or(Next::Exit(exit, came), Next::Stop)
+    }
+}
+
+/// Answers as code has said that leaves or ends, if that was not done before.
+unsafe fn give(cx: *mut Cx, running: Word, how: u64) {
+    // SAFETY: promised by the caller: the join has the answer.
+    unsafe {
+        if get(running, join::FLAGS) & join::ANSWERED != 0 {
+            return;
+        }
+        match how {
+            given::WORD => answer(cx, running, Answer::Value(get(running, join::ANSWER))),
+            given::DELEGATED => delegate(cx, running, get(running, join::DELEGATED)),
+            _ => {}
+        }
+    }
+}
+
+/// The end of code that has made a join: `outcome` and `value` are what it would end with without one. What it ends with.
+///
+/// # Safety
+/// As for [`leave_code`]; an exception is in the context.
+pub unsafe extern "C" fn end_code(cx: *mut Cx, running: Word, outcome: u64, value: Word, given: u64) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let _running = (*cx).keep(running);
+        give(cx, running, given);
+        end_at(cx, running, Ret { outcome, value })
+    }
+}
+
+/// Ends a function with what its code came back with.
+unsafe fn end_at(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let answered = get(running, join::FLAGS) & join::ANSWERED != 0;
+        let ret = match Outcome::from(ret) {
+            Outcome::Returned if !answered => {
+                answer(cx, running, Answer::Value(ret.value));
+                Ret::NOTHING
+            }
+            Outcome::Pending if !answered => {
+                delegate(cx, running, ret.value);
+                Ret::NOTHING
+            }
+            Outcome::Returned | Outcome::Pending => Ret::NOTHING,
+            _ => ret,
+        };
+        finish(cx, running, ret)
+    }
+}
+
+/// Ends a function as [`end`] does.
+unsafe fn finish(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let func = FuncId::from_u32(get(running, join::FUNC) as u32);
+        end(cx, running, ret, &image_of(cx).program().funcs[func].signature)
+    }
+}
+
+/// Runs a function that may wait, without code at its beginning. `flags` are of its join: those of a call of an actor on itself, or none.
+///
+/// # Safety
+/// `cx` is the current context, and `args` are words of the types of the function's variables; the caller keeps them.
+pub unsafe fn begin(cx: *mut Cx, func: FuncId, args: &[Word], flags: u64) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if (*cx).must_attend() {
+            let ret = (*cx).attend();
+            if !ret.returned() {
+                return ret;
+            }
+        }
+        match new_join(cx, func, args) {
+            Ok(made) => {
+                set(made, join::FLAGS, flags);
+                go_on(cx, made, Next::Begin)
+            }
+            Err(ret) => ret,
+        }
+    }
+}
+
+/// Goes on with a function that has waited: returned, or killed.
+///
+/// # Safety
+/// `cx` is the current context, and `waiter` a join that is not waiting any more.
+pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe { go_on(cx, waiter, Next::Way(get(waiter, join::WAY) as u32)) }
+}
+
+/// Runs a function that has a join until it ends or waits: what its caller gets, or, if that is gone, returned or killed.
+///
+/// # Safety
+/// `cx` is the current context, and `running` the join.
+pub unsafe fn go_on(cx: *mut Cx, running: Word, mut next: Next) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let _running = (*cx).keep(running);
+        let image = image_of(cx);
+        let layout = image.join_layout(get(running, join::FUNC));
+        let interpreter = image.interpreter().expect("an image with actors has an interpreter");
+        loop {
+            if (*cx).must_attend() {
+                let ret = (*cx).attend();
+                if !ret.returned() {
+                    return finish(cx, running, ret);
+                }
+            }
+            let (path, came) = match next {
+                Next::Stop(number) => match stop(cx, running, layout, number) {
+                    Some(ret) => return ret,
+                    None => {
+                        next = Next::Way(number);
+                        continue;
+                    }
+                },
+                Next::Way(number) => {
+                    if let Some(code) = way_code(cx, running, number) {
+                        let answered = get(running, join::FLAGS) & join::ANSWERED;
+                        let ret = enter(code, cx, &[running, answered]);
+                        if ret.outcome != LANDED {
+                            return end_at(cx, running, ret);
+                        }
+                        next = (*cx).actors.take_next();
+                        continue;
+                    }
+                    (&*layout.ways[number as usize].path, None)
+                }
+                Next::Begin => (&[][..], None),
+                Next::Exit(exit, came) => (&*exit.path, came),
+            };
+            let _came = (*cx).keep(match came {
+                Some(Came::Exception(kept)) => kept,
+                Some(Came::With(ret)) if Outcome::from(ret) == Outcome::Pending => ret.value,
+                _ => 0,
+            });
+            let ret = interpreter.go_on(cx, running, path, came);
+            if ret.outcome != LANDED {
+                return finish(cx, running, ret);
+            }
+            next = (*cx).actors.take_next();
+        }
+    }
+}
+
+/// Has a function wait at a way: what it ends with meanwhile. Nothing if it need not.
+unsafe fn stop(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32) -> Option<Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        set(running, join::WAY, u64::from(number));
+        match layout.ways[number as usize].waits {
+            Waits::Replies(awaited) => {
+                let counts = object::slice(running, layout.counts, layout.pending.len());
+                let concerned = (0..).zip(counts).filter(|(at, _)| awaited >> Word::min(*at, 63) & 1 == 1);
+                let missing = concerned.map(|(_, count)| count).sum();
+                if missing == 0 {
+                    return None;
+                }
+                set(running, join::MISSING, missing);
+                set(running, join::AWAITED, awaited);
+                Some(suspend(cx, running))
+            }
+            Waits::Turn if get(running, join::FLAGS) & join::BOUND != 0 => None,
+            Waits::Turn => Some(make_way(cx, running)),
+            Waits::Said => Some(suspend(cx, running)),
+        }
+    }
+}
+
+/// The code that goes on with a function at a way, if it was interpreted often and can be.
+unsafe fn way_code(cx: *mut Cx, running: Word, number: u32) -> Option<Code> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let image = image_of(cx);
+        let func = get(running, join::FUNC);
+        let layout = image.join_layout(func);
+        let way: &Way = &layout.ways[number as usize];
+        // Code knows nothing of exceptions that wait, of messages under way in arms, nor of who must not stop.
+        let bound = get(running, join::FLAGS) & join::BOUND != 0;
+        if !way.open || bound || get(running, join::EXCEPTIONS) != 0 || get(running, join::TAKEN) != 0 {
+            return None;
+        }
+        let code = match way.code.get() {
+            Some(code) => *code,
+            None => {
+                let hot = image.interpreter()?.hot_steps();
+                let hot = if (*cx).actors.is_ordered() { ORDERED_HOT_STEPS.min(hot) } else { hot };
+                if way.steps.fetch_add(1, Ordering::Relaxed) < hot {
+                    return None;
+                }
+                let compile = || image.engine()?.compile_way(image, FuncId::from_u32(func as u32), number);
+                *way.code.get_or_init(compile)
+            }
+        };
+        let counts = object::slice(running, layout.counts, layout.pending.len());
+        let missing = (0..).zip(counts).filter(|(_, count)| **count != 0);
+        set(running, join::HELD, missing.fold(0, |held, (at, _)| held | 1 << Word::min(at, 63)));
+        code
+    }
+}
+
+/// Whether code goes on at a way from now on: whoever interprets the function leaves then with that.
+///
+/// # Safety
+/// `cx` is the current context, and `running` the join of a function that is at this way.
+pub unsafe fn goes_on_as_code(cx: *mut Cx, running: Word, number: u32) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { way_code(cx, running, number).is_some() }
+}
+
+/// The exception that a message came back with, which is in the context.
+///
+/// # Safety
+/// `cx` is the current context, and the exception one of the method.
+pub unsafe fn kept(cx: *mut Cx, method: MethodRef) -> Word {
     // SAFETY: promised by the caller.
     unsafe {
         let image = (*cx).image().clone();
@@ -226,13 +520,10 @@ pub unsafe extern "C" fn enter_past(cx: *mut Cx, slot: u64, words: *const Word, 
 pub(super) unsafe fn run(cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller: `cx` is the current context, and `args` are what the method takes.
     unsafe {
-        // The image lives as long as the process, and what runs may have the context.
-        let image: *const Image = &raw const **(*cx).image();
-        match (*image).has_engine() {
-            true => enter((*image).code(func), cx, args),
-            false => {
-                (*image).interpreter().expect("an image with actors has an interpreter").call(cx, func, args)
-            }
+        let image = image_of(cx);
+        match image.has_engine() {
+            true => enter(image.code(func), cx, args),
+            false => image.interpreter().expect("an image with actors has an interpreter").call(cx, func, args),
         }
     }
 }

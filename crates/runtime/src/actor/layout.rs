@@ -7,10 +7,15 @@
 //! What an answer can be owed by begins with the same fields ([`owed`]): whoever gets the outcome `Pending` with such an object writes
 //! there who waits. What an answer can go to begins with a [`Kind`].
 
-use bifrost_ir::{Func, FuncId, MethodId, Operand, Part, Program, Signature, TypeId, TypeKind, Types};
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
 
-use crate::abi::Word;
-use crate::image::{Table, inner_table};
+use bifrost_ir::{
+    Func, FuncId, FuncKind, MethodId, Operand, Part, Program, Signature, Stmt, TypeId, TypeKind, Types, Var, ways,
+};
+
+use crate::abi::{Code, Word};
+use crate::image::{Image, Table, inner_table};
 use crate::object;
 use crate::transfer::Pattern;
 use bifrost_heap::Shape;
@@ -101,8 +106,8 @@ pub mod join {
     pub const FUNC: usize = owed::FIELDS + 1;
     /// See the constants below.
     pub const FLAGS: usize = owed::FIELDS + 2;
-    /// Where it goes on: data, as whoever runs it wrote it; 0 before it waits.
-    pub const PATH: usize = owed::FIELDS + 3;
+    /// The number of the way by which it goes on, once it has waited ([`JoinLayout::ways`](super::JoinLayout::ways)).
+    pub const WAY: usize = owed::FIELDS + 3;
     /// How many of the replies that it waits for are missing; while it selects, a bit for each method that it takes.
     pub const MISSING: usize = owed::FIELDS + 4;
     /// A bit for each pending variable that it waits for; while it selects, the number of its timer, or 0.
@@ -117,8 +122,10 @@ pub mod join {
     pub const DELEGATED: usize = owed::FIELDS + 9;
     /// Its answer, while that is nobody's yet; a reference by the function's result.
     pub const ANSWER: usize = owed::FIELDS + 10;
+    /// While machine code runs it, a bit for each pending variable whose word is here and not with the code.
+    pub const HELD: usize = owed::FIELDS + 11;
     /// The first variable.
-    pub const WORDS: usize = owed::FIELDS + 11;
+    pub const WORDS: usize = owed::FIELDS + 12;
 
     /// The message was answered, or another answers it.
     pub const ANSWERED: u64 = 1;
@@ -138,6 +145,8 @@ pub mod join {
     pub const FAILED: u64 = 128;
     /// It is in the queue of what can go on.
     pub const READY: u64 = 256;
+    /// It is a call from the body of a loop over an iterator, or from such a call: it makes no way for others, for its caller cannot stop.
+    pub const BOUND: u64 = 512;
 }
 
 /// Fields of a destination as a value, which begins with [`owed`].
@@ -354,7 +363,40 @@ impl MessageKind {
     }
 }
 
-/// How the joins of a function are laid out.
+/// What a function waits for where it stops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waits {
+    /// The replies for pending variables, a bit for each; those from the 64th on share one.
+    Replies(u64),
+    /// That others have run.
+    Turn,
+    /// What the statement itself has said: a message, or the end of a call.
+    Said,
+}
+
+/// A place at which a function stops, and goes on ([`bifrost_ir::ways`]).
+#[derive(Debug)]
+pub struct Way {
+    /// The way to it, the innermost step first.
+    pub path: Box<[u32]>,
+    /// What it waits for there.
+    pub waits: Waits,
+    /// Whether machine code can go on here.
+    pub open: bool,
+    /// How often it was gone without code.
+    pub(super) steps: AtomicU64,
+    /// The code that goes on here, once that was often.
+    pub(super) code: OnceLock<Option<Code>>,
+}
+
+impl Way {
+    /// A way that nobody has gone yet.
+    pub fn new(path: Box<[u32]>, waits: Waits, open: bool) -> Way {
+        Way { path, waits, open, steps: AtomicU64::new(0), code: OnceLock::new() }
+    }
+}
+
+/// How the joins of a function are laid out, and where they go on.
 #[derive(Debug)]
 pub struct JoinLayout {
     /// Their table.
@@ -363,18 +405,39 @@ pub struct JoinLayout {
     pub pending: Box<[u32]>,
     /// The field with the number of missing replies for the first of them.
     pub counts: usize,
+    /// Whether the first variable is the actor.
+    pub of_actor: bool,
+    /// The words at the start: zeros for variables, and constants.
+    pub template: Box<[Word]>,
+    /// The ways into the function.
+    pub ways: Box<[Way]>,
 }
 
 impl JoinLayout {
-    /// For a function with so many words, of which `references` are references, and the variables `pending` may be pending. `answer`
-    /// says whether its result is a reference.
-    pub fn new(
-        words: usize,
-        references: impl Iterator<Item = u32>,
-        pending: Box<[u32]>,
-        answer: bool,
-    ) -> JoinLayout {
-        JoinLayout { table: join_table(references, answer), pending, counts: join::WORDS + words }
+    /// For a function. `template` are its words at the start, of which the first are the variables.
+    pub fn new(image: &Image, func: &Func, template: &[Word]) -> JoinLayout {
+        let references = func.vars.iter().filter(|(_, var)| image.is_reference(var.ty));
+        let answer = func.signature.results.first().is_some_and(|ty| image.is_reference(*ty));
+        let pending = ways::pending(func);
+        let number = |var: &Var| pending.iter().position(|each| each == var).expect("whoever is awaited is pending");
+        let ways = ways::ways_in(image.program(), &func.body).into_iter().map(|way| {
+            let waits = match way.stmt {
+                Stmt::Await { vars, .. } => {
+                    Waits::Replies(vars.iter().fold(0, |all, var| all | 1 << number(var).min(63)))
+                }
+                Stmt::While { .. } => Waits::Turn,
+                _ => Waits::Said,
+            };
+            Way::new(way.path, waits, way.open)
+        });
+        JoinLayout {
+            table: join_table(references.map(|(var, _)| var.as_u32()), answer),
+            counts: join::WORDS + template.len(),
+            of_actor: func.kind == FuncKind::Script,
+            template: template.into(),
+            ways: ways.collect(),
+            pending: pending.into_iter().map(Var::as_u32).collect(),
+        }
     }
 
     /// How many fields a join has.
@@ -383,9 +446,9 @@ impl JoinLayout {
     }
 }
 
-/// The table of joins of a function with so many words, of which these are references.
+/// The table of joins of a function of whose words these are references.
 fn join_table(references: impl Iterator<Item = u32>, answer: bool) -> &'static Table {
-    let mut own = vec![owed::TO, join::ACTOR, join::PATH, join::EXCEPTIONS, join::TAKEN, join::DELEGATED];
+    let mut own = vec![owed::TO, join::ACTOR, join::EXCEPTIONS, join::TAKEN, join::DELEGATED];
     own.extend(answer.then_some(join::ANSWER));
     let own = own.into_iter().map(|at| at as u32).collect::<Vec<_>>();
     let words = references.map(|at| join::WORDS as u32 + at);

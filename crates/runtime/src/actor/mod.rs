@@ -10,7 +10,8 @@
 //! | --- | --- |
 //! | code that sends | [`message`], [`create()`] |
 //! | code that gets `Pending` | [`owe`] |
-//! | code of a method that may wait | [`suspend`], [`answer`], [`end`], [`take_message`] |
+//! | code of a method that may wait | [`pend`], [`leave_code`] |
+//! | who interprets one | [`begin`], [`answer`], [`take_message`] |
 //! | whoever runs the node | [`call_main`] |
 
 mod code;
@@ -27,13 +28,13 @@ mod search;
 mod trace;
 
 pub use code::{
-    AFRESH, Came, EXIT_WORDS, Exit, LANDED, Landing, Left, enter_message, enter_past, leave_code, leave_loop,
-    leave_method, log_sent,
+    Came, Exit, LANDED, Next, begin, end_code, enter_join, enter_message, enter_past, enter_pend, given,
+    go_on, goes_on_as_code, kept, leave_code, leave_method, leave_way, log_sent, next_request, pend,
 };
 pub use create::{Site, create, enter_stillborn};
 pub use exceptions::{first_exception, note_exception};
 pub use guest::{Asked, Base, Named, Wanted, ask, grant, join, release};
-pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State};
+pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State, Waits, Way};
 pub use network::{Network, Received, Wait};
 pub use node::{Actors, Stats, run_node, step_node};
 pub(crate) use program::leave_transaction;
@@ -720,11 +721,11 @@ pub unsafe fn delegate(cx: *mut Cx, running: Word, owing: Word) {
     }
 }
 
-/// The destination of the answer that a method owes, as a value, or the outcome to end with. It counts as the answer.
+/// The destination of an answer, as a value, or the outcome to end with. Who answers through it is [`delegate`]d to.
 ///
 /// # Safety
-/// As for [`answer`].
-pub unsafe fn reply_to(cx: *mut Cx, running: Word, table: &'static Table) -> Ret {
+/// `cx` is the current context, and the table one of places of answers.
+pub unsafe fn new_replier(cx: *mut Cx, table: &'static Table) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let made = match (*cx).alloc(table, replier::FIELDS) {
@@ -732,7 +733,6 @@ pub unsafe fn reply_to(cx: *mut Cx, running: Word, table: &'static Table) -> Ret
             Err(full) => return (*cx).out_of_memory(full),
         };
         set(made, owed::KIND, Kind::Replier as Word);
-        delegate(cx, running, made);
         Ret::of(made)
     }
 }
@@ -795,7 +795,7 @@ pub unsafe fn end_arm(cx: *mut Cx, running: Word, given: Answer) {
 ///
 /// # Safety
 /// `cx` is the current context, and `waiter` the join, which waits.
-pub unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
+unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let flags = get(waiter, join::FLAGS);
@@ -819,7 +819,7 @@ pub unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
         if flags & join::NESTED != 0 || flags & join::ANSWERED == 0 {
             return pending(waiter);
         }
-        given(cx, waiter, flags)
+        given_answer(cx, waiter, flags)
     }
 }
 
@@ -827,7 +827,7 @@ pub unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
 ///
 /// # Safety
 /// As for [`suspend`].
-pub unsafe fn make_way(cx: *mut Cx, waiter: Word) -> Ret {
+unsafe fn make_way(cx: *mut Cx, waiter: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let _kept = (*cx).keep(waiter);
@@ -843,7 +843,7 @@ pub unsafe fn make_way(cx: *mut Cx, waiter: Word) -> Ret {
 }
 
 /// The answer that a method has given while its caller is still there.
-unsafe fn given(cx: *mut Cx, running: Word, flags: u64) -> Ret {
+unsafe fn given_answer(cx: *mut Cx, running: Word, flags: u64) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         match get(running, join::DELEGATED) {
@@ -859,7 +859,7 @@ unsafe fn given(cx: *mut Cx, running: Word, flags: u64) -> Ret {
 ///
 /// # Safety
 /// `cx` is the current context, `running` the join. `ret` is returned, signalled with the exception in the context, or killed.
-pub unsafe fn end(cx: *mut Cx, running: Word, ret: Ret, signature: &Signature) -> Ret {
+unsafe fn end(cx: *mut Cx, running: Word, ret: Ret, signature: &Signature) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         if ret.outcome == Outcome::Killed as u64 {
@@ -891,12 +891,12 @@ pub unsafe fn end(cx: *mut Cx, running: Word, ret: Ret, signature: &Signature) -
         if !detached {
             return match flags & join::ANSWERED {
                 0 => ret,
-                _ => given(cx, running, flags),
+                _ => given_answer(cx, running, flags),
             };
         }
         if nested {
             // Its caller is a method of the same actor, which stays busy.
-            match given(cx, running, flags) {
+            match given_answer(cx, running, flags) {
                 ret if ret.outcome == Outcome::Pending as u64 => owe_as(cx, ret.value, running),
                 ret if ret.returned() => deliver_owed(cx, running, Answer::Value(ret.value)),
                 _ => {

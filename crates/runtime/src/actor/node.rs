@@ -17,7 +17,7 @@ use super::remote::{Remote, lose};
 use super::search::{self, ORDERED};
 use super::trace::{Trace, What};
 use super::{
-    Answer, Due, Kind, Left, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state,
+    Answer, Due, Kind, LANDED, Next, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state,
 };
 use super::{Verdict, owe_as, remove, take_message, take_oldest, words_of};
 use crate::abi::{Outcome, Ret, Word};
@@ -165,7 +165,7 @@ pub struct Actors {
     pub(crate) past_sent: u64,
     /// What the step under way does, and the message that it serves.
     step: [Word; 2],
-    landed: Option<Left>,
+    next: Option<Next>,
     /// How high the stack must be for a new actor to go to another node.
     gives_at: usize,
     /// The highest that it was below that, since somebody looked.
@@ -196,7 +196,7 @@ impl Default for Actors {
             trace: None,
             past_sent: 0,
             step: [0; 2],
-            landed: None,
+            next: None,
             gives_at: 0,
             highest: 0,
             looked: 0,
@@ -272,14 +272,15 @@ impl Actors {
         self.turn_over = true;
     }
 
-    /// Notes where code has left.
-    pub(super) fn land(&mut self, left: Left) {
-        self.landed = Some(left);
+    /// Notes how the function that runs goes on. What whoever runs it comes back with.
+    pub fn land(&mut self, next: Next) -> Ret {
+        self.next = Some(next);
+        Ret { outcome: LANDED, value: 0 }
     }
 
-    /// Where code has left that came back with [`LANDED`](super::LANDED).
-    pub fn take_landing(&mut self) -> Option<Left> {
-        self.landed.take()
+    /// How a function goes on that came back with [`LANDED`].
+    pub(super) fn take_next(&mut self) -> Next {
+        self.next.take().expect("whoever has landed says where")
     }
 
     /// A node that has nothing to do, for a new actor, if it is worth that. The less deep the stack is, the more there is to do below the
@@ -649,9 +650,8 @@ unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
         if actor != 0 && !class_of(actor).functional {
             set_state(actor, State::Active);
         }
-        let image = (*cx).image().clone();
         let start = (*cx).trace_clock();
-        let ret = image.interpreter().expect("an image with actors has an interpreter").resume(cx, waiter);
+        let ret = super::code::resume(cx, waiter);
         (*cx).note(What::Join(FuncId::from_u32(get(waiter, join::FUNC) as u32)), start);
         ret
     }
