@@ -4,63 +4,16 @@
 //! Each program runs as it comes, with a collection at every allocation, and in orders that seeds decide: a seed decides for each
 //! message whether it is a call or queued, and what of the queue runs next.
 
-#[path = "support/output.rs"]
-mod output;
+#[path = "support/orders.rs"]
+mod orders;
 
-use std::sync::Arc;
-
-use bifrost_engine::{Engine, Mode, Run};
-use bifrost_runtime::actor::Stats;
+use bifrost_engine::{Mode, Run};
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::Space;
 use bifrost_server::nodes::Nodes;
-use bifrost_theta::{Colour, Options, Sources, compile, render_all};
-use output::{Ran, run_with, stored_output};
-
-/// A program that is ready to run.
-#[track_caller]
-fn load(text: &str, run: impl Into<Run>) -> Arc<Engine> {
-    let mut sources = Sources::new();
-    sources.add("actors.theta", text);
-    let compiled = compile(&sources, &Options::default());
-    let said = render_all(&sources, &compiled.diagnostics, Colour::Plain);
-    let program = compiled.program.unwrap_or_else(|| panic!("{said}"));
-    Engine::new(program, run).expect("a program that can run")
-}
-
-/// Runs `main`, in the order of a seed if there is one.
-fn ran(engine: &Arc<Engine>, collect: Collect, seed: Option<u64>, arguments: &[&str]) -> (Ran, Stats) {
-    let limits = Limits { collect, ..Limits::default() };
-    let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
-    run_with(engine, limits, &arguments, |cx| {
-        cx.actors.set_log(|_| {});
-        if let Some(seed) = seed {
-            cx.set_order(seed);
-        }
-    })
-}
-
-fn printed(engine: &Arc<Engine>, collect: Collect, seed: Option<u64>) -> String {
-    ran(engine, collect, seed, &[]).0.output
-}
-
-/// Orders that each program is run in.
-const SEEDS: u64 = 200;
-
-/// The program prints this in both ways to run it, whenever the heap is collected, in every order.
-#[track_caller]
-fn prints(text: &str, expected: &str) {
-    for mode in [Mode::Compiled, Mode::Interpreted] {
-        let engine = load(text, mode);
-        assert_eq!(printed(&engine, Collect::Ordinary, None), expected, "{mode:?}");
-        assert_eq!(printed(&engine, Collect::Zeal(1), None), expected, "{mode:?}, collected all the time");
-        for seed in 0..SEEDS {
-            let collect = if seed % 8 == 0 { Collect::Zeal(3) } else { Collect::Ordinary };
-            assert_eq!(printed(&engine, collect, Some(seed)), expected, "{mode:?}, seed {seed}");
-        }
-    }
-}
+use orders::output::{EXAMPLES, stored_output};
+use orders::{SEEDS, load, printed, prints, ran};
 
 const COUNTER: &str = "Counter = actor
   n: int
@@ -866,7 +819,7 @@ fn the_examples_of_the_papers_give_their_results() {
 
 #[test]
 fn the_examples_give_the_same_in_a_thousand_orders() {
-    for (text, arguments, expected) in output::EXAMPLES {
+    for (text, arguments, expected) in EXAMPLES {
         let engine = load(text, Mode::Compiled);
         for seed in 0..1000 {
             let (said, _) = ran(&engine, Collect::Ordinary, Some(seed), arguments);

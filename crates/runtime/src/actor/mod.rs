@@ -54,7 +54,7 @@ use layout::{join, mail, message, owed, replier};
 /// Who sends to an actor that so many messages wait for makes way at the end of a loop's step.
 const MAIL_LONG: u64 = 4096;
 
-/// It does so once in as many messages.
+/// It does so once in as many messages, and at each one when twice as many wait.
 const MAIL_STEP: u64 = 32;
 
 /// What a method fails with that has a result and ends without an answer.
@@ -295,7 +295,7 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
         set(post, mail::COUNT, count);
         let longest = &mut (*cx).actors.stats.longest_queue;
         *longest = (*longest).max(count);
-        if count >= MAIL_LONG && count.is_multiple_of(MAIL_STEP) {
+        if count >= 2 * MAIL_LONG || count >= MAIL_LONG && count.is_multiple_of(MAIL_STEP) {
             // Whoever sends them makes way, if it can, so that the actor gets to serve more than come.
             (*cx).actors.end_turn();
         }
@@ -306,7 +306,6 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
                 schedule(cx, actor, post);
             }
             State::Selecting if takes(post, method) => schedule(cx, actor, post),
-            State::Active => (*cx).actors.suspect(made),
             _ => {}
         }
         pending(made)
@@ -504,18 +503,21 @@ pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
         set(owing, owed::TO, to);
         set(owing, owed::DUE, due.word());
         set(owing, owed::ELEMENT, element as Word);
-        if Kind::of(owing) == Kind::Outgoing {
-            match to {
-                0 => packets::settle_open(cx),
-                _ => packets::expect_answer(cx, owing),
+        match Kind::of(owing) {
+            Kind::Outgoing if to == 0 => packets::settle_open(cx),
+            Kind::Outgoing => packets::expect_answer(cx, owing),
+            // Who is asked may wait for who asks.
+            Kind::Message if to != 0 && state(get(owing, message::RECEIVER)) == State::Active => {
+                (*cx).actors.suspect(owing);
             }
-        }
-        if Kind::of(owing) == Kind::Replier && get(owing, replier::USED) != 0 {
-            let answer = match get(owing, replier::EXCEPTION) {
-                0 => Answer::Value(get(owing, replier::VALUE)),
-                kept => Answer::Exception(kept),
-            };
-            deliver(cx, to, due, element, answer);
+            Kind::Replier if get(owing, replier::USED) != 0 => {
+                let answer = match get(owing, replier::EXCEPTION) {
+                    0 => Answer::Value(get(owing, replier::VALUE)),
+                    kept => Answer::Exception(kept),
+                };
+                deliver(cx, to, due, element, answer);
+            }
+            _ => {}
         }
     }
 }

@@ -1,0 +1,274 @@
+//! Methods that wait, as machine code: what of them is with the code, what in their joins, and that they go on as code (theta.md 10.4).
+
+#[path = "support/orders.rs"]
+mod orders;
+
+use bifrost_engine::{Mode, Run};
+use bifrost_runtime::Collect;
+use orders::{load, prints, ran};
+
+/// Answers some requests at once, some when it is told to, and some with an exception.
+const LATE: &str = "Late = actor
+  held: array[replier[int]]   spare: array[int]
+  new () make {held := array_new[replier[int]](), spare := array_new[int]()} end new
+  at_once (n: int) returns (int) signals (odd (int))
+    if n // 3 = 2 then signal odd(n) end
+    reply (n)
+  end at_once
+  later (n: int) returns (int)
+    if spare.empty() then held.append(replyto) else reply (spare.remove_low()) end
+  end later
+  give (v: int)
+    if held.empty() then spare.append(v) else held.remove_low().deliver(v) end
+  end give
+  by_other (l: Late, n: int) returns (int)
+    delegate l.later(n)
+  end by_other
+end Late
+";
+
+#[test]
+fn code_goes_on_while_several_replies_are_missing() {
+    let text = format!(
+        "{LATE}Asker = actor
+  sum: int   log: string
+  new () make {{sum := 0, log := \"\"}} end new
+  go (l: Late, other: Late, n: int, f: real)
+    g: real := f * 2.0
+    for i: int in 1.to(n) do
+      kept: string := \"r\" || i.unparse()
+      x: int := l.later(i)
+      h: real := g + 1.0
+      z: int := other.by_other(l, i)
+      send l.give(100 * i)
+      send l.give(1000 * i)
+      begin
+        y: int := l.at_once(i)
+        sum := sum + y
+      end except when odd (k: int): log := log || kept || \" odd \" || k.unparse() || \", \" end
+      sum := sum + x + z
+      if h = g + 1.0 then sum := sum + 1 end
+    end
+    log := log || \"end\"
+  end go
+  told () returns (string) reply (log || \" \" || sum.unparse()) end told
+end Asker
+main ()
+  a: Asker := Asker.new()
+  send a.go(Late.new(), Late.new(), 9, 1.5)
+  print(a.told())
+end main"
+    );
+    // The sum of 1 to 9 but for 2, 5 and 8, 1100 of it, and 9 rounds.
+    prints(&text, "r2 odd 2, r5 odd 5, r8 odd 8, end 49539\n");
+}
+
+#[test]
+fn replies_for_elements_come_late() {
+    let text = format!(
+        "{LATE}Asker = actor
+  new () make {{}} end new
+  go (l: Late, n: int) returns (string)
+    all: string := \"\"
+    for round: int in 1.to(4) do
+      a: array[int] := array_fill[int](0, n, 0)
+      names: array[string] := array_new[string]()
+      for i: int in 0.to(n - 1) do
+        if i // 2 = 0 then a[i] := l.later(i) else a[i] := l.at_once(3 * i) end
+        names.append(i.unparse())
+        if i // 2 = 0 then send l.give(10 * i + round) end
+      end
+      for v: int in a.elements() do all := all || v.unparse() || \" \" end
+      all := all || names.length().unparse() || \"; \"
+    end
+    reply (all)
+  end go
+end Asker
+main ()
+  print((Asker.new()).go(Late.new(), 4))
+end main"
+    );
+    prints(&text, "1 3 21 9 4; 2 3 22 9 4; 3 3 23 9 4; 4 3 24 9 4; \n");
+}
+
+#[test]
+fn a_method_that_waits_has_answered_before_or_has_another_answer() {
+    let text = format!(
+        "{LATE}Asker = actor
+  seen: int
+  new () make {{seen := 0}} end new
+  early (l: Late, n: int) returns (string)
+    reply (\"early \" || n.unparse())
+    x: int := l.later(n)
+    seen := seen + x
+  end early
+  other (l: Late, n: int) returns (int)
+    x: int := l.later(n)
+    delegate l.later(n)
+    seen := seen + x
+  end other
+  place (l: Late, n: int) returns (int)
+    r: replier[int] := replyto
+    x: int := l.later(n)
+    r.deliver(x + 1)
+    seen := seen + x
+  end place
+  refused (l: Late) returns (int) signals (odd (int))
+    x: int := l.later(1)
+    delegate l.at_once(2)
+    seen := seen + x
+  end refused
+  failing (l: Late, n: int) returns (int)
+    reply (n)
+    x: int := l.later(n)
+    y: int := 1 / (x - x)
+    seen := seen + y
+  end failing
+  so_far () returns (int) reply (seen) end so_far
+end Asker
+main ()
+  l: Late := Late.new()
+  a: Asker := Asker.new()
+  for i: int in 1.to(5) do
+    e: string := a.early(l, i)
+    o: int := a.other(l, i)
+    p: int := a.place(l, i)
+    f: int := a.failing(l, i)
+    for k: int in 1.to(6) do send l.give(7) end
+    print(e || \" \" || o.unparse() || \" \" || p.unparse() || \" \" || f.unparse())
+    begin
+      q: int := a.refused(l)
+      print(q.unparse())
+    end except when odd (k: int): print(\"odd \" || k.unparse()) end
+    print(a.so_far().unparse())
+  end
+end main"
+    );
+    let mut expected = String::new();
+    for i in 1..=5 {
+        expected += &format!("early {i} 7 8 {i}\nodd 2\n{}\n", 28 * i);
+    }
+    prints(&text, &expected);
+}
+
+#[test]
+fn what_nobody_awaits_is_told_when_it_fails() {
+    let text = format!(
+        "{LATE}Asker = actor
+  n: int
+  new () make {{n := 0}} end new
+  go (l: Late, k: int)
+    x: int := l.at_once(k)
+    y: int := l.later(k)
+    n := n + 1
+  end go
+  count () returns (int) reply (n) end count
+end Asker
+main ()
+  l: Late := Late.new()
+  a: Asker := Asker.new()
+  for i: int in 1.to(30) do send a.go(l, i) end
+  print(a.count().unparse())
+end main"
+    );
+    prints(&text, "30\n");
+    for mode in [Mode::Compiled, Mode::Interpreted] {
+        let (_, stats) = ran(&load(&text, mode), Collect::Ordinary, None, &[]);
+        assert_eq!(stats.lost_exceptions, 10, "{mode:?}");
+    }
+}
+
+#[test]
+fn a_call_on_itself_in_the_body_of_a_loop_over_an_iterator_makes_no_way() {
+    let text = "evens (n: int) yields (int)
+  i: int := 0
+  while i < n do yield (i) i := i + 2 end
+end evens
+Counter = actor
+  sum: int
+  new () make {sum := 0} end new
+  work (k: int) returns (int)
+    i: int := 0
+    while i < 50 do i := i + 1 end
+    reply (self.twice(k) + i - 50)
+  end work
+  twice (k: int) returns (int)
+    i: int := 0
+    while i < k do i := i + 1 end
+    reply (2 * i)
+  end twice
+  go (n: int) returns (int)
+    for e: int in evens(n) do sum := sum + self.work(e) end
+    reply (sum)
+  end go
+end Counter
+Other = actor
+  new () make {} end new
+  poke () end poke
+end Other
+main ()
+  o: Other := Other.new()
+  for i: int in 1.to(20) do send o.poke() end
+  print((Counter.new()).go(10).unparse())
+end main";
+    prints(text, "40\n");
+}
+
+#[test]
+fn a_loop_behind_a_selection_becomes_code() {
+    let text = "Box = actor
+  sum: int
+  new () make {sum := 0} end new
+  put (k: int) sum := sum + k end put
+  go (n: int) returns (int)
+    got: int := 0
+    wait when put (k: int): got := k end
+    i: int := 0
+    while i < n do i := i + 1 sum := sum + got end
+    reply (sum)
+  end go
+end Box
+main (args: sequence[string])
+  b: Box := Box.new()
+  x: int := b.go(args[1].to_int())
+  send b.put(3)
+  print(x.unparse())
+end main";
+    for seed in (0..50).map(Some).chain([None]) {
+        let run = Run { hot_steps: 5, ..Run::from(Mode::Compiled) };
+        let (ran, _) = ran(&load(text, run), Collect::Zeal(5), seed, &["500"]);
+        assert_eq!(ran.output, "1500\n", "{seed:?}");
+    }
+}
+
+#[test]
+fn a_method_goes_on_as_code_when_it_has_waited_often() {
+    let text = format!(
+        "{LATE}Asker = actor
+  sum: int
+  new () make {{sum := 0}} end new
+  ask (l: Late, n: int)
+    x: int := l.later(n)
+    y: int := l.later(n)
+    sum := sum + x + y
+  end ask
+  value () returns (int) reply (sum) end value
+end Asker
+main (args: sequence[string])
+  l: Late := Late.new()
+  a: Asker := Asker.new()
+  for i: int in 1.to(args[1].to_int()) do
+    send a.ask(l, i)
+    send l.give(1)
+    send l.give(2)
+    x: int := a.value()
+    x := x + 1
+  end
+  print(a.value().unparse())
+end main"
+    );
+    let (ran, stats) = ran(&load(&text, Mode::Compiled), Collect::Ordinary, None, &["20000"]);
+    assert_eq!(ran.output, "60000\n");
+    // One join for each that waits, and one wait: the second reply is there by then.
+    assert!(stats.joins < 41_000 && stats.waits < 61_000, "{stats:?}");
+}
