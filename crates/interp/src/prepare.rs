@@ -12,8 +12,8 @@ use bifrost_runtime::actor::JoinLayout;
 use bifrost_runtime::image::Image;
 
 use crate::node::{
-    self, Arm, Await, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared,
-    Request, Select, SelfCall, Target, Transaction, TypeIf, While,
+    self, Arm, Await, Call, Choice, Create, Except, ForEach, If, Message, Node, Place, Prepared, Request,
+    Select, SelfCall, Target, Transaction, TypeIf, While,
 };
 
 /// Prepares a verified function. `procedures` are the prepared forms of [`Func::procedures`], `id` is its number if it is one of the

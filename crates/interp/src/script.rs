@@ -294,7 +294,9 @@ impl Run<'_> {
                     // Who took the place of the answer may have given it already.
                     return match get(waiter, join::MISSING) {
                         0 => self.called(call.site),
-                        _ => self.land(Next::Stop(call.way.expect("what is called in a loop's body waits for nothing"))),
+                        _ => self.land(Next::Stop(
+                            call.way.expect("what is called in a loop's body waits for nothing"),
+                        )),
                     };
                 }
                 _ => return self.failed(ret, call.site),

@@ -270,7 +270,9 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Ends the function if it has made a join. `given` is how the answer stands that is not in `outcome` and `value`.
     fn end_joined(&mut self, outcome: Value, value: Value, answer: Option<(Value, Value, Option<Value>)>) {
-        let (Some(slot), None, End::Function) = (self.wait.join, self.wait.again, self.scope.end) else { return };
+        let (Some(slot), None, End::Function) = (self.wait.join, self.wait.again, self.scope.end) else {
+            return;
+        };
         let (joined, plain) = (self.cold_block(), self.b.create_block());
         let join = self.b.ins().stack_load(types::I64, types::I64, slot, 0);
         self.b.ins().brif(join, joined, &[], plain, &[]);

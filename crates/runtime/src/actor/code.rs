@@ -67,7 +67,7 @@ pub mod given {
 const ORDERED_HOT_STEPS: u64 = 2;
 
 /// The image, which lives as long as the process; what runs may have the context.
-unsafe fn image_of<'a>(cx: *mut Cx) -> &'a Image {
+pub(super) unsafe fn image_of<'a>(cx: *mut Cx) -> &'a Image {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe { &*(&raw const **(*cx).image()) }
 }
@@ -447,7 +447,7 @@ pub unsafe fn goes_on_as_code(cx: *mut Cx, running: Word, number: u32) -> bool {
 pub unsafe fn kept(cx: *mut Cx, method: MethodRef) -> Word {
     // SAFETY: promised by the caller.
     unsafe {
-        let image = (*cx).image().clone();
+        let image = image_of(cx);
         (*cx).kept_exception(&image.program().types.method(method).signature)
     }
 }
@@ -523,7 +523,9 @@ pub(super) unsafe fn run(cx: *mut Cx, func: FuncId, args: &[Word]) -> Ret {
         let image = image_of(cx);
         match image.has_engine() {
             true => enter(image.code(func), cx, args),
-            false => image.interpreter().expect("an image with actors has an interpreter").call(cx, func, args),
+            false => {
+                image.interpreter().expect("an image with actors has an interpreter").call(cx, func, args)
+            }
         }
     }
 }

@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use bifrost_ir::{
-    Func, FuncId, FuncKind, MethodId, Operand, Part, Program, Signature, Stmt, TypeId, TypeKind, Types, Var, ways,
+    Func, FuncId, FuncKind, MethodId, Operand, Part, Program, Signature, Stmt, TypeId, TypeKind, Types, Var,
+    ways,
 };
 
 use crate::abi::{Code, Word};
@@ -419,7 +420,8 @@ impl JoinLayout {
         let references = func.vars.iter().filter(|(_, var)| image.is_reference(var.ty));
         let answer = func.signature.results.first().is_some_and(|ty| image.is_reference(*ty));
         let pending = ways::pending(func);
-        let number = |var: &Var| pending.iter().position(|each| each == var).expect("whoever is awaited is pending");
+        let number =
+            |var: &Var| pending.iter().position(|each| each == var).expect("whoever is awaited is pending");
         let ways = ways::ways_in(image.program(), &func.body).into_iter().map(|way| {
             let waits = match way.stmt {
                 Stmt::Await { vars, .. } => {

@@ -573,7 +573,7 @@ pub unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: An
             }
             return;
         }
-        let image = (*cx).image().clone();
+        let image = code::image_of(cx);
         let call = due.pending == Due::CALL;
         match answer {
             // The element is the variable that takes the result.
@@ -583,7 +583,7 @@ pub unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: An
                 let place = join::WORDS + layout.pending[due.pending as usize] as usize;
                 match due.element {
                     false => set(waiter, place, value),
-                    true => store_element(&image, get(waiter, place), element, value),
+                    true => store_element(image, get(waiter, place), element, value),
                 }
             }
             Answer::Exception(kept) => note_exception(waiter, kept, due),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bifrost_heap::Marker;
 use bifrost_ir::{FuncId, MethodRef};
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 
 use super::guest::Guest;
 use super::layout::{join, mail, message, owed};
@@ -17,7 +18,8 @@ use super::remote::{Remote, lose};
 use super::search::{self, ORDERED};
 use super::trace::{Trace, What};
 use super::{
-    Answer, Due, Kind, LANDED, Next, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state,
+    Answer, Due, Kind, LANDED, Next, State, class_of, deliver_owed, fill, ready, refused, rest, set_state,
+    state,
 };
 use super::{Verdict, owe_as, remove, take_message, take_oldest, words_of};
 use crate::abi::{Outcome, Ret, Word};
@@ -843,6 +845,30 @@ unsafe fn look_for_cycles(cx: *mut Cx) {
     }
 }
 
+/// Objects that were looked at: mostly a few.
+#[derive(Default)]
+struct Seen {
+    few: SmallVec<[Word; 16]>,
+    many: FxHashSet<Word>,
+    count: usize,
+}
+
+impl Seen {
+    /// Whether it was not looked at before.
+    fn insert(&mut self, object: Word) -> bool {
+        let new = !self.few.contains(&object)
+            && match self.few.len() < self.few.inline_size() {
+                true => {
+                    self.few.push(object);
+                    true
+                }
+                false => self.many.insert(object),
+            };
+        self.count += usize::from(new);
+        new
+    }
+}
+
 /// Whether the actor that a request is queued for waits, directly or through others, for whoever sent the request.
 unsafe fn waits_for_itself(sent: Word) -> bool {
     // SAFETY: promised by the caller; everything reached is an object of the node.
@@ -854,9 +880,9 @@ unsafe fn waits_for_itself(sent: Word) -> bool {
             return false;
         }
         // Who waits for whom, backwards: from what the request's sender keeps waiting to the receiver's method.
-        let mut seen = FxHashSet::default();
-        let mut left: Vec<Word> = Vec::new();
-        let waiting = |owing: Word, left: &mut Vec<Word>| {
+        let mut seen = Seen::default();
+        let mut left: SmallVec<[Word; 16]> = SmallVec::new();
+        let waiting = |owing: Word, left: &mut SmallVec<[Word; 16]>| {
             let to = get(owing, owed::TO);
             if to == 0 || Kind::of(to) != Kind::Join || get(to, join::FLAGS) & join::WAITS == 0 {
                 return;
@@ -871,7 +897,7 @@ unsafe fn waits_for_itself(sent: Word) -> bool {
             if waiter == target {
                 return true;
             }
-            if !seen.insert(waiter) || seen.len() > CYCLE_JOINS_MAX {
+            if !seen.insert(waiter) || seen.count > CYCLE_JOINS_MAX {
                 continue;
             }
             if get(waiter, join::FLAGS) & (join::ANSWERED | join::NESTED) != join::ANSWERED {
