@@ -5,6 +5,7 @@
 //! wait or at what only the interpreter does, it leaves its variables in the join ([`leave_code`]), and from then on [`go_on`] runs the function: by the
 //! machine code that begins where it goes on, if that was often, else by the interpreter.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bifrost_ir::{FuncId, MethodRef};
@@ -69,7 +70,7 @@ const ORDERED_HOT_STEPS: u64 = 2;
 /// The image, which lives as long as the process; what runs may have the context.
 pub(super) unsafe fn image_of<'a>(cx: *mut Cx) -> &'a Image {
     // SAFETY: promised by the caller: `cx` is the current context.
-    unsafe { &*(&raw const **(*cx).image()) }
+    unsafe { &*Arc::as_ptr((*cx).image()) }
 }
 
 /// How the joins of a function are laid out.
@@ -221,7 +222,7 @@ unsafe fn left(cx: *mut Cx, exit: &'static Exit, running: Word, ret: Ret, given:
     unsafe {
         // What owes the answer, or an exception.
         let _references = (*cx).keep_all(&[running, if exit.sent { ret.value } else { 0 }]);
-        let came = exit.sent.then(|| match sent {
+        let came = exit.sent.then_some(match sent {
             Outcome::Signalled => Came::Exception(ret.value),
             _ => Came::With(ret),
         });
