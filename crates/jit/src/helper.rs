@@ -57,10 +57,6 @@ pub(crate) enum Helper {
     Create,
     /// The creator of an actor has failed: `(cx, actor)`.
     Stillborn,
-    /// A message of the past type: `(cx, slot, words, count)`.
-    Send,
-    /// A message of the past type did not return: `(cx, method, outcome, value)`.
-    Sent,
     /// Answers through a destination: `(cx, replier, word)`.
     Deliver,
     /// A method with a result has ended without an answer: `(cx)`.
@@ -85,7 +81,7 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 27] = [
+    pub(crate) const ALL: [(Helper, usize); 25] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Leave, 1),
@@ -108,8 +104,6 @@ impl Helper {
         (Helper::NewReplier, 1),
         (Helper::Create, 4),
         (Helper::Stillborn, 1),
-        (Helper::Send, 3),
-        (Helper::Sent, 3),
         (Helper::Deliver, 2),
         (Helper::Unanswered, 0),
         (Helper::FailedLate, 4),
@@ -144,8 +138,6 @@ impl Helper {
             Helper::NewReplier => new_replier as *const u8,
             Helper::Create => create as *const u8,
             Helper::Stillborn => actor::enter_stillborn as *const u8,
-            Helper::Send => actor::enter_past as *const u8,
-            Helper::Sent => sent as *const u8,
             Helper::Deliver => deliver as *const u8,
             Helper::Unanswered => unanswered as *const u8,
             Helper::FailedLate => failed_late as *const u8,
@@ -266,11 +258,6 @@ unsafe extern "C" fn new_replier(cx: *mut Cx, table: &'static Table) -> Ret {
 /// A method that code names by one word.
 fn method_of(word: u64) -> MethodRef {
     MethodRef { ty: TypeId::from_u32((word >> 32) as u32), method: MethodId::from_u32(word as u32) }
-}
-
-unsafe extern "C" fn sent(cx: *mut Cx, method: u64, outcome: u64, value: Word) -> Ret {
-    // SAFETY: compiled code passes the current context, and what the message came back with.
-    unsafe { actor::log_sent(cx, method_of(method), Ret { outcome, value }) }
 }
 
 unsafe extern "C" fn kept(cx: *mut Cx, method: u64) -> Ret {

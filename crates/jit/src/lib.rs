@@ -21,6 +21,7 @@ mod helper;
 mod lower;
 mod maps;
 mod memory;
+mod messages;
 mod order;
 mod safepoint;
 mod scalars;
@@ -32,15 +33,12 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use bifrost_heap::{FIELDS_OFFSET, TABLE_OFFSET};
+use bifrost_heap::TABLE_OFFSET;
 use bifrost_ir::ways::ways_in;
 use bifrost_ir::{Func, FuncId, Program, Stmt};
-use bifrost_runtime::Code;
-use bifrost_runtime::StructureCode;
-use bifrost_runtime::actor::{ActorClass, State as ActorState};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{Image, Table, arity};
-use cranelift_codegen::ir::condcodes::IntCC;
+use bifrost_runtime::{Code, Form, MethodEntry, StructureCode};
 use cranelift_codegen::ir::{
     self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, UserFuncName, types,
 };
@@ -119,8 +117,8 @@ struct State {
     routine_stubs: HashMap<usize, Code>,
     /// By slot, arity, references and whether for a change.
     mode_stubs: HashMap<(u32, usize, u32, bool), Code>,
-    /// By slot, arity and references.
-    message_stubs: HashMap<(u32, usize, u32), Code>,
+    /// By slot, arity, references and form.
+    message_stubs: HashMap<(u32, usize, u32, Form), Code>,
     /// By code, arity and references.
     native_entries: HashMap<(usize, usize, u32), Code>,
 }
@@ -295,83 +293,6 @@ impl Jit {
             self.lock().mode_stubs.insert(key, code);
             code
         })
-    }
-
-    /// An entry of so many words to actors, which sends a message for the method at the slot. `references` is as for
-    /// [`Jit::native_entry`].
-    pub fn message_stub(&self, slot: u32, arity: usize, references: u32) -> Code {
-        let key = (slot, arity, references);
-        let known = self.lock().message_stubs.get(&key).copied();
-        known.unwrap_or_else(|| {
-            let enter = bifrost_runtime::actor::enter_message as *const u8;
-            let code = self.words_entry(enter, slot, arity, references);
-            let code = code.unwrap_or(Code(helper::no_code as *const u8));
-            self.lock().message_stubs.insert(key, code);
-            code
-        })
-    }
-
-    /// An entry to actors at rest, see [`bifrost_runtime::Engine::resting_entry`].
-    fn resting(
-        &self,
-        class: &ActorClass,
-        slot: u32,
-        arity: usize,
-        references: u32,
-        code: Code,
-    ) -> Result<Code, CompileError> {
-        let slow = self.message_stub(slot, arity, references);
-        let trusted = MemFlagsData::trusted();
-        let state = |state: ActorState| std::ptr::from_ref::<Table>(class.table(state)) as i64;
-        let (_, code) = self.small_with_roots(self.signature(arity), |b, words, roots| {
-            let (cx, actor) = (words[0], words[1]);
-            let call = |b: &mut FunctionBuilder<'_>, code: Code| {
-                let signature = b.import_signature(self.signature(arity));
-                let address = b.ins().iconst(types::I64, code.0 as i64);
-                let call = b.ins().call_indirect(signature, address, words);
-                b.inst_results(call).to_vec()
-            };
-            let (deep, room) = (b.create_block(), b.create_block());
-            b.set_cold_block(deep);
-            let pointer = b.ins().get_stack_pointer(types::I64);
-            let limit = b.ins().load(types::I64, trusted, cx, offset::NESTING);
-            let below = b.ins().icmp(IntCC::UnsignedLessThan, pointer, limit);
-            b.ins().brif(below, deep, &[], room, &[]);
-            b.switch_to_block(deep);
-            let results = call(b, slow);
-            b.ins().return_(&results);
-            b.switch_to_block(room);
-            let count = b.ins().load(types::I64, trusted, cx, offset::DIRECT);
-            let count = b.ins().iadd_imm_s(count, 1);
-            b.ins().store(trusted, count, cx, offset::DIRECT);
-            if class.functional {
-                let results = call(b, code);
-                b.ins().return_(&results);
-                return;
-            }
-            roots.references.insert(actor);
-            let active = b.ins().iconst(types::I64, state(ActorState::Active));
-            b.ins().store(trusted, active, actor, TABLE_OFFSET);
-            let results = call(b, code);
-            let mail = b.ins().load(types::I64, trusted, actor, FIELDS_OFFSET + 8 * class.mail as i32);
-            let other = b.ins().bor(mail, results[0]);
-            let (ended, done) = (b.create_block(), b.create_block());
-            b.set_cold_block(ended);
-            b.ins().brif(other, ended, &[], done, &[]);
-            b.switch_to_block(done);
-            let dormant = b.ins().iconst(types::I64, state(ActorState::Dormant));
-            b.ins().store(trusted, dormant, actor, TABLE_OFFSET);
-            b.ins().return_(&results);
-            b.switch_to_block(ended);
-            let signature = b.import_signature(self.signature(3));
-            let address =
-                b.ins().iconst(types::I64, bifrost_runtime::actor::leave_method as *const u8 as i64);
-            let call = b.ins().call_indirect(signature, address, &[cx, actor, results[0], results[1]]);
-            roots.quiet.insert(call);
-            let results = b.inst_results(call).to_vec();
-            b.ins().return_(&results);
-        })?;
-        Ok(code)
     }
 
     /// An entry of so many words to a native function that may collect. `references` has a bit for each word that is a
@@ -641,23 +562,20 @@ impl bifrost_runtime::Engine for Jit {
         Jit::mode_stub(self, slot, arity, references, changes)
     }
 
-    fn message_stub(&self, slot: u32, arity: usize, references: u32) -> Code {
-        Jit::message_stub(self, slot, arity, references)
+    fn message_stub(&self, slot: u32, arity: usize, references: u32, form: Form) -> Code {
+        Jit::message_stub(self, slot, arity, references, form)
     }
 
     fn compile_way(&self, image: &Image, func: FuncId, number: u32) -> Option<Code> {
         self.try_compile(image, func, Some(number)).ok()
     }
 
-    fn resting_entry(
-        &self,
-        class: &ActorClass,
-        slot: u32,
-        arity: usize,
-        references: u32,
-        code: Code,
-    ) -> Option<Code> {
-        self.resting(class, slot, arity, references, code).ok()
+    fn resting_entry(&self, to: MethodEntry<'_>, form: Form, code: Code) -> Option<Code> {
+        self.resting(to, form, code).ok()
+    }
+
+    fn queueing_entry(&self, to: MethodEntry<'_>, form: Form) -> Option<Code> {
+        self.queueing(to, form).ok()
     }
 
     fn native_entry(&self, native: Code, arity: usize, references: u32) -> Code {

@@ -303,6 +303,8 @@ pub mod offset {
     pub const NESTING: i32 = offset_of!(Cx, nesting) as i32;
     /// [`Stats::direct`](crate::actor::Stats::direct)
     pub const DIRECT: i32 = offset_of!(Cx, actors.stats.direct) as i32;
+    /// [`Stats::queued`](crate::actor::Stats::queued)
+    pub const QUEUED: i32 = offset_of!(Cx, actors.stats.queued) as i32;
     /// [`Stats::created`](crate::actor::Stats::created)
     pub const CREATED: i32 = offset_of!(Cx, actors.stats.created) as i32;
     /// [`Actors::idlers`](crate::actor::Actors::idlers)

@@ -1,12 +1,41 @@
 //! What runs functions: as machine code, or interpreted.
 
-use bifrost_ir::{Func, FuncId};
+use bifrost_ir::{Func, FuncId, MethodId};
 
 use crate::abi::{Code, Ret, Word};
 use crate::actor::{ActorClass, Came};
 use crate::cx::Cx;
 use crate::image::Image;
 use crate::structure::StructureCode;
+
+/// What a message to an actor is; each has an entry of its own in the actor's table.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Form {
+    /// Its answer is awaited: the entry comes back with that, or with who owes it ([`crate::actor::enter_message`]).
+    Request,
+    /// Its answer is not: the entry comes back returned, or killed ([`crate::actor::enter_past`]).
+    Past,
+}
+
+impl Form {
+    /// Both.
+    pub const ALL: [Form; 2] = [Form::Request, Form::Past];
+}
+
+/// Which method of actors an entry is for.
+#[derive(Clone, Copy, Debug)]
+pub struct MethodEntry<'a> {
+    /// The class.
+    pub class: &'a ActorClass,
+    /// The method.
+    pub method: MethodId,
+    /// The slot through which it is called.
+    pub slot: u32,
+    /// Words after the context.
+    pub arity: usize,
+    /// As for [`Engine::native_entry`].
+    pub references: u32,
+}
 
 /// What the runtime asks of the engines.
 pub trait Engine: Send + Sync {
@@ -41,21 +70,21 @@ pub trait Engine: Send + Sync {
     /// slot then, with the same words. `references` is as for [`Engine::native_entry`].
     fn mode_stub(&self, slot: u32, arity: usize, references: u32, changes: bool) -> Code;
 
-    /// An entry of the arity to actors: sends them a message for the slot's method ([`crate::actor::enter_message`]). `references` is as
-    /// for [`Engine::native_entry`].
-    fn message_stub(&self, slot: u32, arity: usize, references: u32) -> Code;
+    /// An entry of the arity to actors, whatever they do: sends them a message for the slot's method. `references` is as for
+    /// [`Engine::native_entry`].
+    fn message_stub(&self, slot: u32, arity: usize, references: u32, form: Form) -> Code;
 
     /// An entry of the arity to actors at rest: a message for the slot's method is a call of `code` on the sender's stack, unless that is
     /// too deep or messages are looked at (003 section 4.2). Without it they go the way of [`Engine::message_stub`].
-    fn resting_entry(
-        &self,
-        class: &ActorClass,
-        slot: u32,
-        arity: usize,
-        references: u32,
-        code: Code,
-    ) -> Option<Code> {
-        let _ = (class, slot, arity, references, code);
+    fn resting_entry(&self, to: MethodEntry<'_>, form: Form, code: Code) -> Option<Code> {
+        let _ = (to, form, code);
+        None
+    }
+
+    /// An entry to active actors: the message is queued (003 section 4.2), if there is room and messages are not looked at. Without it they
+    /// go the way of [`Engine::message_stub`].
+    fn queueing_entry(&self, to: MethodEntry<'_>, form: Form) -> Option<Code> {
+        let _ = (to, form);
         None
     }
 

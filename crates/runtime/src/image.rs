@@ -25,7 +25,7 @@ use crate::actor::{ActorClass, JoinLayout, State};
 use crate::content::Content;
 use crate::cx::Cx;
 pub use crate::element::ElementMethod;
-use crate::engine::{Engine, Interpreter};
+use crate::engine::{Engine, Form, Interpreter, MethodEntry};
 use crate::mode::{Mode, Modes};
 use crate::native::{Natives, Persistence};
 use crate::transfer::Transfer;
@@ -357,8 +357,10 @@ impl Image {
             let info: &'static ClassInfo = Box::leak(Box::new(class_info(&program, &dispatch, &added, ty)));
             let shape: &'static Shape = Box::leak(Box::new(shape(&program, def.kind)));
             let own = modes.as_ref().filter(|_| has_modes(def));
-            let table = make_table(shape, info, dispatch.table_len(), own);
-            make_actor_class(&program, dispatch.table_len(), def.kind, table);
+            // Messages to actors have an entry for each form.
+            let forms = if mail_field(&program, def.kind).is_some() { Form::ALL.len() as u32 } else { 1 };
+            let table = make_table(shape, info, forms * dispatch.table_len(), own);
+            make_actor_class(&program, forms * dispatch.table_len(), def.kind, table);
             for (slot, method) in (0_u32..).zip(&info.methods) {
                 let Some(method) = method else { continue };
                 let m = &def.methods[*method];
@@ -370,8 +372,11 @@ impl Image {
                 let references = references(&program.types, true, &m.signature);
                 if let (Some(class), Some(engine)) = (info.actor(), &engine) {
                     class.code.set(slot, code);
-                    let stub = engine.message_stub(slot, arity, references);
-                    class.tables.iter().for_each(|table| table.set(slot, stub));
+                    for form in Form::ALL {
+                        let stub = engine.message_stub(slot, arity, references, form);
+                        let at = entry_of(&dispatch, slot, form);
+                        class.tables.iter().for_each(|table| table.set(at, stub));
+                    }
                     continue;
                 }
                 table.set(slot, code);
@@ -616,6 +621,11 @@ impl Image {
         self.basics.get(&m).copied()
     }
 
+    /// Where in the tables of actors the entry is for messages of a form to the slot's method.
+    pub fn entry(&self, slot: u32, form: Form) -> u32 {
+        entry_of(&self.dispatch, slot, form)
+    }
+
     /// The function that a class's table has at a slot; `None` for natives.
     pub fn method_func(&self, info: &ClassInfo, slot: u32) -> Option<FuncId> {
         let method = info.methods.get(slot as usize).copied().flatten()?;
@@ -653,12 +663,20 @@ impl Image {
         };
         class.code.set(slot, code);
         let method = info.methods[slot as usize].expect("the class has what it runs");
-        if let (Some(engine), None) = (&self.engine, class.guard(method)) {
-            let types = &self.program.types;
-            let signature = &types.def(info.ty).methods[method].signature;
-            let references = references(types, true, signature);
-            let entry = engine.resting_entry(class, slot, arity(signature), references, code);
-            entry.into_iter().for_each(|entry| class.table(State::Dormant).set(slot, entry));
+        let Some(engine) = &self.engine else { return code };
+        let types = &self.program.types;
+        let signature = &types.def(info.ty).methods[method].signature;
+        let (arity, references) = (arity(signature), references(types, true, signature));
+        let entry = MethodEntry { class, method, slot, arity, references };
+        for form in Form::ALL {
+            let at = self.entry(slot, form);
+            let resting = class.guard(method).is_none().then(|| engine.resting_entry(entry, form, code));
+            if let Some(resting) = resting.flatten() {
+                class.table(State::Dormant).set(at, resting);
+            }
+            if let Some(queueing) = engine.queueing_entry(entry, form) {
+                class.table(State::Active).set(at, queueing);
+            }
         }
         code
     }
@@ -672,6 +690,14 @@ impl Image {
         // Release: pairs with the Acquire in `RoutineDesc::code`.
         desc.code.store(code.0.cast_mut(), Ordering::Release);
         code
+    }
+}
+
+/// See [`Image::entry`].
+fn entry_of(dispatch: &Dispatch, slot: u32, form: Form) -> u32 {
+    match form {
+        Form::Request => slot,
+        Form::Past => dispatch.table_len() + slot,
     }
 }
 

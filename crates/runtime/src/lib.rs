@@ -29,7 +29,7 @@ pub mod transfer;
 pub use abi::{Code, Outcome, Ret};
 pub use collect::HeapStats;
 pub use cx::{Collect, Cx, Kill, Limits};
-pub use engine::{Engine, Interpreter};
+pub use engine::{Engine, Form, Interpreter, MethodEntry};
 pub use image::{ClassInfo, ElementMethod, Image, LinkError, RoutineDesc, Table};
 pub use mode::{Keeper, Mode, NotFetched, NotKept, Overtaken, changed_by_others};
 pub use roots::{Kept, Root, RootSet};

@@ -9,9 +9,10 @@
 use bifrost_heap::FIELDS_OFFSET;
 use bifrost_ir::ways::own_method;
 use bifrost_ir::{Callee, ClassId, Destination, FuncId, FuncKind, MethodRef, Operand, Stmt, Var};
+use bifrost_runtime::Form;
 use bifrost_runtime::abi::Outcome;
-use bifrost_runtime::actor::layout::{join, owed};
-use bifrost_runtime::actor::{Due, Exit, Kind, Site, given};
+use bifrost_runtime::actor::layout::join;
+use bifrost_runtime::actor::{Due, Exit, Site, given};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -321,13 +322,14 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Sends a message.
-    fn message(&mut self, method: MethodRef, args: &[Operand]) -> Sent {
+    fn message(&mut self, method: MethodRef, args: &[Operand], form: Form) -> Sent {
         let mut words = vec![self.cx];
         for arg in args {
             let word = self.operand_word(*arg);
             words.push(word);
         }
-        let entry = Table::entry_offset(self.unit.image.dispatch().slot(method));
+        let image = self.unit.image;
+        let entry = Table::entry_offset(image.entry(image.dispatch().slot(method), form));
         let table = self.load_table(words[1]);
         let code = self.b.ins().load(types::I64, MemFlagsData::trusted(), table, entry);
         let signature = self.signature_of(words.len() - 1);
@@ -426,50 +428,9 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn send_stmt(&mut self, method: MethodRef, args: &[Operand]) {
-        let limit = self.b.ins().load(types::I64, MemFlagsData::trusted(), self.cx, offset::NESTING);
-        let looked = self.b.ins().icmp_imm_s(IntCC::Equal, limit, -1);
-        let (slow, fast, sent) = (self.cold_block(), self.b.create_block(), self.b.create_block());
-        let outcome = self.b.append_block_param(sent, types::I64);
-        let value = self.b.append_block_param(sent, types::I64);
-        self.b.ins().brif(looked, slow, &[], fast, &[]);
-
-        self.start(slow);
-        let words: Vec<Value> = args.iter().map(|arg| self.operand_word(*arg)).collect();
-        let bytes = 8 * words.len() as u32;
-        let place = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3));
-        for (at, word) in words.iter().enumerate() {
-            self.b.ins().stack_store(types::I64, *word, place, 8 * at as i32);
-        }
-        let slot = self.int(i64::from(self.unit.image.dispatch().slot(method)));
-        let (address, count) = (self.b.ins().stack_addr(types::I64, place, 0), self.int(args.len() as i64));
-        let (held, owing) = self.call_helper_unchecked(Helper::Send, &[slot, address, count]);
-        self.b.ins().jump(sent, &[BlockArg::Value(held), BlockArg::Value(owing)]);
-
-        self.start(fast);
-        let one = self.int(1);
-        self.store_cx(one, offset::PAST_SENT);
-        let message = self.message(method, args);
-        self.b.ins().jump(sent, &[BlockArg::Value(message.outcome), BlockArg::Value(message.value)]);
-
-        self.start(sent);
-        self.arrays_change();
-        let (other, next) = (self.cold_block(), self.b.create_block());
-        self.b.ins().brif(outcome, other, &[], next, &[]);
-        self.start(other);
-        // That it is queued in this node is no news; else the runtime is told.
-        let (pending, told) = (self.cold_block(), self.cold_block());
-        let waits = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Pending as i64);
-        self.b.ins().brif(waits, pending, &[], told, &[]);
-        self.start(pending);
-        let kind = FIELDS_OFFSET + 8 * owed::KIND as i32;
-        let kind = self.b.ins().load(types::I64, MemFlagsData::trusted(), value, kind);
-        let queued = self.b.ins().icmp_imm_s(IntCC::Equal, kind, Kind::Message as i64);
-        self.b.ins().brif(queued, next, &[], told, &[]);
-        self.start(told);
-        let name = self.method_word(method);
-        self.call_helper(Helper::Sent, &[name, outcome, value]);
-        self.b.ins().jump(next, &[]);
-        self.start(next);
+        let sent = self.message(method, args, Form::Past);
+        // It is killed, or has returned.
+        self.check(sent.outcome);
     }
 
     pub(super) fn request_stmt(
@@ -481,7 +442,7 @@ impl<'a> Lower<'_, 'a, '_> {
     ) {
         let next = self.b.create_block();
         let Some(element) = element else {
-            let sent = self.message(method, args);
+            let sent = self.message(method, args, Form::Request);
             let came = self.came_back(&sent);
             let results = &self.unit.image.program().types.method(method).signature.results;
             let value = if results.is_empty() { self.int(0) } else { sent.value };
@@ -495,7 +456,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let index = self.operand(element);
         let kind = self.unit.image.program().types.kind(self.scope.func.vars[dst].ty);
         self.element_place(kind, object, index);
-        let sent = self.message(method, args);
+        let sent = self.message(method, args, Form::Request);
         let came = self.came_back(&sent);
         // Others do not know the array, but its elements may lie elsewhere than the code generator thinks.
         let place = self.element_place(kind, object, index);
@@ -507,7 +468,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn delegate_stmt(&mut self, stmt: &Stmt, method: MethodRef, args: &[Operand]) {
-        let sent = self.message(method, args);
+        let sent = self.message(method, args, Form::Request);
         let came = self.came_back(&sent);
         let results = &self.unit.image.program().types.method(method).signature.results;
         let value = if results.is_empty() { self.int(0) } else { sent.value };

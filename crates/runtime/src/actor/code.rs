@@ -9,13 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bifrost_ir::{FuncId, MethodRef};
-use smallvec::SmallVec;
 
 use super::layout::{JoinLayout, Waits, Way, join, owed};
 use super::{Answer, Due, Kind, answer, delegate, end, make_way, note_exception, owe, suspend};
 use crate::abi::{Code, Outcome, Ret, Word, enter};
 use crate::cx::Cx;
-use crate::image::Image;
+use crate::image::{Image, Table};
 use crate::object::{self, get, set};
 
 /// A place where the code of a function leaves. It lasts as long as the code.
@@ -488,7 +487,28 @@ pub unsafe extern "C" fn leave_method(cx: *mut Cx, actor: Word, outcome: u64, va
     }
 }
 
-/// A message from machine code.
+/// The same for a message of the past type, whose answer nobody awaits: returned, or killed.
+///
+/// # Safety
+/// As for [`leave_method`]; the method is that of the slot. The caller keeps the actor.
+pub unsafe extern "C" fn leave_past(cx: *mut Cx, actor: Word, slot: u64, outcome: u64, value: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut ret = Ret { outcome, value };
+        if !super::class_of(actor).functional {
+            ret = leave_method(cx, actor, outcome, value);
+        }
+        log_sent(cx, method_at(actor, slot), ret)
+    }
+}
+
+/// The method at a slot of an actor's class.
+unsafe fn method_at(actor: Word, slot: u64) -> MethodRef {
+    // SAFETY: promised by the caller.
+    unsafe { MethodRef { ty: Table::of(actor).info().ty, method: super::method_of(actor, slot as u32) } }
+}
+
+/// A request from machine code.
 ///
 /// # Safety
 /// As for [`send`](super::send); `words` are so many.
@@ -500,20 +520,17 @@ pub unsafe extern "C" fn enter_message(cx: *mut Cx, slot: u64, words: *const Wor
     }
 }
 
-/// A message of the past type from machine code.
+/// A message of the past type from machine code: returned, or killed.
 ///
 /// # Safety
-/// As for [`send_past`](super::send_past), but the caller need not keep the words; they are so many.
+/// As for [`send_past`](super::send_past); `words` are so many.
 pub unsafe extern "C" fn enter_past(cx: *mut Cx, slot: u64, words: *const Word, count: u64) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        let (slot, words) = (slot as u32, std::slice::from_raw_parts(words, count as usize));
-        let kind = super::class_of(words[0]).message(super::method_of(words[0], slot));
-        let args = words[1..].iter().enumerate().filter(|(at, _)| kind.references >> at & 1 == 1);
-        let mut references: SmallVec<[Word; 8]> = args.map(|(_, word)| *word).collect();
-        references.push(words[0]);
-        let _references = (*cx).keep_all(&references);
-        super::send_past(cx, slot, words)
+        let words = std::slice::from_raw_parts(words, count as usize);
+        let method = method_at(words[0], slot);
+        let ret = super::send_past(cx, slot as u32, words);
+        log_sent(cx, method, ret)
     }
 }
 

@@ -29,7 +29,8 @@ mod trace;
 
 pub use code::{
     Came, Exit, LANDED, Next, begin, end_code, enter_join, enter_message, enter_past, enter_pend, given,
-    go_on, goes_on_as_code, kept, leave_code, leave_method, leave_way, log_sent, next_request, pend,
+    go_on, goes_on_as_code, kept, leave_code, leave_method, leave_past, leave_way, log_sent, next_request,
+    pend,
 };
 pub use create::{Site, create, enter_stillborn};
 pub use exceptions::{first_exception, note_exception};
@@ -51,8 +52,8 @@ use crate::image::{Image, Table};
 use crate::object::{self, get, set};
 use layout::{join, mail, message, owed, replier};
 
-/// Who sends to an actor that so many messages wait for makes way at the end of a loop's step.
-const MAIL_LONG: u64 = 4096;
+/// Who sends to an actor that so many messages wait for makes way at the end of a loop's step; code queues no more by itself.
+pub const MAIL_LONG: u64 = 4096;
 
 /// It does so once in as many messages, and at each one when twice as many wait.
 const MAIL_STEP: u64 = 32;
@@ -293,8 +294,6 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
         append(post, method, made);
         let count = get(post, mail::COUNT) + 1;
         set(post, mail::COUNT, count);
-        let longest = &mut (*cx).actors.stats.longest_queue;
-        *longest = (*longest).max(count);
         if count >= 2 * MAIL_LONG || count >= MAIL_LONG && count.is_multiple_of(MAIL_STEP) {
             // Whoever sends them makes way, if it can, so that the actor gets to serve more than come.
             (*cx).actors.end_turn();
@@ -349,7 +348,8 @@ unsafe fn mail_of(cx: *mut Cx, actor: Word) -> Result<Word, HeapFull> {
     }
 }
 
-unsafe fn list_of(method: MethodId) -> usize {
+/// Which field of an actor's mail is the first message for a method; the next is the last.
+pub fn list_of(method: MethodId) -> usize {
     mail::LISTS + 2 * method.as_u32() as usize
 }
 
@@ -424,6 +424,7 @@ pub unsafe fn take_message(
         if post == 0 || get(post, mail::COUNT) == 0 {
             return Ok(None);
         }
+        (*cx).actors.stats.saw_queue(get(post, mail::COUNT));
         let mut oldest: Option<(u64, MethodId, Word, Word)> = None;
         for method in methods {
             let (mut before, mut at) = (0, get(post, list_of(method)));
@@ -446,7 +447,7 @@ pub unsafe fn take_message(
 }
 
 /// Takes the oldest message out of the queue of an actor that refuses none.
-unsafe fn take_oldest(actor: Word) -> Option<Word> {
+unsafe fn take_oldest(cx: *mut Cx, actor: Word) -> Option<Word> {
     // SAFETY: promised by the caller: an actor.
     unsafe {
         let class = class_of(actor);
@@ -454,6 +455,7 @@ unsafe fn take_oldest(actor: Word) -> Option<Word> {
         if post == 0 || get(post, mail::COUNT) == 0 {
             return None;
         }
+        (*cx).actors.stats.saw_queue(get(post, mail::COUNT));
         let (mut number, mut oldest, mut list) = (u64::MAX, 0, 0);
         for method in 0..class.methods as u32 {
             let first = get(post, list_of(MethodId::from_u32(method)));

@@ -119,6 +119,11 @@ impl Stats {
         }
     }
 
+    /// An actor had so many messages waiting.
+    pub(super) fn saw_queue(&mut self, count: u64) {
+        self.longest_queue = self.longest_queue.max(count);
+    }
+
     /// Messages that were sent. Another process may say any numbers of its own.
     pub fn messages(&self) -> u64 {
         [self.queued, self.refused, self.sent].into_iter().fold(self.direct, u64::saturating_add)
@@ -753,7 +758,7 @@ unsafe fn serve_next(cx: *mut Cx, actor: Word) -> Result<bool, Ret> {
             return Ok(false);
         }
         let found = match class.takes_all {
-            true => Ok(take_oldest(actor)),
+            true => Ok(take_oldest(cx, actor)),
             false => take_accepted(cx, actor, class),
         };
         let sent = match found {

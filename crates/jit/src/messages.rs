@@ -1,0 +1,233 @@
+//! The entries of actors' tables: what a message becomes, by what its receiver does (003 sections 3.2 and 4.2).
+
+use bifrost_heap::{FIELDS_OFFSET, HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
+use bifrost_runtime::abi::Outcome;
+use bifrost_runtime::actor::layout::{mail, message, owed};
+use bifrost_runtime::actor::{self, Kind, MAIL_LONG, State};
+use bifrost_runtime::cx::offset;
+use bifrost_runtime::image::Table;
+use bifrost_runtime::{Code, Form, MethodEntry};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Value, types};
+use cranelift_frontend::FunctionBuilder;
+
+use crate::{CompileError, Jit, exit, helper};
+
+/// Where a field of an object lies.
+fn field(at: usize) -> i32 {
+    FIELDS_OFFSET + 8 * at as i32
+}
+
+fn load(b: &mut FunctionBuilder<'_>, object: Value, at: i32) -> Value {
+    b.ins().load(types::I64, MemFlagsData::trusted(), object, at)
+}
+
+fn store(b: &mut FunctionBuilder<'_>, word: Value, object: Value, at: i32) {
+    b.ins().store(MemFlagsData::trusted(), word, object, at);
+}
+
+/// Adds one to a word of an object; what it was.
+fn count(b: &mut FunctionBuilder<'_>, object: Value, at: i32) -> Value {
+    let before = load(b, object, at);
+    let after = b.ins().iadd_imm_s(before, 1);
+    store(b, after, object, at);
+    before
+}
+
+fn cold_block(b: &mut FunctionBuilder<'_>) -> Block {
+    let block = b.create_block();
+    b.set_cold_block(block);
+    block
+}
+
+fn address(b: &mut FunctionBuilder<'_>, table: &'static Table) -> Value {
+    b.ins().iconst(types::I64, std::ptr::from_ref(table) as i64)
+}
+
+impl Jit {
+    /// See [`bifrost_runtime::Engine::message_stub`].
+    pub fn message_stub(&self, slot: u32, arity: usize, references: u32, form: Form) -> Code {
+        let key = (slot, arity, references, form);
+        let known = self.lock().message_stubs.get(&key).copied();
+        known.unwrap_or_else(|| {
+            let enter = match form {
+                Form::Request => actor::enter_message as *const u8,
+                Form::Past => actor::enter_past as *const u8,
+            };
+            let code = self.words_entry(enter, slot, arity, references);
+            let code = code.unwrap_or(Code(helper::no_code as *const u8));
+            self.lock().message_stubs.insert(key, code);
+            code
+        })
+    }
+
+    /// A call of something else with these words.
+    fn pass_on(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        words: &[Value],
+        code: *const u8,
+    ) -> cranelift_codegen::ir::Inst {
+        let signature = b.import_signature(self.signature(words.len() - 1));
+        let address = b.ins().iconst(types::I64, code as i64);
+        b.ins().call_indirect(signature, address, words)
+    }
+
+    /// Ends with such a call.
+    fn end_in(
+        &self,
+        b: &mut FunctionBuilder<'_>,
+        words: &[Value],
+        code: *const u8,
+    ) -> cranelift_codegen::ir::Inst {
+        let call = self.pass_on(b, words, code);
+        let results = b.inst_results(call).to_vec();
+        b.ins().return_(&results);
+        call
+    }
+
+    /// See [`bifrost_runtime::Engine::resting_entry`].
+    pub(crate) fn resting(&self, to: MethodEntry<'_>, form: Form, code: Code) -> Result<Code, CompileError> {
+        let MethodEntry { class, slot, arity, references, .. } = to;
+        let slow = self.message_stub(slot, arity, references, form);
+        let (_, code) = self.small_with_roots(self.signature(arity), |b, words, roots| {
+            let (cx, actor) = (words[0], words[1]);
+            let (deep, room) = (cold_block(b), b.create_block());
+            let pointer = b.ins().get_stack_pointer(types::I64);
+            let limit = load(b, cx, offset::NESTING);
+            let below = b.ins().icmp(IntCC::UnsignedLessThan, pointer, limit);
+            b.ins().brif(below, deep, &[], room, &[]);
+            b.switch_to_block(deep);
+            self.end_in(b, words, slow.0);
+
+            b.switch_to_block(room);
+            count(b, cx, offset::DIRECT);
+            if form == Form::Past {
+                let one = b.ins().iconst(types::I64, 1);
+                store(b, one, cx, offset::PAST_SENT);
+            }
+            if !class.functional {
+                let active = address(b, class.table(State::Active));
+                store(b, active, actor, TABLE_OFFSET);
+            }
+            if !class.functional || form == Form::Past {
+                roots.references.insert(actor);
+            }
+            let call = self.pass_on(b, words, code.0);
+            let [outcome, value] = *b.inst_results(call) else { unreachable!("calls have two results") };
+            let unlike = match (class.functional, form) {
+                (true, Form::Request) => {
+                    b.ins().return_(&[outcome, value]);
+                    return;
+                }
+                (true, Form::Past) => outcome,
+                (false, _) => {
+                    let mail = load(b, actor, field(class.mail));
+                    b.ins().bor(mail, outcome)
+                }
+            };
+            let (ended, done) = (cold_block(b), b.create_block());
+            b.ins().brif(unlike, ended, &[], done, &[]);
+            b.switch_to_block(done);
+            if !class.functional {
+                let dormant = address(b, class.table(State::Dormant));
+                store(b, dormant, actor, TABLE_OFFSET);
+            }
+            b.ins().return_(&[outcome, value]);
+
+            b.switch_to_block(ended);
+            match form {
+                Form::Request => {
+                    let call = self.end_in(b, &[cx, actor, outcome, value], actor::leave_method as *const u8);
+                    roots.quiet.insert(call);
+                }
+                Form::Past => {
+                    let slot = b.ins().iconst(types::I64, i64::from(slot));
+                    exit::record(b, cx, &[actor]);
+                    self.end_in(b, &[cx, actor, slot, outcome, value], actor::leave_past as *const u8);
+                }
+            }
+        })?;
+        Ok(code)
+    }
+
+    /// See [`bifrost_runtime::Engine::queueing_entry`].
+    pub(crate) fn queueing(&self, to: MethodEntry<'_>, form: Form) -> Result<Code, CompileError> {
+        let MethodEntry { class, method, slot, arity, references } = to;
+        let slow = self.message_stub(slot, arity, references, form);
+        let kind = class.message(method);
+        let (_, code) = self.small(self.signature(arity), |b, words| {
+            let (cx, receiver) = (words[0], words[1]);
+            let other = cold_block(b);
+            let unless = |b: &mut FunctionBuilder<'_>, test: Value| {
+                let next = b.create_block();
+                b.ins().brif(test, other, &[], next, &[]);
+                b.switch_to_block(next);
+            };
+            let limit = load(b, cx, offset::NESTING);
+            let looked = b.ins().icmp_imm_s(IntCC::Equal, limit, -1);
+            unless(b, looked);
+            let post = load(b, receiver, field(class.mail));
+            let none = b.ins().icmp_imm_s(IntCC::Equal, post, 0);
+            unless(b, none);
+            let waiting = load(b, post, field(mail::COUNT));
+            let many = b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, waiting, MAIL_LONG as i64 - 1);
+            unless(b, many);
+            let size = OBJECT_WORDS + message::ARGS + kind.args;
+            let made = load(b, cx, offset::ALLOC_NEXT);
+            let end = load(b, cx, offset::ALLOC_END);
+            let after = b.ins().iadd_imm_s(made, 8 * size as i64);
+            let full = b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
+            unless(b, full);
+
+            store(b, after, cx, offset::ALLOC_NEXT);
+            let number = count(b, post, field(mail::NEXT_NUMBER));
+            let table = address(b, kind.table);
+            let header = b.ins().iconst(types::I64, (size as u64 & SIZE_MASK) as i64);
+            let a_message = b.ins().iconst(types::I64, Kind::Message as i64);
+            let slot = b.ins().iconst(types::I64, i64::from(slot));
+            // New memory is all zero.
+            for (word, at) in [
+                (table, TABLE_OFFSET),
+                (header, HEADER_OFFSET),
+                (a_message, field(owed::KIND)),
+                (number, field(message::NUMBER)),
+                (slot, field(message::SLOT)),
+            ] {
+                store(b, word, made, at);
+            }
+            for (at, word) in words[1..].iter().enumerate() {
+                store(b, *word, made, field(message::RECEIVER + at));
+            }
+            let first = actor::list_of(method);
+            let last = load(b, post, field(first + 1));
+            let (behind, alone, listed) = (b.create_block(), b.create_block(), b.create_block());
+            b.ins().brif(last, behind, &[], alone, &[]);
+            b.switch_to_block(behind);
+            store(b, made, last, field(message::NEXT));
+            b.ins().jump(listed, &[]);
+            b.switch_to_block(alone);
+            store(b, made, post, field(first));
+            b.ins().jump(listed, &[]);
+            b.switch_to_block(listed);
+            store(b, made, post, field(first + 1));
+            let waiting = b.ins().iadd_imm_s(waiting, 1);
+            store(b, waiting, post, field(mail::COUNT));
+            count(b, cx, offset::QUEUED);
+            let outcome = match form {
+                Form::Request => Outcome::Pending,
+                Form::Past => {
+                    let one = b.ins().iconst(types::I64, 1);
+                    store(b, one, cx, offset::PAST_SENT);
+                    Outcome::Returned
+                }
+            };
+            let outcome = b.ins().iconst(types::I64, outcome as i64);
+            b.ins().return_(&[outcome, made]);
+
+            b.switch_to_block(other);
+            self.end_in(b, words, slow.0);
+        })?;
+        Ok(code)
+    }
+}
