@@ -212,7 +212,7 @@ impl Started {
         let folder = tempfile::Builder::new().prefix("bifrost-run-").tempdir().map_err(no_means)?;
         let mut started = Started { children: Vec::new(), addresses: Vec::new(), folder: None };
         for number in 1..=count {
-            let address = Address::Unix(folder.path().join(number.to_string()));
+            let address = Address::Shm(folder.path().join(number.to_string()));
             let mut command = Command::new(std::env::current_exe().map_err(no_means)?);
             command.arg("capsule").arg("--listen").arg(address.to_string());
             command.arg("--wait-ms").arg(STARTED_MS_MAX.to_string());

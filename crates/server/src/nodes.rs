@@ -31,11 +31,21 @@ pub const NODES_MAX: u32 = 255;
 /// How long a method of an actor runs before it makes way for others at the end of a loop's step.
 const TURN: Duration = Duration::from_millis(2);
 
-/// How long a node that rests looks for mail before it sleeps: to be woken takes the other a system call, and itself more.
-const LOOK: Duration = Duration::from_micros(50);
+/// How long a node that has nothing to do looks for mail before it says so: what comes within a request's time to another node finds it
+/// busy, as it was.
+const LOOK: Duration = Duration::from_micros(2);
+
+/// How long it looks in all, with pauses, before it sleeps: to be woken takes the other a system call, and itself more.
+const LOOK_MAX: Duration = Duration::from_micros(50);
 
 /// How often it looks before it looks at the clock.
 const LOOKS: u32 = 16;
+
+/// One in so many short sleeps is preceded by a long look, to learn whether that pays.
+const SLEEPS_PER_PROBE: u32 = 64;
+
+/// Pauses between two looks of a node that has said that it has nothing to do.
+const PAUSES: u32 = 8;
 
 /// What goes through a channel.
 #[derive(Debug)]
@@ -69,8 +79,10 @@ pub(crate) struct Shared {
     polls: Vec<Arc<Poll>>,
     /// Bytes that came from other processes and that no node has taken yet.
     waiting_bytes: AtomicUsize,
-    /// Whether each node has a processor of its own, so that one that rests may look for mail for a while.
-    looks: bool,
+    /// How many processors there are for nodes.
+    processors: u32,
+    /// How many nodes here look for mail, and have said that they have nothing to do.
+    lookers: AtomicU32,
     /// The sessions of a server.
     pub guests: Guests,
     /// Whether there can be any.
@@ -113,6 +125,12 @@ impl Shared {
             // Who has ended takes nothing, and the run is over then.
             let _ = door.send(mail());
         }
+    }
+
+    /// Whether each busy node has a processor, and each that looks for mail: then one of them may look instead of sleeping.
+    fn may_look(&self) -> bool {
+        let busy = self.nodes().saturating_sub(self.idlers.load(Ordering::Relaxed));
+        busy + self.lookers.load(Ordering::Relaxed) <= self.processors
     }
 
     /// Whether a node is one of this process.
@@ -204,6 +222,34 @@ impl Shared {
     }
 }
 
+/// How long a node looks for mail before it sleeps: as long as that has paid lately. Where two nodes have one processor, none comes while one
+/// looks.
+#[derive(Debug)]
+struct Patience {
+    time: Duration,
+    short_sleeps: u32,
+}
+
+impl Patience {
+    fn new() -> Patience {
+        Patience { time: LOOK_MAX, short_sleeps: 0 }
+    }
+
+    fn learn_paid(&mut self) {
+        self.time = (self.time * 2).min(LOOK_MAX);
+    }
+
+    fn learn_slept(&mut self, slept: Duration) {
+        self.time = (self.time / 2).max(LOOK);
+        if slept < LOOK_MAX {
+            self.short_sleeps += 1;
+            if self.short_sleeps.is_multiple_of(SLEEPS_PER_PROBE) {
+                self.time = LOOK_MAX;
+            }
+        }
+    }
+}
+
 /// A node's way to the others.
 #[derive(Debug)]
 struct Door {
@@ -216,6 +262,7 @@ struct Door {
     found: Option<Mail>,
     /// Where the search for an idle node begins.
     next: u32,
+    patience: Patience,
 }
 
 impl Door {
@@ -275,13 +322,37 @@ impl Door {
     }
 
     /// Waits until there is mail, or nothing can happen any more.
-    fn rest(&self) -> Received {
+    fn rest(&mut self) -> Received {
+        self.set_looking(true);
+        let since = Instant::now();
+        if let Some(mail) = self.look(since, LOOK, 0) {
+            self.set_looking(false);
+            match mail.map(|mail| self.open(mail, false)) {
+                Some(None) => {}
+                Some(Some(received)) => return received,
+                None => return Received::Stopped,
+            }
+            self.set_looking(true);
+        }
         self.set_idle(true);
         if self.shared.active.rest() && self.links.is_none() {
             self.shared.say_over();
         }
+        self.shared.lookers.fetch_add(1, Ordering::Relaxed);
+        let mut found = self.look(since, self.patience.time, PAUSES);
+        self.shared.lookers.fetch_sub(1, Ordering::Relaxed);
+        self.set_looking(false);
+        if found.is_some() {
+            self.patience.learn_paid();
+        }
         loop {
-            match self.next_mail() {
+            let mail = found.take().unwrap_or_else(|| {
+                let since = Instant::now();
+                let mail = self.mail.recv().ok();
+                self.patience.learn_slept(since.elapsed());
+                mail
+            });
+            match mail {
                 Some(mail) => {
                     if let Some(received) = self.open(mail, true) {
                         return received;
@@ -293,36 +364,31 @@ impl Door {
         }
     }
 
-    /// Waits for mail: looks for it for a while, if it has a processor for that, and sleeps then.
-    fn next_mail(&self) -> Option<Mail> {
-        if self.shared.looks {
-            let links = self.links.as_deref();
-            links.inspect(|links| links.set_looking(true));
-            let found = self.look();
-            links.inspect(|links| {
-                links.set_looking(false);
-                // What came before that would wake nobody.
-                links.look();
-            });
-            if let Some(found) = found {
-                return found;
-            }
+    /// While it looks, other processes need wake nobody.
+    fn set_looking(&self, looking: bool) {
+        let Some(links) = &self.links else { return };
+        links.set_looking(looking);
+        if !looking {
+            // What came before that would wake nobody.
+            links.look();
         }
-        self.mail.recv().ok()
     }
 
-    /// Looks for mail for a while: nothing, or what there is, which is nothing if none can come any more.
-    fn look(&self) -> Option<Option<Mail>> {
-        let since = Instant::now();
-        while since.elapsed() < LOOK {
+    /// Looks for mail until so long after a time, with so many pauses between looks, unless others need the processor: nothing, or what there
+    /// is, which is nothing if none can come any more.
+    fn look(&self, since: Instant, time: Duration, pauses: u32) -> Option<Option<Mail>> {
+        while self.shared.may_look() && since.elapsed() < time {
             for _ in 0..LOOKS {
                 match self.mail.try_recv() {
                     Ok(mail) => return Some(Some(mail)),
-                    Err(TryRecvError::Empty) => std::hint::spin_loop(),
+                    Err(TryRecvError::Empty) => {}
                     Err(TryRecvError::Disconnected) => return Some(None),
                 }
                 if let Some(links) = &self.links {
                     links.look();
+                }
+                for _ in 0..pauses {
+                    std::hint::spin_loop();
                 }
             }
         }
@@ -499,7 +565,8 @@ impl Nodes {
             doors,
             polls: spaces.iter().map(|space| space.poll().clone()).collect(),
             waiting_bytes: AtomicUsize::new(0),
-            looks: thread::available_parallelism().is_ok_and(|processors| all as usize <= processors.get()),
+            processors: thread::available_parallelism().map_or(1, |processors| processors.get() as u32),
+            lookers: AtomicU32::new(0),
             guests: Guests::new(all),
             hosts,
             stats: (0..count).map(|_| Mutex::default()).collect(),
@@ -516,7 +583,15 @@ impl Nodes {
             // One node needs nobody to tell it that it has nothing to do.
             if all > 1 || hosts {
                 let (next, links) = (node + 1, links.clone());
-                let door = Door { node, shared: shared.clone(), links, mail, found: None, next };
+                let door = Door {
+                    node,
+                    shared: shared.clone(),
+                    links,
+                    mail,
+                    found: None,
+                    next,
+                    patience: Patience::new(),
+                };
                 cx.actors.set_network(Box::new(door), all);
             }
         }
@@ -710,4 +785,53 @@ fn run_node(space: &Space) {
 /// How a node sleeps until a time.
 pub fn nap(ms: u64) {
     thread::sleep(Duration::from_millis(ms));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_looks_in_vain_looks_less_and_who_finds_looks_more() {
+        let mut patience = Patience::new();
+        let short = LOOK_MAX / 2;
+        for _ in 1..SLEEPS_PER_PROBE {
+            patience.learn_slept(short);
+        }
+        assert_eq!(patience.time, LOOK);
+        patience.learn_paid();
+        assert_eq!(patience.time, 2 * LOOK);
+        // Long sleeps say nothing of whether a look would have paid; after so many short ones it is tried.
+        patience.learn_slept(LOOK_MAX);
+        assert_eq!(patience.time, LOOK);
+        patience.learn_slept(short);
+        assert_eq!(patience.time, LOOK_MAX);
+        patience.learn_paid();
+        assert_eq!(patience.time, LOOK_MAX);
+    }
+
+    #[test]
+    fn nobody_looks_while_a_busy_node_has_no_processor() {
+        let engine = {
+            let mut sources = bifrost_theta::Sources::new();
+            sources.add("main.theta", "main () end main");
+            let compiled = bifrost_theta::compile(&sources, &bifrost_theta::Options::default());
+            Engine::new(compiled.program.expect("a program"), bifrost_engine::Mode::Interpreted)
+        };
+        let engine = engine.expect("an engine");
+        let limits = Limits::default();
+        let first = Space::new(engine, limits).expect("a space");
+        let nodes = Nodes::new(first, 3, limits, |_| {}).expect("nodes");
+        let shared = &nodes.shared;
+        // All are busy.
+        assert_eq!(shared.may_look(), shared.processors >= 3);
+        for node in 0..3 {
+            shared.mark(node, true);
+        }
+        assert!(shared.may_look());
+        shared.lookers.store(shared.processors, Ordering::Relaxed);
+        assert!(shared.may_look());
+        shared.mark(1, false);
+        assert!(!shared.may_look());
+    }
 }
