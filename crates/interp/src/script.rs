@@ -372,7 +372,7 @@ impl Run<'_> {
             if first {
                 let token = match limit {
                     Some(limit) => {
-                        let time = self.cx().now_ms().saturating_add(limit);
+                        let time = self.cx().timer_ms().saturating_add(limit);
                         self.cx().actors.wake_at(time, running)
                     }
                     None => 0,

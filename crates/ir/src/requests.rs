@@ -225,29 +225,29 @@ impl<'a> Placing<'a> {
     fn new(program: &'a Program, func: &'a Func, body: &Block) -> Placing<'a> {
         let mut unread = Pending::new();
         if matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) {
-            asked(body, &mut unread);
+            asked(&body.0, &mut unread);
             forget_read(body, &mut unread);
         }
         Placing { program, func, site: Site::default(), iterators: 0, held: vec![], added: None, unread }
     }
 }
 
-/// The variables that take replies of requests in a block.
-pub fn asked_in(block: &Block) -> SmallVec<[Var; 2]> {
+/// The variables that take replies of requests in statements.
+pub fn asked_in<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> SmallVec<[Var; 2]> {
     let mut vars = Pending::new();
-    asked(block, &mut vars);
+    asked(stmts, &mut vars);
     vars.into_iter().collect()
 }
 
 /// Adds the variables that take replies.
-fn asked(block: &Block, vars: &mut Pending) {
-    for stmt in &block.0 {
+fn asked<'a>(stmts: impl IntoIterator<Item = &'a Stmt>, vars: &mut Pending) {
+    for stmt in stmts {
         if let Stmt::Request { dst, .. } = stmt {
             vars.insert(*dst);
         }
         stmt.parts(&mut |part| {
             if let Part::Block(block) = part {
-                asked(block, vars);
+                asked(&block.0, vars);
             }
         });
     }

@@ -28,7 +28,8 @@ use crate::stmt::{Arm, ArmMatch, Block, Callee, Const, Func, FuncKind, Operand, 
 use crate::types::{MethodRef, TypeId, TypeKind, Types};
 
 /// Writes the loops over built-in iterators without these, if something in their bodies requests or waits; in functions that may wait, also
-/// if something sends, so that who sends much can make way for who gets it.
+/// if they may take long, so that others can have their turn: those that count, and those that send, call code of the program or have other
+/// loops in them. What is left goes over what is in memory, with built-in operations.
 ///
 /// It comes before [`place_waits`](crate::requests::place_waits): the steps of a loop fill its variables by statements then, which wait
 /// like all others if a reply is still due to one of them.
@@ -71,7 +72,7 @@ struct Loop {
 }
 
 impl Writing<'_> {
-    /// Whether something in the block requests or waits, or makes way.
+    /// Whether something in the block requests or waits, or, where the function may wait, takes long.
     fn block(&mut self, block: &mut Block) -> bool {
         let mut waits = false;
         let mut written = Vec::with_capacity(block.0.len());
@@ -80,11 +81,11 @@ impl Writing<'_> {
             for block in stmt.blocks_mut() {
                 inside |= self.block(block);
             }
-            let sends = self.makes_way && matches!(stmt, Stmt::Send { .. });
-            waits |= inside || sends || stmt.may_wait();
+            inside |= self.makes_way && self.counts(&stmt);
+            waits |= inside || stmt.may_wait() || self.makes_way && self.takes_long(&stmt);
             match stmt {
                 Stmt::ForEach { callee: Callee::Method(method), args, vars, body, site }
-                    if (inside || self.all) && self.program.types.method(method).builtin.is_some() =>
+                    if (inside || self.all) && self.is_built_in(method) =>
                 {
                     self.site = site;
                     self.write(Loop { method, args, vars, body }, &mut written);
@@ -94,6 +95,33 @@ impl Writing<'_> {
         }
         block.0 = written;
         waits
+    }
+
+    /// Whether it is a loop over as many steps as a number says.
+    fn counts(&self, stmt: &Stmt) -> bool {
+        match stmt {
+            Stmt::ForEach { callee: Callee::Method(method), .. } => {
+                self.program.types.method(*method).builtin.is_some_and(|row| row.family == "int")
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a statement alone may take more than a moment, or gives others something to do.
+    fn takes_long(&self, stmt: &Stmt) -> bool {
+        match stmt {
+            Stmt::Send { .. } | Stmt::While { .. } | Stmt::ForEach { .. } => true,
+            Stmt::Call { callee: Callee::Method(method), .. } => !self.is_built_in(*method),
+            Stmt::Call { callee: Callee::Routine(routine), .. } => {
+                self.program.native_name(self.program.routines[*routine].body).is_none()
+            }
+            Stmt::Call { callee: Callee::Procedure(_) | Callee::Itself, .. } => true,
+            _ => false,
+        }
+    }
+
+    fn is_built_in(&self, method: MethodRef) -> bool {
+        self.program.types.method(method).builtin.is_some()
     }
 
     fn write(&mut self, it: Loop, out: &mut Vec<Stmt>) {

@@ -444,7 +444,7 @@ impl Builder<'_> {
             Open::Except { body, arms, .. } => {
                 let mut body = body.unwrap_or_default();
                 // A request and its handlers stay together.
-                let vars = requests::asked_in(&body);
+                let vars = requests::asked_in(&body.0);
                 if !vars.is_empty() {
                     let site = self.site();
                     body.0.push(Stmt::Await { vars, site });

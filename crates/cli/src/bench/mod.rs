@@ -7,6 +7,7 @@ mod oo7;
 mod process;
 mod raw;
 mod report;
+mod sizes;
 #[rustfmt::skip]
 #[path = "bifrost_stubs.rs"]
 #[allow(dead_code, clippy::all, reason = "generated")]
@@ -44,6 +45,8 @@ enum What {
     Theta(theta::Args),
     /// What actors cost: messages, requests, creation, memory; programs of many actors, beside C, rayon and other actors
     Actors(actors::Args),
+    /// Great numbers of actors: ten million that do nothing, chains, mailboxes, a method without end, a process that is killed
+    Sizes(sizes::Args),
     /// The benchmark OO7: each operation in four ways, with crossings and batching factors
     Oo7(oo7::Args),
     /// A server that is killed again and again under load, and what it had acknowledged
@@ -101,6 +104,7 @@ pub fn run(args: Args) -> Outcome {
         What::Calls(calls) => bench_calls(calls),
         What::Theta(args) => theta::run(args),
         What::Actors(args) => actors::run(args),
+        What::Sizes(args) => sizes::run(args),
         What::Oo7(args) => oo7::run(args),
         What::Kills(args) => kills::run(args),
         What::Oo7Server { folder, core, store, prefetch } => oo7::serve(folder, *core, store, *prefetch),

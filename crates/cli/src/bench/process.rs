@@ -90,9 +90,17 @@ impl Process {
     /// # Errors
     /// What the program says.
     pub fn run(&mut self, n: i64) -> Result<Ran, Failed> {
+        self.run_with(&n.to_string())
+    }
+
+    /// The same with several sizes, as words.
+    ///
+    /// # Errors
+    /// What the program says.
+    pub fn run_with(&mut self, sizes: &str) -> Result<Ran, Failed> {
         let input = self.input.as_mut().ok_or("no input to write to")?;
         let start = Instant::now();
-        writeln!(input, "{n}")?;
+        writeln!(input, "{sizes}")?;
         let limit = Timespec { tv_sec: RUN_SECONDS_MAX, tv_nsec: 0 };
         // It answers by a whole line at once, and all before has been read.
         if poll(&mut [PollFd::new(self.output.get_ref(), PollFlags::IN)], Some(&limit))? == 0 {

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// One measured case. `value` is the median.
 #[derive(Clone, Debug, Serialize)]
 pub struct Case {
-    /// Which benchmark: `calls`, `theta`, `actors`, `oo7`.
+    /// Which benchmark: `calls`, `theta`, `actors`, `sizes`, `oo7`.
     pub bench: &'static str,
     /// What was measured.
     pub case: String,

@@ -373,6 +373,11 @@ impl Actors {
         self.tokens
     }
 
+    /// Whether it is looked before this turn whether a timer's time has come: the clock is not asked at each.
+    fn looks_at_timers(&self) -> bool {
+        !self.timers.is_empty() && (self.turn_over || self.stats.turns.is_multiple_of(LOOKS_AT_TIMERS))
+    }
+
     /// Hands over what the node keeps alive.
     ///
     /// # Safety
@@ -439,16 +444,29 @@ impl Actors {
 }
 
 impl Cx {
+    /// The time that timers go by. Where a seed decides the order, turns take time, and nothing else does.
+    pub fn timer_ms(&self) -> i64 {
+        match self.actors.is_ordered() {
+            true => (self.actors.stats.turns / ORDERED_TURNS_IN_MS) as i64,
+            false => self.now_ms(),
+        }
+    }
+
+    /// Whether the time of the first timer has come.
+    fn timer_is_due(&self) -> bool {
+        let first = self.actors.timers.first_key_value();
+        first.is_some_and(|((time, _), _)| *time <= self.timer_ms())
+    }
+
     /// Whether the node has something else to do than what runs, which has had its time. What is below it on the stack waits for it, unless
     /// it has sent a message of the past type.
     pub(crate) fn others_wait(&mut self) -> bool {
         let actors = &mut self.actors;
-        let timer = actors.timers.first_key_value().map(|((time, _), _)| *time);
         actors.past_sent > 0
             || !actors.ready.is_empty()
             || !actors.suspects.is_empty()
             || actors.remote.has_mail()
-            || timer.is_some_and(|time| time <= self.now_ms())
+            || self.timer_is_due()
     }
 
     /// The clock, if the node is traced.
@@ -590,6 +608,10 @@ unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
             }
             came = receive(cx, Wait::No)?;
         }
+        // Who has always something else to do wakes them too.
+        while (*cx).actors.looks_at_timers() && (*cx).timer_is_due() {
+            wait_for_timer(cx);
+        }
         let Some(work) = (*cx).actors.pop() else { return Ok(came) };
         (*cx).actors.stats.turns += 1;
         (*cx).actors.turn_over = false;
@@ -640,6 +662,12 @@ unsafe fn wait_for_timer(cx: *mut Cx) -> bool {
         true
     }
 }
+
+/// Before one of so many turns it is looked whether a timer's time has come.
+const LOOKS_AT_TIMERS: u64 = 64;
+
+/// In a run whose order a seed decides, so many turns take a millisecond.
+const ORDERED_TURNS_IN_MS: u64 = 1000;
 
 /// How long a node sleeps at most before it looks whether it shall end.
 const NAP_MS: i64 = 20;

@@ -272,9 +272,6 @@ impl<'a> Body<'_, 'a> {
             element: None,
             site: Site(span.start),
         });
-        if let Some(frame) = self.frames.last_mut() {
-            frame.requested.push(dst);
-        }
         if result.is_none() {
             // Nothing else would show that it has happened.
             self.b.emit(IrStmt::Await { vars: [dst].into_iter().collect(), site: Site(span.start) });
@@ -740,7 +737,7 @@ impl<'a> Body<'_, 'a> {
         let before = self.flow.begin_message();
         let name = arm.method.name.clone();
         self.taken.push(Taken { name, signature, loops: self.loops.len(), before });
-        self.frames.push(Frame::of_arm());
+        self.frames.push(Frame::of_arm(self.b.depth()));
         self.b.open();
         self.enter();
         self.statements(&arm.body);

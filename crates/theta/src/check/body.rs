@@ -3,8 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use bifrost_ir::{Const, Func, Operand, SignalId, Signature, Site, Stmt, TypeId, Var};
 
 use super::actors::Taken;
@@ -94,8 +92,9 @@ pub(crate) struct Frame {
     pub others: bool,
     /// The exceptions raised in it so far, with the types of their values.
     pub raised: Vec<(SignalId, Vec<TypeId>)>,
-    /// The variables of the requests in it so far: they are awaited before it is left, so that handler and request stay together.
-    pub requested: Vec<Var>,
+    /// How many blocks were open before it: the requests in the others are awaited before it is left, so that handler and request stay
+    /// together.
+    pub depth: usize,
     /// What was known of the answer to the message where something was raised.
     pub answered: Answered,
     /// Whether this is the arm of a `wait`, which no exception leaves.
@@ -103,13 +102,13 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// The frame of an arm of a `wait`.
-    pub fn of_arm() -> Frame {
+    /// The frame of an arm of a `wait`, whose block is the next one that is opened.
+    pub fn of_arm(depth: usize) -> Frame {
         Frame {
             names: vec![],
             others: true,
             raised: vec![],
-            requested: vec![],
+            depth,
             answered: Answered::default(),
             taken: true,
         }
@@ -368,7 +367,8 @@ impl<'c, 'a> Body<'c, 'a> {
             names,
             others,
             raised: vec![],
-            requested: vec![],
+            // The block of the statement is open.
+            depth: self.b.depth() - 1,
             answered: Answered::default(),
             taken: false,
         };
@@ -384,21 +384,21 @@ impl<'c, 'a> Body<'c, 'a> {
 
     /// Waits for the requests of the statement that is about to be left.
     pub fn await_requested(&mut self) {
-        let answered = Answered::at(&self.flow);
-        if let Some(frame) = self.frames.last_mut().filter(|frame| !frame.requested.is_empty()) {
-            frame.answered.join(answered);
+        let Some(frame) = self.frames.last_mut().filter(|_| self.asked_in.is_some()) else { return };
+        let vars = self.b.requested(frame.depth);
+        if vars.is_empty() {
+            return;
         }
-        let requested = self.frames.last_mut().map(|frame| std::mem::take(&mut frame.requested));
-        let vars: SmallVec<[Var; 2]> = requested.into_iter().flatten().collect();
-        if !vars.is_empty() && self.flow.reachable {
+        frame.answered.join(Answered::at(&self.flow));
+        if self.flow.reachable {
             self.b.emit(Stmt::Await { vars, site: self.asked_at });
         }
     }
 
     /// Waits for the requests of all statements that a jump leaves.
     pub fn await_before_jump(&mut self) {
-        let vars: SmallVec<[Var; 2]> =
-            self.frames.iter().flat_map(|frame| frame.requested.iter().copied()).collect();
+        let Some(outermost) = self.frames.first().filter(|_| self.asked_in.is_some()) else { return };
+        let vars = self.b.requested(outermost.depth);
         if !vars.is_empty() {
             self.b.emit(Stmt::Await { vars, site: self.asked_at });
         }

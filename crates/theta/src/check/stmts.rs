@@ -175,8 +175,21 @@ impl<'a> Body<'_, 'a> {
                     (None, None) => {}
                 }
             }
-            ExprKind::Call { callee, args } => drop(self.call(expr, callee, args)),
-            _ => drop(self.value(expr)),
+            ExprKind::Call { callee, args } => {
+                let values = self.call(expr, callee, args);
+                self.await_dropped(values.as_deref().unwrap_or(&[]));
+            }
+            _ => {
+                let value = self.value(expr);
+                self.await_dropped(&[value]);
+            }
+        }
+    }
+
+    /// Waits for a request whose reply a statement drops: this is how to force an order.
+    fn await_dropped(&mut self, values: &[Value]) {
+        if let Some(reply) = values.iter().find_map(|value| self.b.asked_last(value.op)) {
+            self.b.emit(IrStmt::Await { vars: SmallVec::from_slice(&[reply]), site: self.asked_at });
         }
     }
 

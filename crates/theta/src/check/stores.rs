@@ -268,9 +268,6 @@ impl<'a> Body<'_, 'a> {
                     if let Some(signature) = store.map(|store| self.heading_of(store)) {
                         self.raise(&signature);
                     }
-                    if let Some(last) = self.frames.last_mut().and_then(|frame| frame.requested.last_mut()) {
-                        *last = array;
-                    }
                     return;
                 }
                 indexes.push((value, span));

@@ -1,5 +1,6 @@
 //! A function under construction: its variables, and the blocks that are open.
 
+use bifrost_ir::requests::asked_in;
 use bifrost_ir::{
     Block, Callee, Const, Func, FuncKind, Operand, Signature, Site, Stmt, TypeId, Types, Var, VarDecl,
 };
@@ -80,6 +81,7 @@ impl Builder {
         if let Some(Stmt::Request { dst: reply, element: None, .. }) =
             self.blocks.last_mut().and_then(|b| b.last_mut())
             && Operand::Var(*reply) == src
+            && is_temp(&self.func, *reply)
         {
             *reply = dst;
             return;
@@ -90,12 +92,27 @@ impl Builder {
     /// Lets the request that was emitted last, if its reply is `value`, store that in an element of a local array or vector.
     pub fn request_element(&mut self, value: Operand, array: Var, index: Operand) -> bool {
         match self.blocks.last_mut().and_then(|block| block.last_mut()) {
-            Some(Stmt::Request { dst, element: element @ None, .. }) if Operand::Var(*dst) == value => {
+            Some(Stmt::Request { dst, element: element @ None, .. })
+                if Operand::Var(*dst) == value && is_temp(&self.func, *dst) =>
+            {
                 (*dst, *element) = (array, Some(index));
                 true
             }
             _ => false,
         }
+    }
+
+    /// The variable of the request that was emitted last, if a value is its reply.
+    pub fn asked_last(&self, value: Operand) -> Option<Var> {
+        match self.blocks.last()?.last()? {
+            Stmt::Request { dst, element: None, .. } if Operand::Var(*dst) == value => Some(*dst),
+            _ => None,
+        }
+    }
+
+    /// The variables that take the replies of requests in the open blocks from one on, and in what is in them.
+    pub fn requested(&self, from: usize) -> SmallVec<[Var; 2]> {
+        asked_in(self.blocks[from..].iter().flatten())
     }
 
     pub fn call(
@@ -120,6 +137,11 @@ impl Builder {
             }
         }
     }
+}
+
+/// Whether nothing but what comes next can use a variable: the reply of a request may go elsewhere instead.
+fn is_temp(func: &Func, var: Var) -> bool {
+    func.vars[var].name.is_empty()
 }
 
 /// How deep blocks nest in a block, itself included.

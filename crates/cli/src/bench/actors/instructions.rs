@@ -78,7 +78,7 @@ pub fn count(cases: &[&Case], quick: bool, json: &mut JsonLines) -> Result<(), F
 /// Runs a case once under callgrind.
 fn run(case: &Case, n: i64, folder: &Path) -> Result<Counted, Failed> {
     let out = folder.join(format!("{}.{n}", case.name));
-    let ours = our_command(case, if case.threads == Threads::Two { 2 } else { 1 })?;
+    let ours = our_command(case.name, if case.threads == Threads::Two { 2 } else { 1 })?;
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--quiet"]).arg(format!("--callgrind-out-file={}", out.display()));
     valgrind.arg(ours.get_program()).args(ours.get_args()).arg("--untimed");

@@ -6,7 +6,7 @@
 
 mod cases;
 mod instructions;
-mod peers;
+pub mod peers;
 mod serve;
 mod table;
 

@@ -238,15 +238,15 @@ impl Compiler<'_> {
 /// # Errors
 /// It cannot be started.
 pub fn start_ours(case: &Case, nodes: u32) -> Result<Process, Failed> {
-    Process::start(OURS, &mut our_command(case, nodes)?)
+    Process::start(OURS, &mut our_command(case.name, nodes)?)
 }
 
 /// The command of [`start_ours`].
 ///
 /// # Errors
 /// Nobody knows where this program is.
-pub fn our_command(case: &Case, nodes: u32) -> Result<Command, Failed> {
+pub fn our_command(case: &str, nodes: u32) -> Result<Command, Failed> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["bench", "actors-node", case.name, &nodes.to_string()]);
+    command.args(["bench", "actors-node", case, &nodes.to_string()]);
     Ok(command)
 }

@@ -12,7 +12,7 @@ use bifrost_server::program;
 use bifrost_server::space::Space;
 
 use super::super::process::{processor_ms, thread_ms};
-use super::super::{Failed, say};
+use super::super::{Failed, say, sizes};
 use super::cases::CASES;
 use crate::capsule::{self, ProgramArgs, Started};
 use crate::run::Main;
@@ -20,14 +20,17 @@ use crate::run::Main;
 /// Programs of the benchmark may use as much as they like, as far as the machine goes.
 const HEAP_BYTES: usize = 8 << 30;
 
-/// Runs `main` of a case for each number on the input, until it ends: on so many nodes, or in so many capsules if that is the case. If it is
-/// untimed, it does not look at the clock: what the system gives programs for that is not there under valgrind.
+/// Runs `main` of a case, of `bench sizes` too, for each line of the input, whose words it gets, until it ends: on so many nodes, or in so
+/// many capsules if that is the case. If it is untimed, it does not look at the clock: what the system gives programs for that is not there
+/// under valgrind.
 pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
-    let case = CASES.iter().find(|c| c.name == case).ok_or_else(|| format!("there is no case `{case}`"))?;
+    let ours = CASES.iter().find(|c| c.name == case).map(|case| (case.theta, case.capsules));
+    let of_sizes = || sizes::program(case).map(|theta| (theta, false));
+    let (theta, capsules) = ours.or_else(of_sizes).ok_or_else(|| format!("there is no case `{case}`"))?;
     // Other capsules read it, too.
     let folder = tempfile::tempdir()?;
-    let file = folder.path().join(format!("{}.theta", case.name));
-    std::fs::write(&file, case.theta)?;
+    let file = folder.path().join(format!("{case}.theta"));
+    std::fs::write(&file, theta)?;
     let args = ProgramArgs {
         interpret: false,
         root: None,
@@ -35,7 +38,7 @@ pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
         heap_bytes_max: Some(HEAP_BYTES),
         stack_bytes: None,
     };
-    let mut started = case.capsules.then(|| Started::new(count - 1, &file, &args)).transpose()?;
+    let mut started = capsules.then(|| Started::new(count - 1, &file, &args)).transpose()?;
     let registry = args.registry(&Registry::standard())?;
     let program = program::compile_files(&[file], None, &registry)?;
     let terms = Terms::new(&program, "");
@@ -62,10 +65,11 @@ pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
 /// A line of the processor time of all threads, what `main` prints, and the processor time of this thread, for each line of the input.
 fn answer(space: &Space, main: &Main, untimed: bool) -> Result<(), String> {
     for line in std::io::stdin().lock().lines() {
-        let n = line.map_err(|e| e.to_string())?;
+        let line = line.map_err(|e| e.to_string())?;
+        let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         let clocks = || if untimed { (0.0, 0.0) } else { (processor_ms(), thread_ms()) };
         let (start, here) = clocks();
-        main.call(space, &[n])?;
+        main.call(space, &words)?;
         let (end, here_end) = clocks();
         let (took, here) = (end - start, here_end - here);
         let result = space.lock().take_output();

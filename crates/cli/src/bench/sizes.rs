@@ -1,0 +1,354 @@
+//! `bifrost bench sizes`: whether great numbers of actors, messages and waits fit, and what becomes of a run of which a part is killed.
+//!
+//! The programs are in `bench/sizes`, and of those of `bench/actors` the idle actors and the queens. Each case checks what its program gives.
+//! They run in processes, as those of `bench actors`, whose memory the system tells.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use clap::Args as ClapArgs;
+
+use super::actors::peers::our_command;
+use super::process::Process;
+use super::report::{self, Case, JsonLines, Target};
+use super::{Failed, note_debug_build};
+
+/// What `bifrost bench sizes` takes.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = after_help())]
+pub struct Args {
+    /// The cases to run [default: all]
+    #[arg(value_name = "CASE")]
+    cases: Vec<String>,
+    /// The size of the one case that is run, in place of its own
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    size: Option<u32>,
+    /// Write the figures as JSON, one object a line; `-` for the standard output
+    #[arg(long, value_name = "FILE")]
+    json: Option<std::path::PathBuf>,
+    /// Small sizes: enough to see that everything works
+    #[arg(long)]
+    quick: bool,
+}
+
+/// A case: a program that gets a size.
+struct Sized {
+    name: &'static str,
+    about: &'static str,
+    theta: &'static str,
+    size: i64,
+    quick: i64,
+    measure: fn(&Sized, i64, &mut Measured) -> Result<(), Failed>,
+}
+
+#[derive(Default)]
+struct Measured {
+    figures: Vec<Case>,
+    targets: Vec<Target>,
+}
+
+macro_rules! program {
+    ($file:literal) => {
+        include_str!(concat!("../../../../bench/", $file))
+    };
+}
+
+static CASES: [Sized; 6] = [
+    Sized {
+        name: "idle",
+        about: "actors that do nothing, in one process: bytes of resident memory of each",
+        theta: program!("actors/idle.theta"),
+        size: 10_000_000,
+        quick: 20_000,
+        measure: idle,
+    },
+    Sized {
+        name: "sends",
+        about: "a chain of sends, each from within the method that the one before called",
+        theta: program!("sizes/sends.theta"),
+        size: 10_000_000,
+        quick: 20_000,
+        measure: sends,
+    },
+    Sized {
+        name: "mailbox",
+        about: "messages taken from the far end of a mailbox in which so many others wait",
+        theta: program!("sizes/mailbox.theta"),
+        size: 1_000_000,
+        quick: 20_000,
+        measure: mailbox,
+    },
+    Sized {
+        name: "requests",
+        about: "a chain of requests, of which each waits for the next",
+        theta: program!("sizes/requests.theta"),
+        size: 1_000_000,
+        quick: 20_000,
+        measure: requests,
+    },
+    Sized {
+        name: "runaway",
+        about: "a method that counts so far beside an actor that has a turn whenever it can",
+        theta: program!("sizes/runaway.theta"),
+        size: 1_000_000_000,
+        quick: 20_000,
+        measure: runaway,
+    },
+    Sized {
+        name: "queens",
+        about: "all solutions for so many queens in two processes, of which one is killed, again and again",
+        theta: program!("actors/queens.theta"),
+        size: 13,
+        quick: 8,
+        measure: queens,
+    },
+];
+
+/// The most bytes of an actor that does nothing.
+const IDLE_BYTES_MOST: f64 = 41.0;
+
+/// The most megabytes that a process may grow by for a chain of sends, however long.
+const CHAIN_MB_MOST: f64 = 64.0;
+
+/// Messages that wait while others are taken behind them, for comparison.
+const FEW: i64 = 1000;
+
+/// How much longer it may take to find a message among many than among few.
+const MANY_AGAINST_FEW: f64 = 1.5;
+
+/// The longest time between two turns beside a method that goes on and on.
+const PAUSE_MS_MOST: f64 = 10.0;
+
+/// How often a process is killed, and how much later each time.
+const KILLS: u32 = 10;
+const KILL_STEP: Duration = Duration::from_millis(25);
+
+/// How long a run may take of which a part was killed.
+const END_SECONDS_MAX: u64 = 300;
+
+/// Solutions for 1, 2, 3 ... queens.
+const SOLUTIONS: [i64; 16] =
+    [1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2680, 14_200, 73_712, 365_596, 2_279_184, 14_772_512];
+
+fn after_help() -> String {
+    let mut text = "Use a release build.\n\nCases, and their sizes:\n".to_owned();
+    for case in &CASES {
+        text.push_str(&format!("  {:<9} {:>13}  {}\n", case.name, case.size, case.about));
+    }
+    text.push_str(
+        "\nExamples:\n  bifrost bench sizes\n  bifrost bench sizes idle --size 1000000\n  bifrost bench sizes --json \
+         sizes.jsonl",
+    );
+    text
+}
+
+/// The program of a case.
+pub fn program(case: &str) -> Option<&'static str> {
+    CASES.iter().find(|it| it.name == case).map(|case| case.theta)
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Result<(), Failed> {
+    note_debug_build();
+    if let Some(unknown) = args.cases.iter().find(|name| !CASES.iter().any(|c| c.name == **name)) {
+        return Err(format!("there is no case `{unknown}`; `bifrost bench sizes --help` lists them").into());
+    }
+    if args.size.is_some() && args.cases.len() != 1 {
+        return Err("`--size` is the size of one case: name it".into());
+    }
+    let mut json = JsonLines::create(args.json.as_deref())?;
+    let mut targets = Vec::new();
+    for case in CASES.iter().filter(|case| args.cases.is_empty() || args.cases.iter().any(|c| c == case.name))
+    {
+        let own = if args.quick { case.quick } else { case.size };
+        let size = args.size.map_or(own, i64::from);
+        let mut measured = Measured::default();
+        (case.measure)(case, size, &mut measured)?;
+        report::print_cases(&format!("{}, {size}: {}", case.name, case.about), &measured.figures);
+        json.write(&measured.figures)?;
+        targets.extend(measured.targets);
+    }
+    report::print_targets(&targets);
+    json.write(&targets)?;
+    Ok(())
+}
+
+impl Sized {
+    fn start(&self) -> Result<Process, Failed> {
+        Process::start("bifrost", &mut our_command(self.name, 1)?)
+    }
+
+    fn check(&self, is: i64, should_be: i64) -> Result<i64, Failed> {
+        match is == should_be {
+            true => Ok(is),
+            false => Err(format!("`{}` gives {is}, not {should_be}", self.name).into()),
+        }
+    }
+
+    fn figure(&self, what: &str, size: i64, unit: &'static str, samples: &mut [f64]) -> Case {
+        let name = if what.is_empty() { self.name.to_owned() } else { format!("{}, {what}", self.name) };
+        Case::new(name, size as u64, unit, samples).part_of("sizes")
+    }
+
+    /// Runs a program that gives its size: nanoseconds of each of so many, and the bytes by which its process has grown at most.
+    fn chain(&self, size: i64, measured: &mut Measured) -> Result<f64, Failed> {
+        let mut process = self.start()?;
+        process.run(1)?;
+        let before = process.memory("VmRSS")?;
+        let ran = process.run(size)?;
+        let result = self.check(ran.sample.result, size)?;
+        let grown = process.memory("VmHWM")?.saturating_sub(before) as f64;
+        let each = self.figure("", size, "ns", &mut [ran.wall_ms * 1e6 / size as f64]);
+        measured.figures.push(each.gives(result));
+        measured.figures.push(self.figure("memory for all", size, "MB", &mut [grown / 1e6]));
+        Ok(grown)
+    }
+}
+
+fn idle(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed> {
+    let mut process = case.start()?;
+    process.run(1)?;
+    let before = process.memory("VmRSS")?;
+    let result = case.check(process.run(size)?.sample.result, size)?;
+    let each = process.memory("VmRSS")?.saturating_sub(before) as f64 / size as f64;
+    measured.figures.push(case.figure("", size, "B", &mut [each]).gives(result));
+    measured.targets.push(Target::new("idle, for each actor", each, IDLE_BYTES_MOST, "B"));
+    Ok(())
+}
+
+fn sends(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed> {
+    let grown = case.chain(size, measured)? / 1e6;
+    measured.targets.push(Target::new("sends, memory for all", grown, CHAIN_MB_MOST, "MB"));
+    Ok(())
+}
+
+fn requests(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed> {
+    let grown = case.chain(size, measured)?;
+    measured.figures.push(case.figure("memory for each", size, "B", &mut [grown / size as f64]));
+    Ok(())
+}
+
+/// The program checks what it takes, and gives the nanoseconds of one.
+fn mailbox(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed> {
+    let mut process = case.start()?;
+    let (mut few, mut many) = (Vec::new(), Vec::new());
+    for _ in 0..3 {
+        few.push(process.run_with(&format!("{FEW} {size}"))?.sample.result as f64);
+        many.push(process.run_with(&format!("{size} {size}"))?.sample.result as f64);
+    }
+    let (few, many) = (
+        case.figure("1,000 others wait", size, "ns", &mut few),
+        case.figure("all others wait", size, "ns", &mut many),
+    );
+    let ratio = many.value / few.value.max(1.0);
+    measured.figures.extend([few, many]);
+    measured.targets.push(Target::new("mailbox, all others against 1,000", ratio, MANY_AGAINST_FEW, "x"));
+    Ok(())
+}
+
+/// The program checks that all was counted, and gives milliseconds.
+fn runaway(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed> {
+    let ran = case.start()?.run(size)?;
+    let longest = ran.sample.result as f64;
+    measured.figures.push(case.figure("all of it", size, "ms", &mut [ran.wall_ms]));
+    measured.figures.push(case.figure("longest time without a turn", size, "ms", &mut [longest]));
+    measured.targets.push(Target::new("runaway, longest time without a turn", longest, PAUSE_MS_MOST, "ms"));
+    Ok(())
+}
+
+/// Each run gives the right count, or says that a node was lost.
+fn queens(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed> {
+    let most = SOLUTIONS.len();
+    let solutions = usize::try_from(size - 1).ok().and_then(|at| SOLUTIONS.get(at));
+    let solutions = *solutions.ok_or_else(|| format!("{size} queens: 1 to {most} are known"))?;
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("queens.theta");
+    // It is killed when it is at work.
+    let main = "main (args: sequence[string])\n";
+    std::fs::write(&file, case.theta.replace(main, &format!("{main}  print(\"begun\")\n")))?;
+    let (mut counted, mut lost, mut ends) = (0, 0, Vec::new());
+    for round in 0..KILLS {
+        let mut run = Run::start(&file, size)?;
+        let killed = run.kill_one(KILL_STEP * round)?;
+        let since = Instant::now();
+        match run.end()? {
+            Some(count) => {
+                case.check(count, solutions)?;
+                counted += 1;
+            }
+            None if killed => lost += 1,
+            None => return Err("a node is lost that nobody has killed".into()),
+        }
+        ends.push(since.elapsed().as_secs_f64() * 1e3);
+    }
+    let ends = case.figure("from the kill to the end", size, "ms", &mut ends);
+    measured.figures.push(ends);
+    measured.figures.push(case.figure("runs that were told", size, "", &mut [f64::from(lost)]));
+    measured.figures.push(case.figure("runs that have counted", size, "", &mut [f64::from(counted)]));
+    Ok(())
+}
+
+/// A run in two processes, which ends with this value.
+struct Run {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Run {
+    fn start(file: &Path, size: i64) -> Result<Run, Failed> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["run", "--capsules", "2"]).arg(file).arg(size.to_string());
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let output = child.stdout.take().map(BufReader::new).ok_or("no output to read")?;
+        let mut run = Run { child, output };
+        let mut first = String::new();
+        run.output.read_line(&mut first)?;
+        match first.trim() {
+            "begun" => Ok(run),
+            _ => Err("a run in two processes does not begin".into()),
+        }
+    }
+
+    /// Kills the process that this one has started, so much later. Whether it was there.
+    fn kill_one(&mut self, after: Duration) -> Result<bool, Failed> {
+        std::thread::sleep(after);
+        let id = self.child.id();
+        let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
+        let Some(started) = children.split_whitespace().next() else { return Ok(false) };
+        let process = rustix::process::Pid::from_raw(started.parse()?).ok_or("a process has a number")?;
+        // One that has ended by itself meanwhile is not waited for yet, or the run is all but over: nobody else has its number so soon.
+        Ok(rustix::process::kill_process(process, rustix::process::Signal::KILL).is_ok())
+    }
+
+    /// What it prints; nothing if it says that a node was lost.
+    fn end(mut self) -> Result<Option<i64>, Failed> {
+        let until = Instant::now() + Duration::from_secs(END_SECONDS_MAX);
+        let status = loop {
+            match self.child.try_wait()? {
+                Some(status) => break status,
+                None if Instant::now() > until => {
+                    return Err(format!("a run does not end {END_SECONDS_MAX} seconds after a kill").into());
+                }
+                None => std::thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        let (mut said, mut errors) = (String::new(), String::new());
+        self.output.read_to_string(&mut said)?;
+        self.child.stderr.take().ok_or("no output to read")?.read_to_string(&mut errors)?;
+        match said.trim().parse() {
+            Ok(count) if status.success() => Ok(Some(count)),
+            _ if errors.contains("`main` ended with the exception failure(\"node lost\")") => Ok(None),
+            _ => Err(format!("a run of which a process was killed ends with {status}: {errors}").into()),
+        }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // It has ended, unless something went wrong.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
