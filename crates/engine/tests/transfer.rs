@@ -337,6 +337,53 @@ fn a_full_heap_is_an_error() {
     decoded(&mut there, &bytes, &[place]);
 }
 
+/// Whether keys are one, as far as that can be said without running the program.
+fn same_key(place: Place, one: Word, other: Word) -> bool {
+    use bifrost_runtime::content::PlaceKind;
+    // SAFETY: the words are of the place's type.
+    unsafe {
+        match place.kind {
+            PlaceKind::String => object::text(one) == object::text(other),
+            PlaceKind::Bytes => object::byte_slice(one) == object::byte_slice(other),
+            PlaceKind::Real => f64::from_bits(one) == f64::from_bits(other),
+            _ => one == other,
+        }
+    }
+}
+
+#[test]
+fn a_map_with_a_key_twice_is_refused() {
+    let map = |cx: &mut Cx, ty: &str, pairs: &[[Word; 2]]| {
+        let table = IMAGE.tables().find(|table| table.info().name == ty).unwrap_or_else(|| panic!("no {ty}"));
+        let made = cx.alloc(table, map::FIELDS).unwrap().as_ptr() as Word;
+        let _made = cx.keep(made);
+        natives::prepare_map(cx, made, pairs.len()).unwrap();
+        for (at, word) in pairs.as_flattened().iter().enumerate() {
+            // SAFETY: there is room for so many pairs of words of the types.
+            unsafe { object::set(object::get(made, map::ENTRIES), at, *word) };
+        }
+        (made, place(table.info().ty))
+    };
+    let (mut here, mut there) = (context(Collect::Checked), context(Collect::Checked));
+    let mut string = |text: &str| here.new_string(text).unwrap();
+    let [a, other, b] = [string("a"), string("a"), string("b")];
+    let long = string(&"long".repeat(20));
+    let kept = here.keep_all(&[a, other, b, long]);
+    for (keys, are_fine) in
+        [([a, b, long], true), ([a, b, other], false), ([long, a, long], false), ([b, long, a], true)]
+    {
+        let (made, place) = map(&mut here, "map[string, int]", &keys.map(|key| [key, 7]));
+        let bytes = encoded(&mut here, &[made], &[place]);
+        let received = try_decoded(&mut there, &bytes, &[place]);
+        let told = received.map(|_| ()).map_err(|wrong| wrong.to_string());
+        match are_fine {
+            true => assert_eq!(told, Ok(())),
+            false => assert!(told.is_err_and(|wrong| wrong.ends_with("a map has a key twice"))),
+        }
+    }
+    drop(kept);
+}
+
 /// Makes values of any type at random.
 struct Maker {
     state: u64,
@@ -472,11 +519,16 @@ impl Maker {
                     object::set(made, cell::FULL, 1);
                 }
                 Content::Map(key, value) => {
-                    natives::prepare_map(cx, made, count).unwrap();
-                    for at in 0..count {
-                        let entries = object::get(made, map::ENTRIES);
-                        fill(self, cx, entries, 2 * at, *key);
-                        fill(self, cx, entries, 2 * at + 1, *value);
+                    let mut pairs: Vec<[Word; 2]> = Vec::new();
+                    for _ in 0..count {
+                        let pair = [self.value(cx, *key, depth), self.value(cx, *value, depth)];
+                        if pairs.iter().all(|other| !same_key(*key, other[0], pair[0])) {
+                            pairs.push(pair);
+                        }
+                    }
+                    natives::prepare_map(cx, made, pairs.len()).unwrap();
+                    for (at, word) in pairs.as_flattened().iter().enumerate() {
+                        object::set(object::get(made, map::ENTRIES), at, *word);
                     }
                 }
                 _ => {}

@@ -380,7 +380,7 @@ pub unsafe fn write<S: Sink>(object: Word, to: &mut S) -> Result<(), S::Error> {
 /// Fills an object with what [`write()`] handed over.
 ///
 /// A list's length is as it was written, and so may be wrong; that the keys of a map differ, and the names of a directory are in
-/// order, is not looked at either.
+/// order, is not looked at either: whoever cannot believe it looks afterwards.
 ///
 /// # Errors
 /// The first of the source, [`HeapFull`] or [`Unfit`]. The object is one that may be collected, but not one for programs.

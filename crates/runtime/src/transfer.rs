@@ -40,6 +40,7 @@ use crate::abi::{Ret, Word};
 use crate::content::{self, Content, Place, PlaceKind, Sink, Source, Unfit};
 use crate::cx::Cx;
 use crate::image::{Table, has_one_object};
+use crate::natives::MapEntries;
 use crate::object::{self, list, sequence};
 use crate::roots::{KeptAll, KeptList};
 
@@ -215,6 +216,9 @@ pub enum Wrong {
     /// The lists behind this one are not one element shorter.
     #[error("the length of a list is not that of its elements")]
     List,
+    /// A map has a key twice.
+    #[error("a map has a key twice")]
+    Key,
 }
 
 /// Gives the address of something that is sent as such.
@@ -272,7 +276,8 @@ pub unsafe fn decode(
     let values = if places.iter().any(|place| place.is_reference()) { places.len() } else { 0 };
     let objects = cx.keep_list(values);
     let (rest, length) = (*bytes, bytes.len());
-    let mut receiving = Receiving { rest, length, values, objects, promised: 0, lists: false, reference };
+    let mut receiving =
+        Receiving { rest, length, values, objects, promised: 0, lists: false, maps: false, reference };
     // SAFETY: promised by the caller.
     let made = unsafe { receiving.all(cx, places)? };
     *bytes = receiving.rest;
@@ -564,7 +569,46 @@ struct Receiving<'b, 'r, 'f> {
     promised: usize,
     /// Whether there are lists among the objects.
     lists: bool,
+    /// Whether there are maps.
+    maps: bool,
     reference: &'r mut ObjectAt<'f>,
+}
+
+/// Whether the keys of a map differ. Sorted, and not hashed: whoever has sent them may have chosen them.
+///
+/// # Safety
+/// `object` is a map whose keys are of this kind.
+unsafe fn keys_differ(object: Word, kind: PlaceKind) -> bool {
+    let (mut keys, mut entries) = (Vec::new(), MapEntries::default());
+    // SAFETY: promised by the caller.
+    while let Some((key, _)) = entries.next(object) {
+        let real = f64::from_bits(key);
+        match kind {
+            PlaceKind::Real if real.is_nan() => {}
+            PlaceKind::Real if real == 0.0 => keys.push(0),
+            _ => keys.push(key),
+        }
+    }
+    // The same object twice is found before what it holds is looked at.
+    if !all_differ(&mut keys) {
+        return false;
+    }
+    // SAFETY: promised by the caller.
+    let bytes = |key: &Word| unsafe {
+        match kind {
+            PlaceKind::String => object::text(*key).as_bytes(),
+            _ => object::byte_slice(*key),
+        }
+    };
+    match kind {
+        PlaceKind::String | PlaceKind::Bytes => all_differ(&mut keys.iter().map(bytes).collect::<Vec<_>>()),
+        _ => true,
+    }
+}
+
+fn all_differ<T: Ord>(all: &mut [T]) -> bool {
+    all.sort_unstable();
+    all.windows(2).all(|two| two[0] != two[1])
 }
 
 /// Bytes that what an object holds takes at least.
@@ -601,6 +645,9 @@ impl<'b> Receiving<'b, '_, '_> {
         if self.lists {
             self.check_lists()?;
         }
+        if self.maps {
+            self.check_maps()?;
+        }
         Ok(values)
     }
 
@@ -623,6 +670,24 @@ impl<'b> Receiving<'b, '_, '_> {
             };
             if !fits {
                 return Err(self.wrong(Wrong::List));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes sure that no map has a key twice, of those whose keys can be compared without code of the program.
+    fn check_maps(&self) -> Result<(), NotReceived> {
+        for at in self.values..self.objects.len() {
+            let object = self.objects.get(at);
+            // SAFETY: the objects are filled, and keys are of the kind of their place.
+            let differ = unsafe {
+                match &Table::of(object).info().content {
+                    Content::Map(key, _) => keys_differ(object, key.kind),
+                    _ => true,
+                }
+            };
+            if !differ {
+                return Err(self.wrong(Wrong::Key));
             }
         }
         Ok(())
@@ -746,6 +811,7 @@ impl<'b> Receiving<'b, '_, '_> {
         }
         self.promised += least;
         self.lists |= matches!(info.content, Content::List(..));
+        self.maps |= matches!(info.content, Content::Map(..));
         let made = cx.alloc(table, fields)?.as_ptr() as Word;
         Ok(self.number(made))
     }

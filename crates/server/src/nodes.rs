@@ -478,6 +478,11 @@ impl Network for Door {
         }
     }
 
+    fn distrust(&mut self, node: u32, why: &str) -> bool {
+        let links = self.links.as_ref().filter(|_| node < self.shared.nodes() && !self.shared.is_here(node));
+        links.inspect(|links| links.distrust(node, why)).is_some()
+    }
+
     fn has_names(&self) -> bool {
         self.shared.hosts
     }

@@ -44,6 +44,11 @@ pub trait Network: Send {
     /// Hears what the node has done so far.
     fn tell(&mut self, _stats: &Stats) {}
 
+    /// Hears that a node has sent what none sends that behaves. Whether it will be lost therefore: nothing of it is looked at any more.
+    fn distrust(&mut self, _node: u32, _why: &str) -> bool {
+        false
+    }
+
     /// Whether actors can have names here.
     fn has_names(&self) -> bool {
         false

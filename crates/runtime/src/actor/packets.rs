@@ -23,7 +23,7 @@ use crate::content::Place;
 use crate::cx::Cx;
 use crate::image::{Image, Table};
 use crate::object::{get, set};
-use crate::transfer::{Address, Leaf, NotSent, Pattern};
+use crate::transfer::{Address, Leaf, NotReceived, NotSent, Pattern};
 
 const MESSAGE: u8 = 1;
 const ANSWER: u8 = 2;
@@ -307,8 +307,41 @@ fn replier_result(types: &Types, ty: TypeId) -> Pattern {
     })
 }
 
-/// Why a packet was not understood.
-pub(super) type Wrong = String;
+/// Why a packet is dropped.
+#[derive(Debug)]
+pub(super) enum Wrong {
+    /// Nobody who behaves sends it.
+    Never(String),
+    /// What it is about is not here any more, or there is no room for it.
+    Late(String),
+}
+
+impl Wrong {
+    fn why(&self) -> &str {
+        let (Wrong::Never(why) | Wrong::Late(why)) = self;
+        why
+    }
+}
+
+impl From<&str> for Wrong {
+    fn from(why: &str) -> Wrong {
+        Wrong::Never(why.to_owned())
+    }
+}
+
+impl From<NotReceived> for Wrong {
+    fn from(why: NotReceived) -> Wrong {
+        match why {
+            NotReceived::Malformed { .. } | NotReceived::Unfit(_) => Wrong::Never(why.to_string()),
+            NotReceived::Full(_) | NotReceived::Address(_) => Wrong::Late(why.to_string()),
+        }
+    }
+}
+
+/// What comes too late.
+fn late(why: &str) -> Wrong {
+    Wrong::Late(why.to_owned())
+}
 
 pub(super) fn number(packet: &mut &[u8]) -> Result<u32, Wrong> {
     let [number] = numbers(packet)?;
@@ -330,6 +363,8 @@ fn numbers<const N: usize>(packet: &mut &[u8]) -> Result<[u32; N], Wrong> {
 pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
     // SAFETY: promised by the caller: the context is the current one.
     let lost = unsafe { (*cx).actors.remote.is_lost(from) };
+    // SAFETY: as above.
+    let before = unsafe { std::mem::replace(&mut (*cx).actors.remote.speaker, from) };
     let mut rest = if lost { &[] } else { packets };
     while !rest.is_empty() {
         let parts = number(&mut rest).ok().and_then(|bytes| rest.split_at_checked(bytes as usize));
@@ -344,7 +379,7 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
             }
             None => {
                 rest = &[];
-                Err("it ends too early".to_owned())
+                Err("it ends too early".into())
             }
         };
         match accepted {
@@ -352,13 +387,19 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
             Ok(_) => {}
             // SAFETY: as above.
             Err(wrong) => unsafe {
-                (*cx).actors.log(&format!("a packet of node {from} is dropped: {wrong}"))
+                let remote = &mut (*cx).actors.remote;
+                let never = matches!(wrong, Wrong::Never(_)) || remote.speaks_of_too_much();
+                (*cx).actors.log(&format!("a packet of node {from} is dropped: {}", wrong.why()));
+                if never && (*cx).actors.remote.distrust(from, wrong.why()) {
+                    rest = &[];
+                }
             },
         }
     }
     // SAFETY: as above.
     unsafe {
         (*cx).actors.remote.under_way = false;
+        (*cx).actors.remote.speaker = before;
         search::pass_on(cx);
     }
     Ret::NOTHING
@@ -371,16 +412,18 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
     unsafe {
         match *kind {
             MESSAGE => accept_message(cx, from, rest),
-            ANSWER => accept_answer(cx, rest).map(|()| Ret::NOTHING),
+            ANSWER => accept_answer(cx, from, rest).map(|()| Ret::NOTHING),
             CREATE => accept_creation(cx, from, rest),
             GRANT | RELEASE => {
                 let [index, generation, third] = numbers(rest)?;
                 let (node, times) = if *kind == GRANT { (third, 1) } else { (from, -i64::from(third)) };
-                (*cx).actors.remote.count(index, generation, node, times);
-                Ok(Ret::NOTHING)
+                match (*cx).actors.remote.count(index, generation, node, times) {
+                    true => Ok(Ret::NOTHING),
+                    false => Err("it speaks of too many actors that were not made".into()),
+                }
             }
             search::SEARCH..=search::WANT => search::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
-            other => Err(format!("{other} is no kind of packet")),
+            other => Err(Wrong::Never(format!("{other} is no kind of packet"))),
         }
     }
 }
@@ -389,7 +432,7 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
 #[inline]
 unsafe fn read(cx: *mut Cx, packet: &mut &[u8], pattern: &Pattern, words: &mut [Word]) -> Result<(), Wrong> {
     // SAFETY: promised by the caller; no code runs meanwhile.
-    unsafe { pattern.read(&mut *cx, packet, &mut at_address, words) }.map_err(|wrong| wrong.to_string())
+    unsafe { pattern.read(&mut *cx, packet, &mut at_address, words) }.map_err(Wrong::from)
 }
 
 /// A message that came is not understood: who waits is told.
@@ -398,7 +441,7 @@ unsafe fn refuse(cx: *mut Cx, to: Away, wrong: Wrong) -> Result<Ret, Wrong> {
     if to.waiter != NOBODY {
         // SAFETY: promised by the caller, as for `answer_at`.
         unsafe {
-            let _ = (*cx).failure(&wrong);
+            let _ = (*cx).failure(wrong.why());
             let signature = &image_of(cx).program().types.method(method_at(to.method)).signature;
             let kept = (*cx).kept_exception(signature);
             to.answer(cx, Answer::Exception(kept));
@@ -437,7 +480,7 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
         let away = Away { node: from, waiter, generation: of, method: own };
         let address = Address { capsule: 0, node: (*cx).node(), index, generation };
         let Some(actor) = here(&mut *cx, address, ty) else {
-            return refuse(cx, away, "there is no such actor".to_owned());
+            return refuse(cx, away, late("there is no such actor"));
         };
         let arguments = &class.message(method.method).arguments;
         let count = 1 + arguments.len();
@@ -485,10 +528,10 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
 fn known_type(types: &Types, number: u32) -> Result<TypeId, Wrong> {
     let known = (number as usize) < types.len();
     // Not every number can be made an id.
-    known.then(|| TypeId::from_u32(number)).ok_or_else(|| format!("there is no type {number}"))
+    known.then(|| TypeId::from_u32(number)).ok_or("there is no such type".into())
 }
 
-unsafe fn accept_answer(cx: *mut Cx, packet: &mut &[u8]) -> Result<(), Wrong> {
+unsafe fn accept_answer(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<(), Wrong> {
     let [index, generation, signal] = numbers(packet)?;
     // SAFETY: promised by the caller; what others know are objects of their kinds.
     unsafe {
@@ -499,29 +542,36 @@ unsafe fn accept_answer(cx: *mut Cx, packet: &mut &[u8]) -> Result<(), Wrong> {
             let generation = generation << 8 | OWN;
             remote.searches.was_under_way(node, Address { capsule: 0, node, index, generation });
         }
-        let waiter = remote.take(index, generation).ok_or("nobody waits for it")?;
-        let _kept = (*cx).keep(waiter);
+        let (waiter, asked) = remote.awaited(index, generation).ok_or_else(|| late("nobody waits for it"))?;
         let is_actor = Table::of(waiter).info().actor().is_some();
-        match if is_actor { Kind::Caller } else { Kind::of(waiter) } {
+        let kind = if is_actor { Kind::Caller } else { Kind::of(waiter) };
+        let may_answer = kind == Kind::Replier || kind == Kind::Outgoing && asked == Some(from);
+        if !may_answer {
+            return Err("nobody waits for it there".into());
+        }
+        remote.take(index, generation);
+        let _kept = (*cx).keep(waiter);
+        match kind {
             Kind::Replier => {
                 let result = replier_result(&image.program().types, Table::of(waiter).info().ty);
                 let mut value = [0];
                 read(cx, packet, &result, &mut value[..result.len()])?;
                 super::deliver_to(cx, waiter, value[0]);
+                Ok(())
             }
-            Kind::Outgoing => {
-                let answer = match read_answer(cx, packet, method_at(get(waiter, outgoing::METHOD)), signal) {
-                    Ok(answer) => answer,
-                    Err(wrong) => {
-                        let _ = (*cx).failure(&wrong);
-                        Answer::Exception((*cx).kept_exception(&Signature::default()))
-                    }
-                };
+            _ => {
+                let (answer, wrong) =
+                    match read_answer(cx, packet, method_at(get(waiter, outgoing::METHOD)), signal) {
+                        Ok(answer) => (answer, Ok(())),
+                        Err(wrong) => {
+                            let _ = (*cx).failure(wrong.why());
+                            (Answer::Exception((*cx).kept_exception(&Signature::default())), Err(wrong))
+                        }
+                    };
                 deliver_owed(cx, waiter, answer);
+                wrong
             }
-            _ => return Err("nobody waits for it".to_owned()),
         }
-        Ok(())
     }
 }
 
@@ -543,7 +593,7 @@ unsafe fn read_answer(
             return Ok(Answer::Value(value[0]));
         };
         if signal as usize >= types.signals().count() {
-            return Err(format!("there is no exception {signal}"));
+            return Err("there is no such exception".into());
         }
         let (id, signature) = (SignalId::from_u32(signal), &types.method(method).signature);
         let pattern = Pattern::new(exception_places(types, signature, id));
@@ -567,23 +617,20 @@ unsafe fn accept_creation(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<
         let node = (*cx).node();
         let chosen_by = chooser(from, (*cx).nodes());
         let address = Address { capsule: 0, node, index, generation: chosen_by + 1 };
-        let actor = here(&mut *cx, address, ty).ok_or("the address is used")?;
+        let actor = here(&mut *cx, address, ty).ok_or_else(|| late("the address is used"))?;
         let _actor = (*cx).keep(actor);
         let remote = &mut (*cx).actors.remote;
         remote.count(index, chosen_by + 1, from, 1);
-        let born = remote.born.get_mut(chosen_by as usize).and_then(|born| born.get_mut(&index));
-        match born {
+        if !remote.set_born(chosen_by, index) {
             // Grants and releases that came before may have let it go.
-            None => return Err("nobody knows the new actor".to_owned()),
-            Some(born) if born.created => return Err("the address is used".to_owned()),
-            Some(born) => born.created = true,
+            return Err(late("nobody knows the new actor, or the address is used"));
         }
         let arguments = &class.creations[creator as usize];
         let count = 1 + arguments.len();
         let mut words = [0; ARGS_MAX];
         words[0] = actor;
         if let Err(wrong) = read(cx, packet, arguments, &mut words[1..count]) {
-            let _ = (*cx).failure(&wrong);
+            let _ = (*cx).failure(wrong.why());
             super::create::stillborn(cx, actor);
             return Err(wrong);
         }

@@ -18,13 +18,14 @@
 //! knew is let go, and so is what others have granted to it; actors that it was about to make here are stillborn. What it sent and is still
 //! under way is dropped.
 
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 use bifrost_ir::{Signature, TypeId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
-use super::guest::{Named, no_names};
+use super::guest::{Named, chooser, no_names};
 use super::layout::{far, owed, replier};
 use super::network::{Network, Received, Wait};
 use super::packets::{GRANT, RELEASE, WAITER, put, settle_open};
@@ -44,6 +45,9 @@ pub(super) const OWN: u32 = 0;
 
 /// Packets for a node that has something to do are sent when there are so many bytes of them.
 const POST_BYTES: usize = 8 << 10;
+
+/// Actors that a node has spoken of and that were not made yet; whoever speaks of more makes none of them.
+pub(super) const UNBORN_MAX: u32 = 1 << 20;
 
 /// What the length of a packet takes.
 const LENGTH_BYTES: usize = 4;
@@ -98,6 +102,10 @@ pub(super) struct Remote {
     pub(super) searches: Searches,
     /// What comes was under way when the picture of a search was taken.
     pub(super) under_way: bool,
+    /// Whose packets are looked at.
+    pub(super) speaker: u32,
+    /// By node: how many entries of `born` there are of actors that were not made, and of which it has spoken first.
+    pub(super) unborn: Vec<u32>,
     /// How much was let go because it was garbage, though others knew it.
     pub(super) swept: u64,
 }
@@ -147,6 +155,8 @@ pub(super) struct Export {
     pub(super) asked: Option<u32>,
     /// Whether an actor that others make here was made, not only heard of.
     pub(super) created: bool,
+    /// Until then: who has spoken of it first.
+    speaker: u32,
 }
 
 impl Export {
@@ -173,6 +183,7 @@ impl Remote {
         self.network = Some(network);
         // The last are those of guests.
         self.born = vec![FxHashMap::default(); nodes as usize + 1];
+        self.unborn = vec![0; nodes as usize + 1];
         self.guests.insert(nodes);
         self.proxies_most = PROXIES_MIN;
         self.made = vec![0; nodes as usize];
@@ -271,25 +282,60 @@ impl Remote {
         }
     }
 
-    /// Counts that a node was told of something of this node, or has forgotten it; what nobody knows any more is let go.
-    pub(super) fn count(&mut self, index: u32, generation: u32, node: u32, times: i64) {
+    /// Counts that a node was told of something of this node, or has forgotten it; what nobody knows any more is let go. Not if too much
+    /// that was not made was spoken of.
+    pub(super) fn count(&mut self, index: u32, generation: u32, node: u32, times: i64) -> bool {
         if self.is_lost(node) {
-            return;
+            return true;
         }
         match (generation & 0xff).checked_sub(1) {
             None => {
-                let Some(export) = self.exports.get_mut(index as usize) else { return };
+                let Some(export) = self.exports.get_mut(index as usize) else { return true };
                 if export.generation == generation >> 8 && export.word != 0 && export.count(node, times) {
                     self.take(index, generation >> 8);
                 }
             }
             Some(chosen_by) => {
-                let Some(born) = self.born.get_mut(chosen_by as usize) else { return };
-                if born.entry(index).or_default().count(node, times) {
-                    born.remove(&index);
+                let Some(export) = self.heard_of(chosen_by, index) else {
+                    return !self.speaks_of_too_much();
+                };
+                if export.count(node, times) {
+                    self.set_born(chosen_by, index);
+                    self.born[chosen_by as usize].remove(&index);
                 }
             }
         }
+        true
+    }
+
+    /// The entry of an actor that others make here; nothing if its maker is none, or too much that was not made was spoken of.
+    pub(super) fn heard_of(&mut self, chosen_by: u32, index: u32) -> Option<&mut Export> {
+        let speaker = chooser(self.speaker, self.lost.len() as u32);
+        match self.born.get_mut(chosen_by as usize)?.entry(index) {
+            Entry::Occupied(known) => Some(known.into_mut()),
+            Entry::Vacant(place) => {
+                let unborn = &mut self.unborn[speaker as usize];
+                if *unborn == UNBORN_MAX {
+                    return None;
+                }
+                *unborn += 1;
+                Some(place.insert(Export { speaker, ..Export::default() }))
+            }
+        }
+    }
+
+    /// Whether the node whose packets are looked at has spoken of too much that was not made.
+    pub(super) fn speaks_of_too_much(&self) -> bool {
+        self.unborn[chooser(self.speaker, self.lost.len() as u32) as usize] == UNBORN_MAX
+    }
+
+    /// An actor that others make here is made now, or will never be. Whether it was not made before.
+    pub(super) fn set_born(&mut self, chosen_by: u32, index: u32) -> bool {
+        let born = self.born.get_mut(chosen_by as usize).and_then(|born| born.get_mut(&index));
+        let Some(born) = born.filter(|born| !born.created) else { return false };
+        born.created = true;
+        self.unborn[born.speaker as usize] -= 1;
+        true
     }
 
     pub(super) fn export(&mut self, word: Word) -> (u32, u32) {
@@ -304,6 +350,17 @@ impl Remote {
             }
         };
         (index, self.exports[index as usize].generation)
+    }
+
+    /// What others know by an index, and from whom an answer is awaited for it.
+    pub(super) fn awaited(&self, index: u32, generation: u32) -> Option<(Word, Option<u32>)> {
+        let export = self.exports.get(index as usize)?;
+        (export.generation == generation && export.word != 0).then_some((export.word, export.asked))
+    }
+
+    /// A node has sent what none sends that behaves. Whether it will be lost.
+    pub(super) fn distrust(&mut self, node: u32, why: &str) -> bool {
+        self.network.as_mut().is_some_and(|network| network.distrust(node, why))
     }
 
     /// Takes back what was exported for one use.
@@ -595,10 +652,11 @@ pub(super) fn here(cx: &mut Cx, address: Address, ty: TypeId) -> Option<Word> {
 fn unborn(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
     let table = cx.image().find_table(ty)?;
     let class = table.info().actor()?;
+    cx.actors.remote.heard_of(chosen_by, index)?;
     let actor = cx.alloc(table, class.mail + 1).ok()?.as_ptr() as Word;
     // SAFETY: the object is an actor of the class.
     unsafe { set_state(actor, State::Active) };
-    cx.actors.remote.born.get_mut(chosen_by as usize)?.entry(index).or_default().word = actor;
+    cx.actors.remote.heard_of(chosen_by, index)?.word = actor;
     if cx.actors.remote.is_lost(chosen_by) {
         // Its creation will not come any more.
         let _ = cx.failure(LOST);
@@ -652,8 +710,15 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
         for (index, generation) in struck.collect::<Vec<_>>() {
             remote.take(index, generation);
         }
-        for born in &mut remote.born {
-            born.retain(|_, export| !export.strike(nodes));
+        let Remote { born, unborn, .. } = remote;
+        for born in born {
+            born.retain(|_, export| {
+                let struck = export.strike(nodes);
+                if struck && !export.created {
+                    unborn[export.speaker as usize] -= 1;
+                }
+                !struck
+            });
         }
     }
 }

@@ -439,7 +439,7 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]
                 (*cx).actors.remote.hear(from, Counts { sent, received });
             }
             SWEEP if from == 0 => (*cx).actors.remote.sweep(node),
-            _ => return Err("it is not of the first node, or not for it".to_owned()),
+            _ => return Err("it is not of the first node, or not for it".into()),
         }
         Ok(())
     }

@@ -450,6 +450,11 @@ impl Links {
         }
     }
 
+    /// A node of another capsule has sent a packet that is none.
+    pub(crate) fn distrust(&self, node: u32, why: &str) {
+        self.lose(node / self.nodes, &format!("a packet of its node {node} is none: {why}"));
+    }
+
     /// A capsule is found to be lost: the first one tells all, or is told.
     fn lose(&self, capsule: u32, why: &str) {
         if self.stopping.load(Ordering::Acquire) {

@@ -48,11 +48,16 @@ fn engine() -> Arc<Engine> {
 
 /// How `main` ends when the other capsule sends this, and then closes its stream or says nothing.
 fn ends(engine: &Arc<Engine>, bytes: &[u8], closes: bool) -> String {
+    ends_after(engine, bytes, closes, Duration::from_millis(50))
+}
+
+/// The same with a capsule that loses others when they have said nothing for so long.
+fn ends_after(engine: &Arc<Engine>, bytes: &[u8], closes: bool, silence: Duration) -> String {
     let (ours, mut theirs) = Stream::pair().unwrap();
     let mut connection = Connection::new(ours);
     connection.decoder.trust();
     let mut joined = Joined::new(0, 2, 1, false, vec![None, Some(connection)]);
-    joined.silence = Duration::from_millis(50);
+    joined.silence = silence;
     let space = Space::new(engine.clone(), Limits::default()).unwrap();
     let nodes = Nodes::joined(space, joined, Limits::default(), |_| {}, |_| {}).unwrap();
     // A peer that is found out is not read from any more.
@@ -106,6 +111,22 @@ fn who_sends_what_is_not_allowed_is_lost() {
         for closes in [true, false] {
             assert_eq!(ends(&engine, &bytes, closes), "failure(\"node lost\")", "{what}, {closes}");
         }
+    }
+}
+
+#[test]
+fn who_sends_a_packet_that_none_sends_is_lost_at_once() {
+    let engine = engine();
+    let table: [(&str, &[u8]); 4] = [
+        ("no kind", &[1, 0, 0, 0, 99]),
+        ("half a packet", &[100, 0, 0, 0, 1, 2, 3]),
+        ("an empty packet", &[0, 0, 0, 0]),
+        ("a class that is none", &[13, 0, 0, 0, 3, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]),
+    ];
+    for (what, bytes) in table {
+        // Its silence would not end the run of the test.
+        let ended = ends_after(&engine, &packets(1, 0, bytes), false, Duration::from_secs(3600));
+        assert_eq!(ended, "failure(\"node lost\")", "{what}");
     }
 }
 

@@ -1,0 +1,321 @@
+//! A node with a peer whose packets are changed on their way: whatever comes, the run ends, the heap stays whole, and a peer that sends what
+//! none sends that behaves is lost.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bifrost_engine::{Engine, Mode};
+use bifrost_runtime::actor::{Network, Received, Wait, step_node};
+use bifrost_runtime::{Collect, Cx, Limits};
+use bifrost_theta::{Options, Sources, compile};
+
+const PROGRAM: &str = "Sums = actor
+  sum: int  seen: array[string]
+  new (start: int) make {sum := start, seen := array_new[string]()} end new
+  add (n: int, text: string) returns (int) signals (odd (string, int))
+    if n // 2 = 1 then signal odd(text, n) end
+    sum := sum + n
+    seen.append(text)
+    reply (sum)
+  end add
+  of (rest: sequence[Sums], d: replier[int])
+    for other: Sums in rest.elements() do send other.add(2, \"more\") end
+    d.deliver(sum)
+  end of
+  all (keys: map[string, int], numbers: list[int], really: bool, sign: char) returns (map[string, int])
+    sum := sum + keys.length() + numbers.length()
+    keys[\"one more\"] := sum
+    reply (clone keys)
+  end all
+  child (n: int) returns (Sums) reply (Sums.new(n) on 0) end child
+  ask (other: Sums) returns (int) reply (other.add(8, \"asked\")) end ask
+end Sums
+main () returns (int)
+  here: Sums := Sums.new(1)
+  there: Sums := Sums.new(2) on 1
+  second: Sums := Sums.new(3) on 1
+  send there.add(4, \"b\")
+  send here.add(4, \"c\")
+  x: int := there.add(2, \"a text that is longer than what is written where it is referred to\")
+  begin
+    w: int := there.add(3, \"odd\")
+    x := x + w
+  end except when odd (text: string, n: int): x := x + n end
+  keys: map[string, int] := map_new[string, int]()
+  for i: int in 1.to(9) do keys[i.unparse()] := i end
+  keys := there.all(clone keys, list_of(.. 1, 2, 3), true, 'x')
+  child: Sums := there.child(7)
+  y: int := child.add(2, \"born\")
+  z: int := second.ask(child) + there.ask(here)
+  return (x + y + z + keys.length())
+end main";
+
+/// What `main` returns if nothing is changed.
+const RESULT: u64 = 60;
+
+fn engine() -> &'static Arc<Engine> {
+    static ENGINE: OnceLock<Arc<Engine>> = OnceLock::new();
+    ENGINE.get_or_init(|| {
+        let mut sources = Sources::new();
+        sources.add("peer.theta", PROGRAM);
+        let compiled = compile(&sources, &Options::default());
+        let program = compiled.program.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics));
+        Engine::new(program, Mode::Interpreted).expect("an engine")
+    })
+}
+
+/// Steps of the peer and looks of the node, at most: a run is much shorter.
+const STEPS_MAX: u32 = 10_000;
+
+/// What is between the two nodes.
+#[derive(Default)]
+struct Wire {
+    to_peer: VecDeque<Vec<u8>>,
+    to_node: VecDeque<Vec<u8>>,
+    /// What decides what is changed.
+    data: VecDeque<u8>,
+    /// What the peer sends when it has nothing else to say.
+    last: Vec<u8>,
+    changed: bool,
+    distrusted: bool,
+    told: bool,
+    steps: u32,
+}
+
+impl Wire {
+    fn byte(&mut self) -> u8 {
+        self.data.pop_front().unwrap_or(0)
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.byte()).collect()
+    }
+
+    /// Changes some packets of a batch.
+    fn change(&mut self, batch: &[u8]) -> Vec<u8> {
+        let (mut rest, mut out) = (batch, Vec::new());
+        while let Some((length, behind)) = rest.split_first_chunk::<4>() {
+            let (packet, behind) = behind.split_at(u32::from_le_bytes(*length) as usize);
+            rest = behind;
+            let mut packet = packet.to_vec();
+            let (how, at) = (self.byte(), usize::from(self.byte()) % packet.len());
+            self.changed |= (1..=12).contains(&how);
+            let mut times = 1;
+            match how {
+                1 | 2 => packet[at] = self.byte(),
+                3 | 4 => packet[at] ^= 1 << (self.byte() % 8),
+                // Small numbers where there may be indices, classes, methods, tags and lengths.
+                5 | 6 if packet.len() >= 5 => {
+                    let at = 1 + at % (packet.len() - 4) / 4 * 4;
+                    let number = [u32::from(self.byte()) % 80, u32::MAX, u32::from(self.byte()) << 8]
+                        [usize::from(self.byte()) % 3];
+                    let end = packet.len().min(at + 4);
+                    packet[at..end].copy_from_slice(&number.to_le_bytes()[..end - at]);
+                }
+                7 => packet.truncate(at),
+                8 => times = 2,
+                9 => times = 0,
+                10 => {
+                    let more = self.bytes(at);
+                    packet.extend(more);
+                }
+                11 => packet = self.bytes(at),
+                12 => out.extend(self.bytes(at % 8)),
+                _ => {}
+            }
+            for _ in 0..times {
+                out.extend((packet.len() as u32).to_le_bytes());
+                out.extend(&packet);
+            }
+        }
+        out
+    }
+}
+
+#[derive(Clone, Default)]
+struct Shared(Arc<Mutex<Wire>>);
+
+impl Shared {
+    fn wire(&self) -> MutexGuard<'_, Wire> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The way of the node to its peer, which takes its steps here.
+struct Ours {
+    shared: Shared,
+    /// The address of the peer's context.
+    peer: usize,
+}
+
+impl Ours {
+    fn lost() -> Range<u32> {
+        1..2
+    }
+
+    /// What comes, with what is changed of it.
+    fn take(&self) -> Option<Received> {
+        let mut wire = self.shared.wire();
+        wire.steps += 1;
+        if wire.distrusted || wire.steps > STEPS_MAX {
+            return (!std::mem::replace(&mut wire.told, true)).then(|| Received::Lost(Ours::lost()));
+        }
+        let batch = wire.to_node.pop_front()?;
+        let batch = wire.change(&batch);
+        Some(Received::Packets(1, batch))
+    }
+}
+
+impl Network for Ours {
+    fn post(&mut self, _node: u32, packets: Vec<u8>) {
+        self.shared.wire().to_peer.push_back(packets);
+    }
+
+    fn receive(&mut self, wait: Wait) -> Received {
+        loop {
+            if let Some(received) = self.take() {
+                return received;
+            }
+            if wait == Wait::No {
+                return Received::Nothing;
+            }
+            if self.shared.wire().told {
+                return Received::Over;
+            }
+            let mut stepped = false;
+            // SAFETY: the context lives as long as the run, on this thread, and nothing runs in it.
+            while unsafe { step_node(self.peer as *mut Cx) } == Ok(true) {
+                stepped = true;
+                self.shared.wire().steps += 1;
+                if self.shared.wire().steps > STEPS_MAX {
+                    break;
+                }
+            }
+            let mut wire = self.shared.wire();
+            if !stepped && wire.to_node.is_empty() {
+                // What is left is a batch.
+                let mut batch = std::mem::take(&mut wire.last);
+                batch.extend(std::mem::take(&mut wire.data));
+                if batch.is_empty() {
+                    return Received::Over;
+                }
+                wire.changed = true;
+                return Received::Packets(1, batch);
+            }
+        }
+    }
+
+    fn has_mail(&mut self) -> bool {
+        !self.shared.wire().to_node.is_empty()
+    }
+
+    fn idle_node(&mut self) -> Option<u32> {
+        None
+    }
+
+    fn is_idle(&mut self, _node: u32) -> bool {
+        false
+    }
+
+    fn distrust(&mut self, node: u32, _why: &str) -> bool {
+        assert_eq!(node, 1);
+        self.shared.wire().distrusted = true;
+        true
+    }
+}
+
+/// The way of the peer to the node.
+struct Theirs(Shared);
+
+impl Network for Theirs {
+    fn post(&mut self, _node: u32, packets: Vec<u8>) {
+        self.0.wire().to_node.push_back(packets);
+    }
+
+    fn receive(&mut self, _wait: Wait) -> Received {
+        let packets = self.0.wire().to_peer.pop_front();
+        packets.map_or(Received::Nothing, |packets| Received::Packets(0, packets))
+    }
+
+    fn has_mail(&mut self) -> bool {
+        !self.0.wire().to_peer.is_empty()
+    }
+
+    fn idle_node(&mut self) -> Option<u32> {
+        None
+    }
+
+    fn is_idle(&mut self, _node: u32) -> bool {
+        true
+    }
+
+    fn distrust(&mut self, _node: u32, why: &str) -> bool {
+        panic!("the node has sent what none sends: {why}")
+    }
+}
+
+/// What became of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// Whether `main` returned; its result was looked at if nothing was changed.
+    pub returned: bool,
+    /// Whether something was changed.
+    pub changed: bool,
+    /// Whether the peer was lost for what it sent.
+    pub lost: bool,
+}
+
+/// Runs `main` while `data` decides what is changed of what the peer sends.
+pub fn capsule_peer(data: &[u8]) -> Ended {
+    peer_that_ends_with(data, Vec::new())
+}
+
+/// The same with a batch that the peer sends when it has nothing else to say.
+pub fn peer_that_ends_with(data: &[u8], last: Vec<u8>) -> Ended {
+    let data = data.to_vec();
+    // The interpreter needs a deep stack.
+    let run = std::thread::Builder::new().stack_size(16 << 20).spawn(move || run(&data, last));
+    match run.expect("a thread").join() {
+        Ok(ended) => ended,
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+fn run(data: &[u8], last: Vec<u8>) -> Ended {
+    let engine = engine();
+    let limits = Limits {
+        collect: Collect::Checked,
+        stack_bytes: 4 << 20,
+        heap_bytes: 64 << 20,
+        batch_heap_bytes: 64 << 20,
+        fuel: i64::MAX,
+        ..Limits::default()
+    };
+    let shared = Shared::default();
+    shared.wire().data = data.iter().copied().collect();
+    shared.wire().last = last;
+    let mut contexts = [0, 1].map(|node| {
+        let mut cx = Cx::new(engine.image().clone(), limits, 1, || 0);
+        cx.set_node(node, 2);
+        cx
+    });
+    let [node, peer] = &mut contexts;
+    peer.actors.set_network(Box::new(Theirs(shared.clone())), 2);
+    peer.begin();
+    let peer_at = std::ptr::from_mut::<Cx>(peer) as usize;
+    node.actors.set_network(Box::new(Ours { shared: shared.clone(), peer: peer_at }), 2);
+    let main = engine.find_entry("main", 0).expect("it has `main`");
+    // SAFETY: the context runs this engine's image, and `main` takes nothing.
+    let ended = unsafe { engine.call(node, main, &[]) };
+    peer.leave();
+    // What came is in the heap, and must be whole.
+    node.collect();
+    let wire = shared.wire();
+    assert!(wire.steps <= STEPS_MAX + 1, "the run does not end");
+    if !wire.changed {
+        let told = ended.as_ref().err().map(|e| e.to_string());
+        assert_eq!((ended.as_ref().ok(), told), (Some(&RESULT), None), "nothing was changed");
+    }
+    Ended { returned: ended.is_ok(), changed: wire.changed, lost: wire.distrusted }
+}
