@@ -658,11 +658,15 @@ impl Run<'_> {
 
     /// What happens at the end of each step of a loop: fuel and interruption.
     #[inline(always)]
-    fn back_edge(&mut self, function: &Prepared) -> Flow {
+    fn back_edge(&mut self, function: &Prepared, way: Option<u32>) -> Flow {
         if self.cx().must_attend() {
-            match self.attend(Site::default()) {
-                Flow::Next => {}
-                flow => return flow,
+            let makes_way = self.join != 0 && way.is_some();
+            let ret = match makes_way || function.cost > 0 {
+                true => self.cx().stop(),
+                false => self.cx().share(),
+            };
+            if !ret.returned() {
+                return self.failed(ret, Site::default());
             }
         }
         self.burn(function, Site::default())
@@ -692,7 +696,7 @@ impl Run<'_> {
                 Flow::Break => break Flow::Next,
                 flow => break flow,
             }
-            match self.back_edge(function) {
+            match self.back_edge(function, each.way) {
                 Flow::Next => {}
                 flow => break flow,
             }

@@ -17,6 +17,8 @@ pub(crate) enum Helper {
     Attend,
     /// A loop shall attend: as `Attend`, but the outcome is `Returned` or `Killed`.
     Stop,
+    /// The same in code that cannot make way for others, in a program with actors: `(cx)`.
+    Share,
     /// The function ends with an outcome other than `Returned`: `(cx, outcome)`.
     Leave,
     /// A new object: `(cx, table, fields)`.
@@ -81,9 +83,10 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 25] = [
+    pub(crate) const ALL: [(Helper, usize); 26] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
+        (Helper::Share, 0),
         (Helper::Leave, 1),
         (Helper::Alloc, 2),
         (Helper::SignalName, 1),
@@ -109,15 +112,21 @@ impl Helper {
         (Helper::FailedLate, 4),
     ];
 
-    /// Whether it is called at polls: it never collects.
+    /// Whether it is called at polls, where all registers are kept.
     pub(crate) fn polls(self) -> bool {
-        matches!(self, Helper::Attend | Helper::Stop)
+        matches!(self, Helper::Attend | Helper::Stop | Helper::Share)
+    }
+
+    /// Whether it may collect.
+    pub(crate) fn collects(self) -> bool {
+        !matches!(self, Helper::Attend | Helper::Stop)
     }
 
     pub(crate) fn address(self) -> *const u8 {
         match self {
             Helper::Attend => attend as *const u8,
             Helper::Stop => stop as *const u8,
+            Helper::Share => share as *const u8,
             Helper::Leave => leave as *const u8,
             Helper::Alloc => alloc as *const u8,
             Helper::SignalName => signal_name as *const u8,
@@ -148,6 +157,11 @@ impl Helper {
 unsafe extern "C" fn attend(cx: *mut Cx) -> Ret {
     // SAFETY: compiled code passes the current context.
     unsafe { (*cx).attend() }
+}
+
+unsafe extern "C" fn share(cx: *mut Cx) -> Ret {
+    // SAFETY: compiled code passes the current context.
+    unsafe { (*cx).share() }
 }
 
 unsafe extern "C" fn stop(cx: *mut Cx) -> Ret {

@@ -458,7 +458,7 @@ impl Jit {
     fn helper_entry(&self, helper: Helper, words: usize) -> Result<(u32, Code), CompileError> {
         let signature = if helper.polls() { lower::attend_signature() } else { self.signature(words) };
         self.small(signature, |b, args| {
-            if !helper.polls() {
+            if helper.collects() {
                 exit::record(b, args[0], &[]);
             }
             let called = b.import_signature(self.signature(words));

@@ -591,6 +591,19 @@ impl Cx {
         Ret::NOTHING
     }
 
+    /// As [`Cx::stop`], for code that cannot make way for others: if it has had its time, they run above it on the stack for a while. It may
+    /// collect.
+    #[cold]
+    pub fn share(&mut self) -> Ret {
+        match self.stop() {
+            ret if ret.returned() && self.actors.must_make_way() => {
+                // SAFETY: this is the current context, and whoever polls has what it needs where a collection finds it.
+                unsafe { crate::actor::run_others(self) }
+            }
+            ret => ret,
+        }
+    }
+
     /// Ends the running batch from inside.
     pub fn kill(&mut self, why: Kill) -> Ret {
         self.poll.kill.store(self.poll.epoch.load(Ordering::Relaxed) << 8 | why as u64, Ordering::Relaxed);

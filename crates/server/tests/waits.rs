@@ -4,7 +4,7 @@
 mod orders;
 
 use bifrost_engine::{Mode, Run};
-use bifrost_runtime::Collect;
+use bifrost_runtime::{Collect, Limits};
 use orders::{load, prints, ran};
 
 /// Answers some requests at once, some when it is told to, and some with an exception.
@@ -271,4 +271,71 @@ end main"
     assert_eq!(ran.output, "60000\n");
     // One join for each that waits, and one wait: the second reply is there by then.
     assert!(stats.joins < 41_000 && stats.waits < 61_000, "{stats:?}");
+}
+
+/// Others are answered while passive code, in which nothing can wait, goes on: above it on the stack.
+#[test]
+fn passive_code_that_lasts_lets_others_run() {
+    let text = "P = actor
+  n: int
+  new () make {n := 0} end new
+  next () returns (int)
+    words: array[string] := array_new[string]()
+    for i: int in 1.to(40) do words.append(\"w\" || i.unparse()) end
+    n := n + words.length() / 40
+    reply (n)
+  end next
+end P
+Ticker = actor
+  new () make {} end new
+  tick (p: P, k: int)
+    x: int := p.next()
+    if k > 1 then send self.tick(p, k + x - x - 1) end
+  end tick
+end Ticker
+spin (n: int, names: array[string]) returns (int)
+  i: int := 0
+  sum: int := 0
+  first: string := names.bottom()
+  while i < n do
+    i := i + 1
+    if first.length() = 2 then sum := sum + (i & 1) end
+  end
+  for name: string in names.elements() do sum := sum + name.length() end
+  return (sum)
+end spin
+inner (n: int) returns (int)
+  sum: int := 0
+  for i: int in 1.to(n) do sum := sum + (i & 3) end
+  return (sum)
+end inner
+Busy = actor
+  new () make {} end new
+  go (n: int) returns (int)
+    names: array[string] := array_new[string]()
+    for i: int in 1.to(9) do names.append(\"a\" || i.unparse()) end
+    x: int := spin(n, names)
+    reply (x + inner(n) - n / 2 * 3 - names.bottom().length())
+  end go
+end Busy
+main (args: sequence[string])
+  n: int := args[1].to_int()
+  a: Busy := Busy.new()
+  b: Busy := Busy.new()
+  p: P := P.new()
+  send (Ticker.new()).tick(p, 200)
+  x: int := a.go(n)
+  y: int := b.go(n)
+  print(p.next().unparse())
+  print((x + y - n).unparse())
+end main";
+    for (mode, n) in [(Mode::Compiled, "20000000"), (Mode::Interpreted, "400000")] {
+        let engine = load(text, mode);
+        for collect in [Collect::Ordinary, Collect::Zeal(1)] {
+            let limits = Limits { collect, ..Limits::default() };
+            let (ran, stats) = orders::output::run_on(&engine, limits, 1, &[n.to_owned()], |_| {});
+            assert_eq!(ran.output, "201\n32\n", "{mode:?} {collect:?}");
+            assert!(stats[0].ways > 0, "{mode:?} {collect:?}: {stats:?}");
+        }
+    }
 }

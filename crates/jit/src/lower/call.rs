@@ -313,6 +313,13 @@ impl<'a> Lower<'_, 'a, '_> {
         self.attend_if(word, Helper::Stop);
     }
 
+    /// The same where the function cannot make way for others.
+    pub(super) fn poll_passive(&mut self) {
+        let word = self.attention();
+        let shares = self.unit.id.is_some() && self.unit.image.program().has_actors();
+        self.attend_if(word, if shares { Helper::Share } else { Helper::Stop });
+    }
+
     /// A word that another thread writes. The load is atomic so that it is made anew each time.
     fn load_polled(&mut self, offset: i32) -> Value {
         let at = match offset {
@@ -331,7 +338,9 @@ impl<'a> Lower<'_, 'a, '_> {
         let name = self.unit.helpers[helper as usize];
         let entry = self.import(name, signature);
         let call = self.b.ins().call(entry, &[self.cx]);
-        self.roots.quiet.insert(call);
+        if !helper.collects() {
+            self.roots.quiet.insert(call);
+        }
         let outcome = self.load_cx(offset::RESULTS);
         let ended = match self.ended {
             // No handler takes it; the structure says where it was.

@@ -368,12 +368,12 @@ impl<'a> Lower<'_, 'a, '_> {
                 self.start(on);
             }
             match polled.filter(|_| !self.may_call(body)) {
-                None => self.poll(),
+                None => self.poll_passive(),
                 Some(polled) => {
                     let poll = self.cold_block();
                     self.b.ins().brif(polled, top, &[], poll, &[]);
                     self.start(poll);
-                    self.poll();
+                    self.poll_passive();
                 }
             }
             self.b.ins().jump(top, &[]);

@@ -692,7 +692,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         }
         if inner.unit.analysis.loops {
             // Not only in loops: what leaves all of them is not part of any.
-            inner.poll();
+            inner.poll_passive();
         }
         inner.block(body);
         if inner.reachable && !matches!(around, Target::Transaction) {

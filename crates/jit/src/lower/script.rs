@@ -508,7 +508,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let leaves = matches!(self.scope.end, End::Function)
             && self.unit.analysis.script.places.contains_key(&std::ptr::from_ref(stmt));
         if !leaves {
-            return self.poll();
+            return self.poll_passive();
         }
         let (word, over) = (self.attention(), self.turn_over());
         let word = self.b.ins().bor(word, over);

@@ -37,6 +37,7 @@ pub use exceptions::{first_exception, note_exception};
 pub use guest::{Asked, Base, Named, Wanted, ask, grant, join, release};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State, Waits, Way};
 pub use network::{Network, Received, Wait};
+pub(crate) use node::run_others;
 pub use node::{Actors, Stats, run_node, step_node};
 pub(crate) use program::leave_transaction;
 pub use program::{call_main, send_past};

@@ -84,7 +84,7 @@ pub struct Stats {
     pub joins: u64,
     /// How often a method waited.
     pub waits: u64,
-    /// How often a method made way for others in the middle of a loop.
+    /// How often something made way for others in the middle of a loop: a method, or passive code by having them above it.
     pub ways: u64,
     /// Turns: things taken from the queue of what there is to do.
     pub turns: u64,
@@ -179,6 +179,8 @@ pub struct Actors {
     highest: usize,
     looked: u32,
     held: Vec<Held>,
+    /// How much code that cannot stop has others above it on the stack.
+    others: u32,
     /// What was done.
     pub stats: Stats,
 }
@@ -208,6 +210,7 @@ impl Default for Actors {
             highest: 0,
             looked: 0,
             held: Vec::new(),
+            others: 0,
             stats: Stats::default(),
         }
     }
@@ -364,6 +367,7 @@ impl Actors {
     pub(super) fn begin_main(&mut self, is_reference: bool) {
         (self.main, self.main_is_reference) = (None, is_reference);
         self.past_sent = 0;
+        self.others = 0;
     }
 
     /// Wakes a join that selects at a time, unless it has gone on by then; gives the number by which it is known.
@@ -492,6 +496,47 @@ impl Cx {
 pub unsafe fn run_node(cx: *mut Cx) -> Ret {
     // SAFETY: promised by the caller.
     unsafe { run(cx) }
+}
+
+/// How long others run above code that cannot stop before that goes on.
+const OTHERS_NS: u64 = 2_000_000;
+
+/// So much code that cannot stop is on the stack at most with others above it.
+const OTHERS_DEPTH: u32 = 16;
+
+/// Runs others above passive code on the stack, which has had its time and cannot be left: until nothing is to be done, or they have had
+/// theirs. Returned, or killed.
+///
+/// # Safety
+/// `cx` is the current context; the caller keeps what it needs.
+pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if (*cx).actors.is_ordered()
+            || (*cx).holds_messages()
+            || !(*cx).may_nest()
+            || (*cx).actors.others >= OTHERS_DEPTH
+        {
+            return Ret::NOTHING;
+        }
+        let step = (*cx).actors.step;
+        let _step = (*cx).keep_all(&step);
+        (*cx).actors.others += 1;
+        (*cx).actors.stats.ways += 1;
+        let until = (*cx).now_ns().saturating_add(OTHERS_NS);
+        let ended = loop {
+            match self::step(cx) {
+                Ok(true) if (*cx).now_ns() < until => {}
+                Err(ret) if !ret.returned() => break ret,
+                _ => break Ret::NOTHING,
+            }
+        };
+        (*cx).actors.others -= 1;
+        (*cx).actors.step = step;
+        // Of what it has sent before, nobody knows any more whether it was served.
+        (*cx).actors.past_sent = 1;
+        ended
+    }
 }
 
 /// Takes packets that came. Whether something may have happened; an outcome to end with if the run was ended or can end.
