@@ -443,7 +443,7 @@ impl Jit {
         build(&mut b, &words, &mut roots);
         b.seal_all_blocks();
         b.finalize(self.isa.frontend_config());
-        if !roots.references.is_empty() {
+        if !roots.references.is_empty() || !roots.words.is_empty() {
             safepoint::insert(&mut function, &roots);
         }
         let code = self.define(vec![self.generate(name, function)?])?;

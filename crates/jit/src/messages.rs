@@ -8,7 +8,9 @@ use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use bifrost_runtime::{Code, Form, MethodEntry};
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Value, types};
+use cranelift_codegen::ir::{
+    Block, Inst, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types,
+};
 use cranelift_frontend::FunctionBuilder;
 
 use crate::{CompileError, Jit, exit, helper};
@@ -62,24 +64,14 @@ impl Jit {
     }
 
     /// A call of something else with these words.
-    fn pass_on(
-        &self,
-        b: &mut FunctionBuilder<'_>,
-        words: &[Value],
-        code: *const u8,
-    ) -> cranelift_codegen::ir::Inst {
+    fn pass_on(&self, b: &mut FunctionBuilder<'_>, words: &[Value], code: *const u8) -> Inst {
         let signature = b.import_signature(self.signature(words.len() - 1));
         let address = b.ins().iconst(types::I64, code as i64);
         b.ins().call_indirect(signature, address, words)
     }
 
     /// Ends with such a call.
-    fn end_in(
-        &self,
-        b: &mut FunctionBuilder<'_>,
-        words: &[Value],
-        code: *const u8,
-    ) -> cranelift_codegen::ir::Inst {
+    fn end_in(&self, b: &mut FunctionBuilder<'_>, words: &[Value], code: *const u8) -> Inst {
         let call = self.pass_on(b, words, code);
         let results = b.inst_results(call).to_vec();
         b.ins().return_(&results);
@@ -110,11 +102,17 @@ impl Jit {
                 let active = address(b, class.table(State::Active));
                 store(b, active, actor, TABLE_OFFSET);
             }
+            // In the frame, and not in registers that would have to be saved for them.
+            let kept = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 16, 3));
             if !class.functional || form == Form::Past {
-                roots.references.insert(actor);
+                b.ins().stack_store(types::I64, actor, kept, 0);
+                b.ins().stack_store(types::I64, cx, kept, 8);
+                roots.words.push((kept, 0));
             }
             let call = self.pass_on(b, words, code.0);
             let [outcome, value] = *b.inst_results(call) else { unreachable!("calls have two results") };
+            let load_kept =
+                |b: &mut FunctionBuilder<'_>, at| b.ins().stack_load(types::I64, types::I64, kept, at);
             let unlike = match (class.functional, form) {
                 (true, Form::Request) => {
                     b.ins().return_(&[outcome, value]);
@@ -122,6 +120,7 @@ impl Jit {
                 }
                 (true, Form::Past) => outcome,
                 (false, _) => {
+                    let actor = load_kept(b, 0);
                     let mail = load(b, actor, field(class.mail));
                     b.ins().bor(mail, outcome)
                 }
@@ -130,12 +129,13 @@ impl Jit {
             b.ins().brif(unlike, ended, &[], done, &[]);
             b.switch_to_block(done);
             if !class.functional {
-                let dormant = address(b, class.table(State::Dormant));
+                let (actor, dormant) = (load_kept(b, 0), address(b, class.table(State::Dormant)));
                 store(b, dormant, actor, TABLE_OFFSET);
             }
             b.ins().return_(&[outcome, value]);
 
             b.switch_to_block(ended);
+            let (actor, cx) = (load_kept(b, 0), load_kept(b, 8));
             match form {
                 Form::Request => {
                     let call = self.end_in(b, &[cx, actor, outcome, value], actor::leave_method as *const u8);
