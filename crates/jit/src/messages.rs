@@ -84,6 +84,13 @@ impl Jit {
         let slow = self.message_stub(slot, arity, references, form);
         let (_, code) = self.small_with_roots(self.signature(arity), |b, words, roots| {
             let (cx, actor) = (words[0], words[1]);
+            // In the frame, and not in registers that would have to be saved for them.
+            let kept = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 16, 3));
+            if !class.functional || form == Form::Past {
+                b.ins().stack_store(types::I64, actor, kept, 0);
+                b.ins().stack_store(types::I64, cx, kept, 8);
+                roots.words.push((kept, 0));
+            }
             let (deep, room) = (cold_block(b), b.create_block());
             let pointer = b.ins().get_stack_pointer(types::I64);
             let limit = load(b, cx, offset::NESTING);
@@ -101,13 +108,6 @@ impl Jit {
             if !class.functional {
                 let active = address(b, class.table(State::Active));
                 store(b, active, actor, TABLE_OFFSET);
-            }
-            // In the frame, and not in registers that would have to be saved for them.
-            let kept = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 16, 3));
-            if !class.functional || form == Form::Past {
-                b.ins().stack_store(types::I64, actor, kept, 0);
-                b.ins().stack_store(types::I64, cx, kept, 8);
-                roots.words.push((kept, 0));
             }
             let call = self.pass_on(b, words, code.0);
             let [outcome, value] = *b.inst_results(call) else { unreachable!("calls have two results") };
