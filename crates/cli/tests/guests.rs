@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use bifrost_veneer::wire::ErrorNumber;
 use bifrost_veneer::{Error, ErrorValue, Promise, Session};
-use stubs::{Adder, Counter, Gate};
+use stubs::{Adder, Counter, Gate, Ring};
 use support::{Server, bifrost, stderr, stdout};
 
 fn program() -> PathBuf {
@@ -350,18 +350,102 @@ fn what_a_session_holds_lives() {
     }
 }
 
+/// What a server with metrics tells of one of them.
+fn metric(server: &Server, name: &str) -> u64 {
+    let mut stream = UnixStream::connect(server.folder.path().join("metrics")).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let line = text.lines().find(|line| line.starts_with(&format!("bifrost_{name} "))).unwrap();
+    line.rsplit_once(' ').unwrap().1.parse().unwrap()
+}
+
+/// Waits until a metric is so.
+#[track_caller]
+fn await_metric(server: &Server, name: &str, is_so: impl Fn(u64) -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is_so(metric(server, name)) {
+        assert!(Instant::now() < until, "{name} is {} still", metric(server, name));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn rings_that_sessions_leave_are_freed() {
+    let server = server(&["--nodes", "2", "--metrics", "unix://FOLDER/metrics"]);
+    let pair = |s: &Session, own: i64| {
+        let (a, b) = (stubs::new_ring_on(s, own, 0), stubs::new_ring_on(s, own + 1, 1));
+        let _ = (a.join(&b), b.join(&a));
+        s.flush().unwrap();
+        a
+    };
+    let s = session(&server);
+    let held = pair(&s, 7);
+    assert_eq!(held.far(1).claim().map_err(told), Ok(8));
+    for round in 1..=3 {
+        let other = session(&server);
+        let rings: Vec<Ring> = (0..100).map(|n| pair(&other, n)).collect();
+        assert_eq!(rings[99].far(1).claim().map_err(told), Ok(100));
+        assert!(metric(&server, "actors_known") > 100);
+        drop((rings, other));
+        await_metric(&server, "actors_swept_total", |swept| swept >= 200 * round);
+    }
+    // What is left: the names, and the ring that is held.
+    await_metric(&server, "actors_known", |known| known < 20);
+    assert_eq!(held.far(1).claim().map_err(told), Ok(8));
+}
+
+#[test]
+fn what_moves_between_nodes_while_garbage_is_searched_lives() {
+    let server = server(&["--nodes", "2", "--metrics", "unix://FOLDER/metrics"]);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for round in 0..40 {
+                    let s = session(&server);
+                    for n in 0..10 {
+                        // Each is known to the one that was made behind it, on the other node, and the last one to the session.
+                        let mut last = stubs::new_ring_on(&s, 0, n % 2);
+                        for own in 1..5 {
+                            let next = stubs::new_ring_on(&s, own, (n + own) % 2);
+                            let _ = next.join(&last);
+                            if (round + own) % 3 == 0 {
+                                s.flush().unwrap();
+                            }
+                            last = next;
+                        }
+                        // Nothing else says that all have been told of their neighbours.
+                        s.flush().unwrap();
+                        assert_eq!(last.far(4).claim().map_err(told), Ok(0));
+                        // And garbage beside them, in a ring.
+                        let (a, b) = (stubs::new_ring_on(&s, 0, 0), stubs::new_ring_on(&s, 0, 1));
+                        a.send().join(&b);
+                        b.send().join(&a);
+                    }
+                }
+            });
+        }
+    });
+    await_metric(&server, "actors_known", |known| known < 20);
+}
+
+#[test]
+fn what_a_session_drops_is_freed_while_it_goes_on() {
+    let server = server(&["--nodes", "2", "--metrics", "unix://FOLDER/metrics"]);
+    let s = session(&server);
+    for _ in 0..40 {
+        for n in 0..1000 {
+            stubs::new_counter_on(&s, n, n % 2);
+        }
+        s.flush().unwrap();
+    }
+    await_metric(&server, "actors_known", |known| known < 25_000);
+    assert_eq!(stubs::new_counter_on(&s, 1, 1).value().claim().map_err(told), Ok(1));
+}
+
 #[test]
 fn a_client_that_is_killed_leaves_nothing() {
     let server = server(&["--nodes", "2", "--metrics", "unix://FOLDER/metrics"]);
-    let metric = |name: &str| {
-        let mut stream = UnixStream::connect(server.folder.path().join("metrics")).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let line =
-            text.lines().find(|line| line.starts_with(&format!("bifrost_{name} "))).unwrap().to_owned();
-        line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()
-    };
     let mut shell = bifrost();
     shell.arg("shell").arg(&server.urls[0]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut shell = shell.spawn().unwrap();
@@ -377,8 +461,8 @@ fn a_client_that_is_killed_leaves_nothing() {
     let counter: Counter = s.lookup("counter");
     assert_eq!(counter.value().claim().map_err(told), Ok(5));
     drop((counter, s));
-    assert_eq!(metric("nodes"), 2);
-    assert_eq!(metric("actor_names"), 2);
+    assert_eq!(metric(&server, "nodes"), 2);
+    assert_eq!(metric(&server, "actor_names"), 2);
 }
 
 #[test]

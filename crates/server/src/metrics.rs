@@ -162,6 +162,9 @@ fn nodes_text(to: &mut String, nodes: &NodesMeasured) {
     gauge(to, "node_waiting_bytes", "Bytes of messages that no node has taken yet.", nodes.waiting_bytes);
     let created = [("{for=\"node\"}", stats.created), ("{for=\"other\"}", stats.created_remotely)];
     counters(to, "actors_total", "Actors that nodes have made, for themselves or at others.", &created);
+    gauge(to, "actors_known", "Actors and requests of nodes that others, or sessions, know.", stats.known);
+    let help = "Of those what was garbage all the same, in cycles over several nodes, and was found.";
+    counter(to, "actors_swept_total", help, stats.swept);
     let messages = [
         ("{how=\"call\"}", stats.direct),
         ("{how=\"queue\"}", stats.queued),

@@ -401,6 +401,10 @@ impl Cx {
     pub fn post_messages(&mut self) {
         // SAFETY: a message that waits for its sender's word on the answer has had its time.
         unsafe { packets::settle_open(self) };
+        if self.actors.remote.knows_many() {
+            // A session that never waits drops things all the same.
+            self.collect();
+        }
         self.actors.remote.post_all();
     }
 
@@ -443,7 +447,12 @@ impl Cx {
     /// The outcome to end with: the heap is full.
     pub fn published(&mut self, name: &str) -> Result<Option<Word>, Ret> {
         let Some((address, ty)) = self.actors.remote.find(name) else { return Ok(None) };
-        at_address(self, Leaf::Actor, address, ty).map(Some).map_err(|why| self.failure(&why.to_string()))
+        // The table of names takes no part in searches: what comes from it was under way.
+        let under_way = self.actors.remote.searches.is_under_way(self.nodes());
+        let before = std::mem::replace(&mut self.actors.remote.under_way, under_way);
+        let found = at_address(self, Leaf::Actor, address, ty);
+        self.actors.remote.under_way = before;
+        found.map(Some).map_err(|why| self.failure(&why.to_string()))
     }
 }
 

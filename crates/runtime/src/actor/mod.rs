@@ -25,6 +25,7 @@ mod packets;
 mod program;
 mod remote;
 mod search;
+mod timers;
 mod trace;
 
 pub use code::{

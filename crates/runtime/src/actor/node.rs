@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
-use std::time::Duration;
 
 use bifrost_heap::Marker;
 use bifrost_ir::{FuncId, MethodRef};
@@ -16,6 +15,7 @@ use super::network::{Network, Received, Wait};
 use super::packets::{accept, settle_open};
 use super::remote::{Remote, lose};
 use super::search::{self, ORDERED};
+use super::timers;
 use super::trace::{Trace, What};
 use super::{
     Answer, Due, Kind, LANDED, Next, State, class_of, deliver_owed, fill, ready, refused, rest, set_state,
@@ -96,6 +96,8 @@ pub struct Stats {
     pub cycles: u64,
     /// What other nodes knew of this one and was garbage all the same: of cycles over several nodes.
     pub swept: u64,
+    /// What other nodes and sessions know of this one now.
+    pub known: u64,
 }
 
 impl Stats {
@@ -116,6 +118,7 @@ impl Stats {
             lost_exceptions: self.lost_exceptions + other.lost_exceptions,
             cycles: self.cycles + other.cycles,
             swept: self.swept + other.swept,
+            known: self.known + other.known,
         }
     }
 
@@ -150,18 +153,18 @@ const WAYS: u64 = 8;
 pub struct Actors {
     ready: VecDeque<Work>,
     /// By the time at which they are over, and a number: joins that select.
-    timers: BTreeMap<(i64, u64), Word>,
-    tokens: u64,
+    pub(super) timers: BTreeMap<(i64, u64), Word>,
+    pub(super) tokens: u64,
     /// Requests that were queued for actors that wait, since the last look.
     suspects: Vec<Word>,
     main: Option<Answer>,
     main_is_reference: bool,
     /// Of a run whose order a seed decides.
-    order: Option<u64>,
+    pub(super) order: Option<u64>,
     /// Whether what runs has had its time.
     pub(crate) turn_over: bool,
     log: fn(&str),
-    nap: fn(u64),
+    pub(super) nap: fn(u64),
     /// Not 0 while a node may have nothing to do ([`Network::idlers`]).
     pub(crate) idlers: *const AtomicU32,
     idlers_kept: Option<Arc<AtomicU32>>,
@@ -370,18 +373,6 @@ impl Actors {
         self.others = 0;
     }
 
-    /// Wakes a join that selects at a time, unless it has gone on by then; gives the number by which it is known.
-    pub fn wake_at(&mut self, time_ms: i64, waiter: Word) -> u64 {
-        self.tokens += 1;
-        self.timers.insert((time_ms, self.tokens), waiter);
-        self.tokens
-    }
-
-    /// Whether it is looked before this turn whether a timer's time has come: the clock is not asked at each.
-    fn looks_at_timers(&self) -> bool {
-        !self.timers.is_empty() && (self.turn_over || self.stats.turns.is_multiple_of(LOOKS_AT_TIMERS))
-    }
-
     /// Hands over what the node keeps alive.
     ///
     /// # Safety
@@ -406,6 +397,11 @@ impl Actors {
             }
             for known in self.remote.roots() {
                 marker.root(known);
+            }
+            if self.remote.searches.is_due() {
+                for known in self.remote.known_by_guests() {
+                    marker.root(known);
+                }
             }
             self.guest.trace(marker);
             match self.main {
@@ -443,25 +439,11 @@ impl Actors {
     /// Whether a search for garbage shall begin.
     fn wants_search(&mut self) -> bool {
         let at_random = self.is_ordered() && self.choose(ORDERED) == Some(0);
-        at_random && self.remote.known() > 0 && !self.remote.has_names() || self.remote.wants_search()
+        at_random && self.remote.known() > 0 || self.remote.wants_search()
     }
 }
 
 impl Cx {
-    /// The time that timers go by. Where a seed decides the order, turns take time, and nothing else does.
-    pub fn timer_ms(&self) -> i64 {
-        match self.actors.is_ordered() {
-            true => (self.actors.stats.turns / ORDERED_TURNS_IN_MS) as i64,
-            false => self.now_ms(),
-        }
-    }
-
-    /// Whether the time of the first timer has come.
-    fn timer_is_due(&self) -> bool {
-        let first = self.actors.timers.first_key_value();
-        first.is_some_and(|((time, _), _)| *time <= self.timer_ms())
-    }
-
     /// Whether the node has something else to do than what runs, which has had its time. What is below it on the stack waits for it, unless
     /// it has sent a message of the past type.
     pub(crate) fn others_wait(&mut self) -> bool {
@@ -584,20 +566,14 @@ pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
             }
             let far = (*cx).actors.remote.has_network();
             if far {
-                let wait = match (*cx).actors.timers.first_key_value() {
-                    Some(((time, _), _)) => {
-                        let left = time.saturating_sub((*cx).now_ms()).max(0);
-                        Wait::For(Duration::from_millis(left as u64))
-                    }
-                    None => Wait::Idle,
-                };
+                let wait = timers::rest(cx);
                 match receive(cx, wait) {
                     Ok(true) => continue,
                     Ok(false) => {}
                     Err(ret) => return ret,
                 }
             }
-            if !wait_for_timer(cx) && !far {
+            if !timers::wake_next(cx) && !far {
                 return Ret::NOTHING;
             }
         }
@@ -615,7 +591,7 @@ pub(super) unsafe fn pump(cx: *mut Cx) -> Result<(), Ret> {
             }
             return receive(cx, Wait::Idle).map(|_| ());
         }
-        if step(cx)? || wait_for_timer(cx) { Ok(()) } else { Err(Ret::NOTHING) }
+        if step(cx)? || timers::wake_next(cx) { Ok(()) } else { Err(Ret::NOTHING) }
     }
 }
 
@@ -629,7 +605,7 @@ pub(super) unsafe fn pump(cx: *mut Cx) -> Result<(), Ret> {
 pub unsafe fn step_node(cx: *mut Cx) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        let stepped = step(cx)? || wait_for_timer(cx);
+        let stepped = step(cx)? || timers::wake_next(cx);
         if !stepped {
             (*cx).actors.remote.post_all();
         }
@@ -648,15 +624,12 @@ unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
             if (*cx).actors.remote.knows_many() {
                 (*cx).collect();
             }
-            if (*cx).actors.wants_search() {
+            if (*cx).actors.wants_search() || search::wait_ms(cx) == Some(0) {
                 search::ask(cx);
             }
             came = receive(cx, Wait::No)?;
         }
-        // Who has always something else to do wakes them too.
-        while (*cx).actors.looks_at_timers() && (*cx).timer_is_due() {
-            wait_for_timer(cx);
-        }
+        timers::wake_due(cx);
         let Some(work) = (*cx).actors.pop() else { return Ok(came) };
         (*cx).actors.stats.turns += 1;
         (*cx).actors.turn_over = false;
@@ -680,42 +653,6 @@ unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
         Ok(true)
     }
 }
-
-/// Sleeps until the next timer, if there is one, and wakes who waits for it.
-unsafe fn wait_for_timer(cx: *mut Cx) -> bool {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let Some(((time, token), waiter)) = (*cx).actors.timers.pop_first() else { return false };
-        let waits = get(waiter, join::AWAITED) == token && get(waiter, join::FLAGS) & join::SELECTS != 0;
-        if !waits {
-            return true;
-        }
-        // A run whose order is decided does not wait: its time is that of the next timer.
-        while (*cx).actors.order.is_none() {
-            let left = time.saturating_sub((*cx).now_ms());
-            if left <= 0 {
-                break;
-            }
-            ((*cx).actors.nap)(left.min(NAP_MS) as u64);
-            if (*cx).must_attend() && !(*cx).stop().returned() {
-                // Whoever is ended sees it at the next turn.
-                break;
-            }
-        }
-        set(waiter, join::FLAGS, get(waiter, join::FLAGS) | join::LATE);
-        ready(cx, waiter);
-        true
-    }
-}
-
-/// Before one of so many turns it is looked whether a timer's time has come.
-const LOOKS_AT_TIMERS: u64 = 64;
-
-/// In a run whose order a seed decides, so many turns take a millisecond.
-const ORDERED_TURNS_IN_MS: u64 = 1000;
-
-/// How long a node sleeps at most before it looks whether it shall end.
-const NAP_MS: i64 = 20;
 
 /// Goes on with a method that waited.
 unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {

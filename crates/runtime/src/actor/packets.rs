@@ -417,6 +417,12 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
             GRANT | RELEASE => {
                 let [index, generation, third] = numbers(rest)?;
                 let (node, times) = if *kind == GRANT { (third, 1) } else { (from, -i64::from(third)) };
+                let (own, remote) = ((*cx).node(), &mut (*cx).actors.remote);
+                if remote.under_way && *kind == GRANT {
+                    // Who was told of it may be a guest, which takes no part in the search.
+                    let address = Address { capsule: 0, node: own, index, generation };
+                    remote.searches.was_under_way(own, address);
+                }
                 match (*cx).actors.remote.count(index, generation, node, times) {
                     true => Ok(Ret::NOTHING),
                     false => Err("it speaks of too many actors that were not made".into()),

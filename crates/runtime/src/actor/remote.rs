@@ -170,6 +170,11 @@ impl Export {
         self.known.is_empty()
     }
 
+    /// Whether one of these numbers or above knows it.
+    fn is_known_from(&self, first: u32) -> bool {
+        self.word != 0 && self.known.iter().any(|(node, _)| *node >= first)
+    }
+
     /// Strikes nodes off. Whether nobody knows it any more, who did before.
     fn strike(&mut self, nodes: &Range<u32>) -> bool {
         let before = self.known.len();
@@ -238,6 +243,14 @@ impl Remote {
         self.exports.iter().chain(born).map(|export| export.word)
     }
 
+    /// The objects that guests know.
+    pub(super) fn known_by_guests(&self) -> impl Iterator<Item = Word> {
+        let nodes = self.lost.len() as u32;
+        let born = self.born.iter().flat_map(|born| born.values());
+        let known = self.exports.iter().chain(born);
+        known.filter(move |export| export.is_known_from(nodes)).map(|export| export.word)
+    }
+
     /// How much others know.
     pub(super) fn known(&self) -> usize {
         let born: usize = self.born.iter().map(|born| born.len()).sum();
@@ -273,8 +286,12 @@ impl Remote {
         self.proxies.len() > self.proxies_most || self.searches.has_swept
     }
 
-    /// Tells the owners of what was forgotten.
+    /// Tells the owners of what was forgotten. Whoever was told of it meanwhile has that in its mail before: searches count on it.
     fn release(&mut self) {
+        if self.forgotten.is_empty() {
+            return;
+        }
+        self.post_unsent();
         for (address, told) in std::mem::take(&mut self.forgotten) {
             let mut packet = vec![RELEASE];
             put(&mut packet, &[address.index, address.generation, told]);
@@ -288,11 +305,16 @@ impl Remote {
         if self.is_lost(node) {
             return true;
         }
+        let dropped = times < 0 && node as usize >= self.lost.len();
         match (generation & 0xff).checked_sub(1) {
             None => {
                 let Some(export) = self.exports.get_mut(index as usize) else { return true };
-                if export.generation == generation >> 8 && export.word != 0 && export.count(node, times) {
-                    self.take(index, generation >> 8);
+                if export.generation != generation >> 8 || export.word == 0 {
+                    return true;
+                }
+                match export.count(node, times) {
+                    true => drop(self.take(index, generation >> 8)),
+                    false => self.searches.dropped += usize::from(dropped),
                 }
             }
             Some(chosen_by) => {
@@ -302,6 +324,8 @@ impl Remote {
                 if export.count(node, times) {
                     self.set_born(chosen_by, index);
                     self.born[chosen_by as usize].remove(&index);
+                } else {
+                    self.searches.dropped += usize::from(dropped);
                 }
             }
         }
@@ -497,8 +521,12 @@ impl Remote {
     }
 
     pub(super) fn post_all(&mut self) {
-        self.settle(None);
         self.release();
+        self.post_unsent();
+    }
+
+    fn post_unsent(&mut self) {
+        self.settle(None);
         let Some(network) = &mut self.network else { return };
         self.turns = 0;
         for (node, packets) in (0..).zip(&mut self.outbox) {
@@ -529,9 +557,10 @@ impl Remote {
         if posts {
             self.post_all();
         }
+        let known = if posts { self.known() as u64 } else { 0 };
         match &mut self.network {
             Some(network) if posts => {
-                network.tell(stats);
+                network.tell(&Stats { known, ..*stats });
                 network.receive(wait)
             }
             Some(network) => network.receive(wait),
@@ -678,7 +707,9 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
         let within = (nodes.start as usize).min(count)..(nodes.end as usize).min(count);
         remote.lost[within.clone()].fill(true);
         remote.outbox[within.clone()].iter_mut().for_each(Vec::clear);
-        remote.give_up_search((*cx).node());
+        if !within.is_empty() {
+            remote.give_up_search((*cx).node());
+        }
         let waiters: Vec<(u32, u32)> = (0..)
             .zip(&remote.exports)
             .filter(|(_, export)| export.asked.is_some_and(|node| nodes.contains(&node)))
@@ -719,6 +750,10 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
                 }
                 !struck
             });
+        }
+        if nodes.start as usize >= count {
+            // What a guest held together may be garbage now, and know each other.
+            remote.searches.dropped += remote.known();
         }
     }
 }

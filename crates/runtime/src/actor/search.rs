@@ -16,7 +16,10 @@
 //! Nobody collects anything for others and nobody has the whole picture: the work is spread as the references are. It is done when what others know of a
 //! node, or what lives there, has doubled since the last search ([`Remote::wants_search`]), so its cost is a part of what was sent.
 //!
-//! Guests take no part: where there may be some, which is where actors have names, no search is made.
+//! Guests, and the table of names, take no part: what they know lives, and so does what comes from them, or is said of them, while a search is under
+//! way. They say that they have forgotten something when whoever they told of it has that in its mail ([`Remote::release`]), which is before the owner
+//! makes its part then; so it is before `SWEEP` there. When guests have forgotten something that nodes know still, a search is made as soon as
+//! others have not taken too much of the time ([`REST_TIMES`]).
 //!
 //! When a node is lost, those that hear of it drop their part, and say so (`WANT`): the first node begins anew with those that are left. Who
 //! does not know of the loss yet waits for a `SEARCH` that does not come, until it does. Numbers say which search is meant.
@@ -45,6 +48,10 @@ const KNOWN_MIN: usize = 10_000;
 
 /// Nor with fewer bytes that live.
 const LIVE_BYTES_MIN: usize = 32 << 20;
+
+/// Between two searches that are made because guests have forgotten something, so many times the last one's time passes, and so many milliseconds.
+const REST_TIMES: i64 = 20;
+const REST_MS: i64 = 100;
 
 /// Most references in one `LIVE`.
 const LIVE_MAX: usize = 8192;
@@ -76,6 +83,11 @@ pub(super) struct Searches {
     looks: u32,
     /// Something was let go, and the next collection may free it.
     pub(super) has_swept: bool,
+    /// How much guests have forgotten, since the last search, that others know still.
+    pub(super) dropped: usize,
+    /// When the part of the search under way was made, and the earliest time for the next one for the sake of what guests have forgotten.
+    begun_ms: Option<i64>,
+    next_ms: i64,
 }
 
 /// By node: how many packets went there, and came from there.
@@ -151,7 +163,7 @@ impl Searches {
 
     /// Whether what comes from a node was under way when the picture was taken.
     pub(super) fn is_under_way(&self, from: u32) -> bool {
-        self.part.as_ref().is_some_and(|part| part.awaited.get(from as usize).is_some_and(|awaited| *awaited))
+        self.part.as_ref().is_some_and(|part| part.awaited.get(from as usize).is_none_or(|awaited| *awaited))
     }
 
     /// Something was in a packet that was under way when the picture was taken: it lives.
@@ -175,7 +187,6 @@ impl Remote {
         self.searches.looks = self.searches.looks.wrapping_add(1);
         self.searches.looks.is_multiple_of(LOOKS)
             && self.searches.part.is_none()
-            && !self.has_names()
             && (self.searches.wanted || self.known() > self.searches.known_most)
     }
 
@@ -344,9 +355,10 @@ unsafe fn take_part(cx: *mut Cx, search: u32) {
     // SAFETY: promised by the caller: the context is the current one, between two turns.
     unsafe {
         super::packets::settle_open(cx);
-        let node = (*cx).node();
+        let (node, now) = ((*cx).node(), (*cx).now_ms());
         let searches = &mut (*cx).actors.remote.searches;
         (searches.last, searches.due, searches.part) = (search, true, None);
+        (searches.dropped, searches.begun_ms) = (0, Some(now));
         (*cx).collect();
         let remote = &mut (*cx).actors.remote;
         if remote.searches.due {
@@ -368,12 +380,28 @@ pub(super) unsafe fn ask(cx: *mut Cx) {
         if node != 0 {
             // Until the next collection finds that it is still wanted.
             remote.searches.wanted = false;
+            remote.searches.dropped = 0;
             remote.searches.known_most = remote.searches.known_most.max(2 * remote.known());
             return remote.post_number(0, WANT, remote.searches.last);
         }
         remote.searches.heard = vec![None; remote.lost.len()];
         take_part(cx, remote.searches.last.wrapping_add(1));
         pass_on(cx);
+    }
+}
+
+/// How many milliseconds pass before a search is to be made because guests have forgotten something; nothing if none is.
+///
+/// # Safety
+/// `cx` is the current context.
+pub(super) unsafe fn wait_ms(cx: *mut Cx) -> Option<i64> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let searches = &(*cx).actors.remote.searches;
+        if searches.dropped == 0 || searches.part.is_some() || (*cx).actors.remote.known() == 0 {
+            return None;
+        }
+        Some(searches.next_ms.saturating_sub((*cx).now_ms()).max(0))
     }
 }
 
@@ -388,6 +416,13 @@ pub(super) unsafe fn pass_on(cx: *mut Cx) {
         let actors = &mut (*cx).actors;
         actors.remote.pass_on(node);
         actors.stats.swept = actors.remote.swept;
+        let searches = &mut actors.remote.searches;
+        if searches.part.is_none()
+            && let Some(begun) = searches.begun_ms.take()
+        {
+            let now = (*cx).now_ms();
+            (*cx).actors.remote.searches.next_ms = now + REST_MS + REST_TIMES * (now - begun).max(0);
+        }
     }
 }
 

@@ -1,0 +1,99 @@
+//! Timers: what waits for a message only so long (`after`).
+
+use std::time::Duration;
+
+use super::layout::join;
+use super::node::Actors;
+use super::{Wait, ready, search};
+use crate::abi::Word;
+use crate::cx::Cx;
+use crate::object::{get, set};
+
+/// Before one of so many turns it is looked whether a timer's time has come.
+const LOOKS_AT_TIMERS: u64 = 64;
+
+/// In a run whose order a seed decides, so many turns take a millisecond.
+const ORDERED_TURNS_IN_MS: u64 = 1000;
+
+/// How long a node sleeps at most before it looks whether it shall end.
+const NAP_MS: i64 = 20;
+
+impl Actors {
+    /// Wakes a join that selects at a time, unless it has gone on by then; gives the number by which it is known.
+    pub fn wake_at(&mut self, time_ms: i64, waiter: Word) -> u64 {
+        self.tokens += 1;
+        self.timers.insert((time_ms, self.tokens), waiter);
+        self.tokens
+    }
+
+    /// Whether it is looked before this turn whether a timer's time has come: the clock is not asked at each.
+    fn looks_at_timers(&self) -> bool {
+        !self.timers.is_empty() && (self.turn_over || self.stats.turns.is_multiple_of(LOOKS_AT_TIMERS))
+    }
+}
+
+impl Cx {
+    /// The time that timers go by. Where a seed decides the order, turns take time, and nothing else does.
+    pub fn timer_ms(&self) -> i64 {
+        match self.actors.is_ordered() {
+            true => (self.actors.stats.turns / ORDERED_TURNS_IN_MS) as i64,
+            false => self.now_ms(),
+        }
+    }
+
+    /// Whether the time of the first timer has come.
+    pub(super) fn timer_is_due(&self) -> bool {
+        let first = self.actors.timers.first_key_value();
+        first.is_some_and(|((time, _), _)| *time <= self.timer_ms())
+    }
+}
+
+/// How long a node waits that has nothing to do: until the time of the first timer, or of a search.
+pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let timer = (*cx).actors.timers.first_key_value().map(|((time, _), _)| *time);
+        let timer = timer.map(|time| time.saturating_sub((*cx).now_ms()).max(0));
+        match timer.into_iter().chain(search::wait_ms(cx)).min() {
+            Some(left) => Wait::For(Duration::from_millis(left as u64)),
+            None => Wait::Idle,
+        }
+    }
+}
+
+/// Wakes those whose time has come, beside whatever else there is to do.
+pub(super) unsafe fn wake_due(cx: *mut Cx) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        while (*cx).actors.looks_at_timers() && (*cx).timer_is_due() {
+            wake_next(cx);
+        }
+    }
+}
+
+/// Sleeps until the next timer, if there is one, and wakes who waits for it.
+pub(super) unsafe fn wake_next(cx: *mut Cx) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let Some(((time, token), waiter)) = (*cx).actors.timers.pop_first() else { return false };
+        let waits = get(waiter, join::AWAITED) == token && get(waiter, join::FLAGS) & join::SELECTS != 0;
+        if !waits {
+            return true;
+        }
+        // A run whose order is decided does not wait: its time is that of the next timer.
+        while (*cx).actors.order.is_none() {
+            let left = time.saturating_sub((*cx).now_ms());
+            if left <= 0 {
+                break;
+            }
+            ((*cx).actors.nap)(left.min(NAP_MS) as u64);
+            if (*cx).must_attend() && !(*cx).stop().returned() {
+                // Whoever is ended sees it at the next turn.
+                break;
+            }
+        }
+        set(waiter, join::FLAGS, get(waiter, join::FLAGS) | join::LATE);
+        ready(cx, waiter);
+        true
+    }
+}
