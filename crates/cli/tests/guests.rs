@@ -466,6 +466,34 @@ fn a_client_that_is_killed_leaves_nothing() {
 }
 
 #[test]
+fn a_client_that_dies_while_it_waits_is_noticed() {
+    let listen = ["--listen", "shm://FOLDER/shm", "--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"];
+    let others = ["--nodes", "2", "--metrics", "unix://FOLDER/metrics"];
+    let server = server(&[&listen[..], &others].concat());
+    let s = session(&server);
+    let counter: Counter = s.lookup("counter");
+    assert_eq!(counter.value().claim().map_err(told), Ok(5));
+    for (waiters, url) in (1..).zip(&server.urls) {
+        let mut shell = bifrost();
+        shell.arg("shell").arg(url).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let mut input = shell.stdin.take().unwrap();
+        input
+            .write_all(b"$c := lookup counter: Counter\n$r := new_ring_on(1, 1)\n$s := new_ring_on(2, 1)\n? $c.never()\n")
+            .unwrap();
+        while counter.waiters().claim().unwrap() < waiters {}
+        assert_eq!(metric(&server, "node_sessions"), 2, "{url}");
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        // Long before the time of its batch is over.
+        let since = Instant::now();
+        await_metric(&server, "node_sessions", |open| open == 1);
+        assert!(since.elapsed() < Duration::from_secs(5), "{url}");
+    }
+    assert_eq!(counter.value().claim().map_err(told), Ok(5));
+}
+
+#[test]
 fn a_server_that_stops_tells_who_waits() {
     let server = server(&["--nodes", "2"]);
     let url = server.urls[0].clone();

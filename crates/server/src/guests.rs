@@ -15,6 +15,7 @@ use bifrost_cache::Cache;
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::Cx;
 use bifrost_runtime::actor::{Named, Network, Received, Wait, grant, release};
+use bifrost_transport::{HangUp, Stream};
 use parking_lot::{Mutex, RwLock};
 
 use crate::metrics::NodesMeasured;
@@ -58,6 +59,8 @@ struct GuestDoor {
     mail: Sender<Mail>,
     /// It waits for answers.
     waits: Arc<AtomicBool>,
+    /// Its client has hung up.
+    gone: AtomicBool,
 }
 
 impl Guests {
@@ -135,6 +138,8 @@ struct Guest {
     open: bool,
     /// Where the next actor goes if no node rests.
     next: u32,
+    /// Notices that the client hangs up.
+    _watch: Option<HangUp>,
 }
 
 impl Guest {
@@ -176,6 +181,10 @@ impl Network for Guest {
                 Err(TryRecvError::Empty) => Received::Nothing,
                 Err(TryRecvError::Disconnected) => Received::Stopped,
             };
+        }
+        if self.door.gone.load(Ordering::Acquire) {
+            // Nobody waits for answers any more.
+            return Received::Stopped;
         }
         self.door.waits.store(true, Ordering::Relaxed);
         let mail = match self.shared.guests.ended.load(Ordering::Acquire) {
@@ -261,19 +270,28 @@ impl Hosts {
         Ok(Hosts { nodes, thread: Some(thread), _caches: caches })
     }
 
-    /// Makes the context of a session that of a guest. Without numbers left, it reaches no node.
-    pub fn enter(&self, space: &Space) {
+    /// Makes the context of a session that of a guest, which waits for answers for as long as its client is there. Without numbers left, it
+    /// reaches no node.
+    pub fn enter(&self, space: &Space, stream: &Stream) {
         let shared = self.nodes.shared();
         let nodes = shared.nodes();
         let last = shared.guests.last.fetch_add(1, Ordering::Relaxed);
         let Ok(number) = u32::try_from(last + 1) else { return };
         let (sender, mail) = channel();
-        let door = Arc::new(GuestDoor { mail: sender, waits: Arc::default() });
+        let door = Arc::new(GuestDoor { mail: sender, waits: Arc::default(), gone: AtomicBool::new(false) });
         let waker = door.clone();
         space.poll().set_waker(move || {
             let _ = waker.mail.send(Mail::Wake);
         });
-        let guest = Guest { number, shared: shared.clone(), mail, door, open: false, next: number % nodes };
+        let hung_up = door.clone();
+        let watch = stream.on_hang_up(move || {
+            hung_up.gone.store(true, Ordering::Release);
+            let _ = hung_up.mail.send(Mail::Wake);
+        });
+        // Without means for that it waits as long as its batch may take.
+        let _watch = watch.inspect_err(|error| tracing::warn!(%error, "session.unwatched")).ok();
+        let next = number % nodes;
+        let guest = Guest { number, shared: shared.clone(), mail, door, open: false, next, _watch };
         let mut cx = space.lock();
         cx.set_guest(number, nodes);
         cx.actors.set_network(Box::new(guest), nodes);

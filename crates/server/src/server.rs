@@ -325,7 +325,7 @@ fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<String>) {
         }
     };
     if let Some(hosts) = &shared.hosts {
-        hosts.lock().enter(&space);
+        hosts.lock().enter(&space, &stream);
     }
     // Only this thread, of all that accept, may have let one more in meanwhile; the limit is not that exact.
     sessions.open.lock().connections.insert(number, (stream.stopper(), Arc::downgrade(&space)));

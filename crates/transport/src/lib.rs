@@ -39,6 +39,6 @@ pub use deadline::Deadline;
 pub use listener::{AcceptError, ListenError, ListenOptions, Listener, Stopper};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
 pub use stream::{
-    ConnectError, ConnectOptions, ReadError, Stream, StreamReading, StreamStopper, StreamWaiter,
+    ConnectError, ConnectOptions, HangUp, ReadError, Stream, StreamReading, StreamStopper, StreamWaiter,
     StreamWriting, WriteError,
 };

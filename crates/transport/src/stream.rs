@@ -153,6 +153,12 @@ impl Drop for Connection {
     }
 }
 
+/// Notices that the peer of a stream hangs up ([`Stream::on_hang_up`]), until it is dropped.
+#[derive(Debug)]
+pub struct HangUp {
+    _watch: shm::Watch,
+}
+
 /// Ends the reads and writes of one stream, from any thread.
 #[derive(Clone, Debug)]
 pub struct StreamStopper {
@@ -317,6 +323,17 @@ impl Stream {
         let Connection { socket, attention } = &*self.connection;
         let carries = matches!(self.medium, Medium::Socket(_));
         StreamStopper { socket: socket.clone(), attention: attention.clone(), carries }
+    }
+
+    /// Calls something, from another thread and once at most, when the peer hangs up or dies, which it may have done already. It must not take
+    /// long. Nothing is called any more when what this gives is dropped.
+    ///
+    /// # Errors
+    /// The system has no means for it.
+    pub fn on_hang_up(&self, called: impl Fn() + Send + 'static) -> io::Result<HangUp> {
+        // Shared memory watches the socket itself, too.
+        let socket = rustix::io::fcntl_dupfd_cloexec(&*self.connection.socket, 0)?;
+        Ok(HangUp { _watch: shm::watch_with(Arc::new(socket), Box::new(called))? })
     }
 
     /// Both halves, so that one thread reads and another writes. The peer sees the end when both are dropped, or the stream is stopped.

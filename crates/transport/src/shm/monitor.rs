@@ -2,7 +2,8 @@
 //!
 //! A peer that dies cannot say so in shared memory, but the kernel closes its end of the unix socket
 //! that the memory came through. The thread sleeps in `epoll_wait` on all those sockets at once; on a
-//! hang-up it raises [`CLOSED`] in the stream's private attention word, which wakes the stream's user.
+//! hang-up it raises [`CLOSED`] in the stream's private attention word, which wakes the stream's user. Users of streams of any kind can have it
+//! call something, too.
 //!
 //! Nothing is ever read from the sockets, so a peer cannot keep the thread busy: each socket reports
 //! once at most (`EPOLLONESHOT`).
@@ -26,8 +27,11 @@ struct Monitor {
 #[derive(Default)]
 struct Watched {
     next_id: u64,
-    attentions: HashMap<u64, Arc<Attention>>,
+    called: HashMap<u64, Called>,
 }
+
+/// What is done when a peer hangs up.
+type Called = Box<dyn Fn() + Send>;
 
 /// A socket being watched, until dropped.
 #[derive(Debug)]
@@ -38,12 +42,17 @@ pub(crate) struct Watch {
 
 /// Raises [`CLOSED`] in `attention` once the other end of `socket` is gone, which it may be already.
 pub(crate) fn watch(socket: Arc<OwnedFd>, attention: Arc<Attention>) -> io::Result<Watch> {
+    watch_with(socket, Box::new(move || attention.raise(CLOSED)))
+}
+
+/// Calls something once the other end of `socket` is gone, which it may be already. It must not take long, nor watch anything.
+pub(crate) fn watch_with(socket: Arc<OwnedFd>, called: Called) -> io::Result<Watch> {
     let monitor = Monitor::of_process()?;
     let id = {
         let mut watched = monitor.watched();
         let id = watched.next_id;
         watched.next_id += 1;
-        watched.attentions.insert(id, attention);
+        watched.called.insert(id, called);
         id
     };
     // Hang-ups and errors are reported without being asked for.
@@ -51,7 +60,7 @@ pub(crate) fn watch(socket: Arc<OwnedFd>, attention: Arc<Attention>) -> io::Resu
     match epoll::add(&monitor.epoll, &socket, EventData::new_u64(id), flags) {
         Ok(()) => Ok(Watch { id, socket }),
         Err(error) => {
-            monitor.watched().attentions.remove(&id);
+            monitor.watched().called.remove(&id);
             Err(error.into())
         }
     }
@@ -61,7 +70,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         let monitor = Monitor::of_process().expect("a watch was made by a monitor that runs");
         let _ = epoll::delete(&monitor.epoll, self.socket.as_fd());
-        monitor.watched().attentions.remove(&self.id);
+        monitor.watched().called.remove(&self.id);
     }
 }
 
@@ -96,8 +105,8 @@ impl Monitor {
             let _ = epoll::wait(&self.epoll, spare_capacity(&mut events), None);
             let watched = self.watched();
             for event in &events {
-                if let Some(attention) = watched.attentions.get(&event.data.u64()) {
-                    attention.raise(CLOSED);
+                if let Some(called) = watched.called.get(&event.data.u64()) {
+                    called();
                 }
             }
         }
