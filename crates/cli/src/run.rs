@@ -170,7 +170,7 @@ fn actors_line(stats: &Stats) -> String {
     let direct = 100.0 * stats.direct as f64 / stats.messages().max(1) as f64;
     format!(
         "actors made {}, on other nodes {}; messages {}, {direct:.1} % of them calls, queued {}, to other nodes {}; methods with a \
-         join {}, waits {}, made way {}; turns {}; longest queue {}; request cycles {}; exceptions that nobody awaited {}; in cycles of garbage {}",
+         join {}, waits {}, made way {}; messages that went ahead {}; turns {}; longest queue {}; request cycles {}; exceptions that nobody awaited {}; in cycles of garbage {}",
         stats.created,
         stats.created_remotely,
         stats.messages(),
@@ -179,6 +179,7 @@ fn actors_line(stats: &Stats) -> String {
         stats.joins,
         stats.waits,
         stats.ways,
+        stats.ahead,
         stats.turns,
         stats.longest_queue,
         stats.cycles,

@@ -199,6 +199,23 @@ fn rings_over_two_capsules_go_and_those_in_use_stay() {
     }
 }
 
+#[test]
+fn who_floods_a_slow_actor_of_another_capsule_waits_for_it() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/tests/flood.theta");
+    let run = |what: &str, count: &str| {
+        let mut command = bifrost();
+        let command = command.args(["run", "--capsules", "2", "--stats"]).arg(&file).args([what, count]);
+        command.output().unwrap()
+    };
+    let output = run("slow", "2000000");
+    let expected = "2000000 came, 0 of them in disorder\n";
+    assert_eq!((stdout(&output), output.status.code()), (expected, Some(0)));
+    let line = stderr(&output).lines().find(|line| line.starts_with("node 1: ")).unwrap();
+    let longest = line.split("longest queue ").nth(1).and_then(|rest| rest.split(';').next()).unwrap();
+    assert!(longest.parse::<u64>().unwrap() < 100_000, "{line}");
+    assert_eq!(stdout(&run("peers", "100000")), "both have all\n");
+}
+
 /// Runs as long as it is let.
 const LONG: &str = "Spinner = functional actor
   spin (n: int) returns (int)

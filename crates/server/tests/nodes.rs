@@ -404,3 +404,36 @@ fn nodes_that_are_lost_fail_the_requests_to_them_and_no_others() {
     }
     assert!(failed > 100, "only {failed} runs have lost something");
 }
+
+const FLOOD: &str = include_str!("flood.theta");
+
+#[test]
+fn who_floods_a_slow_actor_of_another_node_waits_for_it() {
+    let messages: u64 = 300_000;
+    for mode in [Mode::Compiled, Mode::Interpreted] {
+        let engine = load(FLOOD, mode);
+        let (output, stats) = printed(&engine, 2, Collect::Ordinary, &["slow", &messages.to_string()]);
+        assert_eq!(output, format!("{messages} came, 0 of them in disorder\n"));
+        assert!(stats[1].longest_queue < messages / 10, "{:?}", stats[1]);
+        assert_eq!(stats[0].ahead, 0);
+        for seed in 0..3 {
+            assert_eq!(
+                in_order(&engine, 2, Collect::Ordinary, seed, &["slow", "20000"]),
+                "20000 came, 0 of them in disorder\n"
+            );
+        }
+    }
+}
+
+#[test]
+fn two_actors_that_flood_each_other_get_on() {
+    for mode in [Mode::Compiled, Mode::Interpreted] {
+        let engine = load(FLOOD, mode);
+        let (output, _) = printed(&engine, 2, Collect::Ordinary, &["peers", "100000"]);
+        assert_eq!(output, "both have all\n");
+        for seed in 0..3 {
+            let output = in_order(&engine, 2, Collect::Ordinary, seed, &["peers", "20000"]);
+            assert_eq!(output, "both have all\n", "seed {seed}");
+        }
+    }
+}

@@ -16,6 +16,7 @@
 
 mod code;
 mod create;
+mod credit;
 mod exceptions;
 mod guest;
 pub mod layout;
@@ -25,6 +26,7 @@ mod packets;
 mod program;
 mod remote;
 mod search;
+mod stats;
 mod timers;
 mod trace;
 
@@ -39,9 +41,10 @@ pub use guest::{Asked, Base, Named, Wanted, ask, grant, join, release};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State, Waits, Way};
 pub use network::{Network, Received, Wait};
 pub(crate) use node::run_others;
-pub use node::{Actors, Stats, run_node, step_node};
+pub use node::{Actors, run_node, step_node};
 pub(crate) use program::leave_transaction;
 pub use program::{call_main, send_past};
+pub use stats::Stats;
 pub use trace::{EVENTS_MAX, Event, Trace, What};
 
 use bifrost_heap::HeapFull;
@@ -842,7 +845,10 @@ unsafe fn make_way(cx: *mut Cx, waiter: Word) -> Ret {
         let ret = suspend(cx, waiter);
         if !Outcome::from(ret).eq(&Outcome::Signalled) {
             (*cx).actors.stats.ways += 1;
-            ready(cx, waiter);
+            match (*cx).actors.remote.credit.park(waiter) {
+                true => set(waiter, join::FLAGS, get(waiter, join::FLAGS) | join::READY),
+                false => ready(cx, waiter),
+            }
         }
         ret
     }

@@ -9,12 +9,14 @@ use bifrost_ir::{FuncId, MethodRef};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
+use super::credit::{FAR_LONG, HOLD};
 use super::guest::Guest;
 use super::layout::{join, mail, message, owed};
 use super::network::{Network, Received, Wait};
-use super::packets::{accept, settle_open};
+use super::packets::{accept, has_long_mail, settle_open};
 use super::remote::{Remote, lose};
 use super::search::{self, ORDERED};
+use super::stats::Stats;
 use super::timers;
 use super::trace::{Trace, What};
 use super::{
@@ -62,74 +64,6 @@ impl Held {
             Held::Answer { destination, value, reference } => (destination, reference.then_some(value)),
         };
         std::iter::once(first).chain(second)
-    }
-}
-
-/// What a node has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Actors made here.
-    pub created: u64,
-    /// Actors that were made here for other nodes to have.
-    pub created_remotely: u64,
-    /// Messages that went to other nodes.
-    pub sent: u64,
-    /// Messages that were calls.
-    pub direct: u64,
-    /// Messages that were queued.
-    pub queued: u64,
-    /// Messages to actors whose creator failed.
-    pub refused: u64,
-    /// Methods that may wait and began.
-    pub joins: u64,
-    /// How often a method waited.
-    pub waits: u64,
-    /// How often something made way for others in the middle of a loop: a method, or passive code by having them above it.
-    pub ways: u64,
-    /// Turns: things taken from the queue of what there is to do.
-    pub turns: u64,
-    /// The most messages that one actor had waiting.
-    pub longest_queue: u64,
-    /// Exceptions that nobody awaited.
-    pub lost_exceptions: u64,
-    /// Requests that would have waited for themselves.
-    pub cycles: u64,
-    /// What other nodes knew of this one and was garbage all the same: of cycles over several nodes.
-    pub swept: u64,
-    /// What other nodes and sessions know of this one now.
-    pub known: u64,
-}
-
-impl Stats {
-    /// What several nodes have done together.
-    pub fn with(&self, other: &Stats) -> Stats {
-        Stats {
-            created: self.created + other.created,
-            created_remotely: self.created_remotely + other.created_remotely,
-            sent: self.sent + other.sent,
-            direct: self.direct + other.direct,
-            queued: self.queued + other.queued,
-            refused: self.refused + other.refused,
-            joins: self.joins + other.joins,
-            waits: self.waits + other.waits,
-            ways: self.ways + other.ways,
-            turns: self.turns + other.turns,
-            longest_queue: self.longest_queue.max(other.longest_queue),
-            lost_exceptions: self.lost_exceptions + other.lost_exceptions,
-            cycles: self.cycles + other.cycles,
-            swept: self.swept + other.swept,
-            known: self.known + other.known,
-        }
-    }
-
-    /// An actor had so many messages waiting.
-    pub(super) fn saw_queue(&mut self, count: u64) {
-        self.longest_queue = self.longest_queue.max(count);
-    }
-
-    /// Messages that were sent. Another process may say any numbers of its own.
-    pub fn messages(&self) -> u64 {
-        [self.queued, self.refused, self.sent].into_iter().fold(self.direct, u64::saturating_add)
     }
 }
 
@@ -566,9 +500,14 @@ pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
             }
             let far = (*cx).actors.remote.has_network();
             if far {
-                let wait = timers::rest(cx);
+                let holds = (*cx).actors.remote.credit.holds;
+                let wait = if holds { Wait::For(HOLD) } else { timers::rest(cx) };
                 match receive(cx, wait) {
                     Ok(true) => continue,
+                    Ok(false) if holds => {
+                        (*cx).actors.remote.release_held(None);
+                        continue;
+                    }
                     Ok(false) => {}
                     Err(ret) => return ret,
                 }
@@ -607,6 +546,7 @@ pub unsafe fn step_node(cx: *mut Cx) -> Result<bool, Ret> {
     unsafe {
         let stepped = step(cx)? || timers::wake_next(cx);
         if !stepped {
+            (*cx).actors.remote.release_held(None);
             (*cx).actors.remote.post_all();
         }
         Ok(stepped)
@@ -628,11 +568,16 @@ unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
                 search::ask(cx);
             }
             came = receive(cx, Wait::No)?;
+            if (*cx).actors.remote.credit.holds {
+                // What others know are actors.
+                (*cx).actors.remote.release_held(Some(&|actor| has_long_mail(actor, FAR_LONG / 2)));
+            }
         }
         timers::wake_due(cx);
         let Some(work) = (*cx).actors.pop() else { return Ok(came) };
         (*cx).actors.stats.turns += 1;
         (*cx).actors.turn_over = false;
+        (*cx).actors.remote.credit.begin_turn();
         (*cx).actors.past_sent = 0;
         (*cx).actors.step = [work.word(), 0];
         let ended = match work {

@@ -9,13 +9,15 @@
 //! RELEASE   index and generation of something that the sender has forgotten, and how often it was told of it
 //! ```
 //!
-//! The other kinds are those of [`search`]. Values are written as [`crate::transfer`] says.
+//! The other kinds are those of [`search`] and [`super::credit`]. Values are written as [`crate::transfer`] says.
 
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
 use smallvec::SmallVec;
 
+use super::credit::{FAR_LONG, TAKEN};
 use super::guest::chooser;
-use super::layout::{away, exception, far, outgoing, owed};
+use super::layout::{away, exception, far, mail, message, outgoing, owed};
+use super::node::Work;
 use super::remote::{LOST, OWN, Writing, address_of, at_address, far_address, here};
 use super::{Answer, Due, Kind, class_of, deliver_owed, method_of, search};
 use crate::abi::{ARGS_MAX, Outcome, Ret, VALUES_MAX, Word, enter};
@@ -101,13 +103,32 @@ unsafe fn write_message(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Writing
     }
 }
 
+/// A message is about to go: whoever sends too much makes way.
+#[inline]
+unsafe fn count_sent(cx: *mut Cx, packet: &Writing) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let windows = match (*cx).is_guest() {
+            true => 0,
+            false => (*cx).actors.remote.credit.sent(packet.node, packet.bytes()),
+        };
+        if windows > 0 {
+            (*cx).actors.end_turn();
+            (*cx).actors.stats.ahead += u64::from(windows > 1);
+        }
+    }
+}
+
 /// Sends a message of the past type to an actor of another node: returned, or the outcome to end with.
 pub(super) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller, as for `write_message`.
     match unsafe { write_message(cx, slot, args) } {
         Ok(packet) => {
             // SAFETY: as above.
-            unsafe { (*cx).actors.remote.end(packet) };
+            unsafe {
+                count_sent(cx, &packet);
+                (*cx).actors.remote.end(packet);
+            }
             Ret::NOTHING
         }
         Err(ret) => ret,
@@ -135,6 +156,7 @@ pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
         let (ty, method) = (Table::of(args[0]).info().ty, method_of(args[0], slot));
         set(made, owed::KIND, Kind::Outgoing as Word);
         set(made, outgoing::METHOD, u64::from(ty.as_u32()) << 32 | u64::from(method.as_u32()));
+        count_sent(cx, &packet);
         (*cx).actors.remote.leave_open(packet, made);
         super::pending(made)
     }
@@ -365,12 +387,15 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
     let lost = unsafe { (*cx).actors.remote.is_lost(from) };
     // SAFETY: as above.
     let before = unsafe { std::mem::replace(&mut (*cx).actors.remote.speaker, from) };
-    let mut rest = if lost { &[] } else { packets };
+    let (mut rest, mut came) = (if lost { &[] } else { packets }, 0_u32);
     while !rest.is_empty() {
         let parts = number(&mut rest).ok().and_then(|bytes| rest.split_at_checked(bytes as usize));
         let accepted = match parts {
             Some((packet, behind)) => {
                 rest = behind;
+                if packet.first() == Some(&MESSAGE) {
+                    came = came.saturating_add(4 + packet.len() as u32);
+                }
                 // SAFETY: promised by the caller: the context is the current one.
                 let remote = unsafe { &mut (*cx).actors.remote };
                 remote.under_way = remote.searches.is_under_way(from);
@@ -400,6 +425,7 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
     unsafe {
         (*cx).actors.remote.under_way = false;
         (*cx).actors.remote.speaker = before;
+        (*cx).actors.remote.came(from, came);
         search::pass_on(cx);
     }
     Ret::NOTHING
@@ -428,6 +454,12 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
                     false => Err("it speaks of too many actors that were not made".into()),
                 }
             }
+            TAKEN => {
+                for waiter in (*cx).actors.remote.credit.taken(from, number(rest)?) {
+                    (*cx).actors.push(Work::Join(waiter));
+                }
+                Ok(Ret::NOTHING)
+            }
             search::SEARCH..=search::WANT => search::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
             other => Err(Wrong::Never(format!("{other} is no kind of packet"))),
         }
@@ -454,6 +486,15 @@ unsafe fn refuse(cx: *mut Cx, to: Away, wrong: Wrong) -> Result<Ret, Wrong> {
         }
     }
     Err(wrong)
+}
+
+/// Whether so many messages wait for an actor.
+pub(super) unsafe fn has_long_mail(actor: Word, messages: u64) -> bool {
+    // SAFETY: promised by the caller: an actor of this node.
+    unsafe {
+        let post = get(actor, class_of(actor).mail);
+        post != 0 && get(post, mail::COUNT) >= messages
+    }
 }
 
 /// Who waits on another node for the answer to a message, if anybody does.
@@ -505,6 +546,13 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
             true => enter(Table::of(actor).entry(slot), cx, &words[..count]),
             false => super::send(cx, slot, &words[..count]),
         };
+        // A queued message knows its actor; else that may be no more.
+        if ret.outcome == Outcome::Pending as u64 && Kind::of(ret.value) == Kind::Message {
+            let actor = get(ret.value, message::RECEIVER);
+            if has_long_mail(actor, FAR_LONG) {
+                (*cx).actors.remote.credit.hold(from, actor);
+            }
+        }
         match Outcome::from(ret) {
             Outcome::Returned if waiter == NOBODY => {}
             Outcome::Killed => return Ok(ret),

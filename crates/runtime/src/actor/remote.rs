@@ -25,9 +25,11 @@ use bifrost_ir::{Signature, TypeId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
+use super::credit::Credit;
 use super::guest::{Named, chooser, no_names};
 use super::layout::{far, owed, replier};
 use super::network::{Network, Received, Wait};
+use super::node::Work;
 use super::packets::{GRANT, RELEASE, WAITER, put, settle_open};
 use super::search::Searches;
 use super::{Answer, Kind, State, Stats, deliver_owed, set_state, state};
@@ -100,6 +102,7 @@ pub(super) struct Remote {
     /// What would have owed the answer to the last request that nobody waits for: serves the next; or 0.
     pub(super) unowed: Word,
     pub(super) searches: Searches,
+    pub(super) credit: Credit,
     /// What comes was under way when the picture of a search was taken.
     pub(super) under_way: bool,
     /// Whose packets are looked at.
@@ -138,6 +141,12 @@ pub(super) struct Writing {
 }
 
 impl Writing {
+    /// How many bytes the packet has so far, and before it.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.packets.len() - self.start
+    }
+
     /// Forgets what was written behind so many bytes of the packet.
     pub(super) fn truncate(&mut self, bytes: usize) {
         self.packets.truncate(self.start + LENGTH_BYTES + bytes);
@@ -195,6 +204,7 @@ impl Remote {
         self.outbox = vec![Vec::new(); nodes as usize];
         self.lost = vec![false; nodes as usize];
         self.searches = Searches::new();
+        self.credit = Credit::new(nodes);
     }
 
     /// Whether a node is no more.
@@ -234,7 +244,8 @@ impl Remote {
         let unborn = born.filter(|born| !born.created).map(|born| born.word);
         let asked = self.exports.iter().filter(|export| export.asked.is_some()).map(|export| export.word);
         let open = self.open.iter().map(|open| open.owing).chain([self.unowed]);
-        asked.chain(unborn).chain(open)
+        let stopped = self.credit.parked.iter().map(|(_, waiter)| *waiter);
+        asked.chain(unborn).chain(open).chain(stopped).chain(self.credit.held.iter().copied())
     }
 
     /// The objects that others know.
@@ -732,6 +743,10 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
         for actor in unborn {
             let _ = (*cx).failure(LOST);
             super::create::stillborn(cx, actor);
+        }
+        for waiter in nodes.clone().flat_map(|node| (*cx).actors.remote.credit.lose(node)).collect::<Vec<_>>()
+        {
+            (*cx).actors.push(Work::Join(waiter));
         }
         let remote = &mut (*cx).actors.remote;
         let struck = (0..).zip(&mut remote.exports).filter_map(|(index, export)| {

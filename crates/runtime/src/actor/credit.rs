@@ -1,0 +1,144 @@
+//! How much may be under way from a node to another that does not get to serve it.
+//!
+//! A node counts the bytes of messages that it has sent to each other one, and the other says how many it has taken (`TAKEN`). Who sends
+//! more than [`WINDOW_BYTES`] ahead makes way at the end of a loop's step, and its method goes on when the other has taken half of them. What cannot
+//! make way is not stopped, but counted.
+//!
+//! A node takes what comes at once, into the mail of its actors. It says so later for what comes from whoever has sent to an actor with
+//! much mail, until that has served half of it. But it does not keep back its word when it has nothing else to do, which is a reason to think
+//! that the actor waits, perhaps for the very methods that are stopped: after [`HOLD`] it says it. So nobody waits for ever, and two
+//! actors that flood each other get on, if slowly; then mail grows, because nothing else is right.
+//!
+//! Guests have limits of their own, and are not counted.
+
+use std::time::Duration;
+
+use super::packets::put;
+use super::remote::Remote;
+use crate::abi::Word;
+
+/// So many bytes of messages have been taken by the sender of this, of those that the receiver has sent to it.
+pub(super) const TAKEN: u8 = 11;
+
+/// Bytes of messages that may be under way to a node before whoever sends more makes way.
+const WINDOW_BYTES: u64 = 256 << 10;
+
+/// A node says that it has taken messages when they have so many bytes.
+const TAKEN_BYTES: u32 = (WINDOW_BYTES / 4) as u32;
+
+/// With so many messages waiting for an actor, those who send to it from elsewhere are to wait.
+pub(super) const FAR_LONG: u64 = 1024;
+
+/// How long a node that has nothing to do waits before it says what it has taken, though an actor has much mail.
+pub(super) const HOLD: Duration = Duration::from_millis(20);
+
+/// What a node knows of messages that are under way; all by node.
+#[derive(Debug, Default)]
+pub(super) struct Credit {
+    /// Bytes of messages that went there and were not taken, as far as it has said.
+    under_way: Vec<u64>,
+    /// Bytes that came from there, of which it was not told.
+    came: Vec<u32>,
+    /// An actor with much mail, some of which came from there; or 0.
+    pub(super) held: Vec<Word>,
+    /// Whether there is one.
+    pub(super) holds: bool,
+    /// What runs has sent too much there.
+    full: Option<u32>,
+    /// Joins that go on when more was taken there.
+    pub(super) parked: Vec<(u32, Word)>,
+}
+
+impl Credit {
+    pub(super) fn new(nodes: u32) -> Credit {
+        let nodes = nodes as usize;
+        Credit { under_way: vec![0; nodes], came: vec![0; nodes], held: vec![0; nodes], ..Credit::default() }
+    }
+
+    /// A message of so many bytes goes to a node. How many windows are under way there.
+    #[inline]
+    pub(super) fn sent(&mut self, node: u32, bytes: usize) -> u64 {
+        let Some(under_way) = self.under_way.get_mut(node as usize) else { return 0 };
+        *under_way += bytes as u64;
+        if *under_way < WINDOW_BYTES {
+            return 0;
+        }
+        self.full = Some(node);
+        *under_way / WINDOW_BYTES
+    }
+
+    /// Something else runs now.
+    #[inline]
+    pub(super) fn begin_turn(&mut self) {
+        self.full = None;
+    }
+
+    /// Whether a join that makes way shall wait until a node has taken more, and not only until its turn comes.
+    pub(super) fn park(&mut self, waiter: Word) -> bool {
+        let full = self.full.take().filter(|node| self.under_way[*node as usize] >= WINDOW_BYTES);
+        self.parked.extend(full.map(|node| (node, waiter)));
+        full.is_some()
+    }
+
+    /// A node has taken so many bytes. The joins that go on.
+    pub(super) fn taken(&mut self, node: u32, bytes: u32) -> Vec<Word> {
+        let Some(under_way) = self.under_way.get_mut(node as usize) else { return Vec::new() };
+        *under_way = under_way.saturating_sub(u64::from(bytes));
+        match *under_way <= WINDOW_BYTES / 2 {
+            true => {
+                self.parked.extract_if(.., |(other, _)| *other == node).map(|(_, waiter)| waiter).collect()
+            }
+            false => Vec::new(),
+        }
+    }
+
+    /// A node is no more. The joins that go on.
+    pub(super) fn lose(&mut self, node: u32) -> Vec<Word> {
+        let at = node as usize;
+        if at < self.under_way.len() {
+            (self.held[at], self.came[at], self.under_way[at]) = (0, 0, 0);
+        }
+        self.taken(node, 0)
+    }
+
+    /// An actor has much mail, some of which came from a node.
+    pub(super) fn hold(&mut self, from: u32, actor: Word) {
+        if let Some(held) = self.held.get_mut(from as usize) {
+            (*held, self.holds) = (actor, true);
+        }
+    }
+}
+
+impl Remote {
+    /// Messages of so many bytes came from a node, and are in the mail.
+    pub(super) fn came(&mut self, from: u32, bytes: u32) {
+        if let Some(came) = self.credit.came.get_mut(from as usize) {
+            *came = came.saturating_add(bytes);
+            self.acknowledge(from);
+        }
+    }
+
+    /// Says to a node what was taken, if that is much and nothing is against it.
+    fn acknowledge(&mut self, node: u32) {
+        let at = node as usize;
+        if self.credit.held[at] == 0 && self.credit.came[at] >= TAKEN_BYTES {
+            let mut packet = vec![TAKEN];
+            put(&mut packet, &[std::mem::take(&mut self.credit.came[at])]);
+            self.post(node, &packet);
+        }
+    }
+
+    /// Lets those wait no longer who have sent to actors that have little mail by now, or, without `is_long`, to any.
+    pub(super) fn release_held(&mut self, is_long: Option<&dyn Fn(Word) -> bool>) {
+        self.credit.holds = false;
+        for node in 0..self.credit.held.len() {
+            let actor = self.credit.held[node];
+            if actor != 0 && is_long.is_some_and(|is_long| is_long(actor)) {
+                self.credit.holds = true;
+            } else if actor != 0 {
+                self.credit.held[node] = 0;
+                self.acknowledge(node as u32);
+            }
+        }
+    }
+}
