@@ -1,27 +1,16 @@
 //! Cycles of garbage over several nodes are found, and nothing else is let go.
 
-#[path = "support/output.rs"]
-mod output;
+#[path = "support/orders.rs"]
+mod orders;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
-use bifrost_engine::{Engine, Mode};
+use bifrost_engine::Mode;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::Space;
 use bifrost_server::nodes::{Nodes, nap};
-use bifrost_theta::{Colour, Options, Sources, compile, render_all};
-use output::run_here;
-
-#[track_caller]
-fn load(text: &str, mode: Mode) -> Arc<Engine> {
-    let mut sources = Sources::new();
-    sources.add("cycles.theta", text);
-    let compiled = compile(&sources, &Options::default());
-    let said = render_all(&sources, &compiled.diagnostics, Colour::Plain);
-    let program = compiled.program.unwrap_or_else(|| panic!("{said}"));
-    Engine::new(program, mode).expect("a program that can run")
-}
+use orders::load;
+use orders::output::run_here;
 
 /// Cells on any nodes, whose links the arguments say, and of which a keeper holds some. It changes what it can reach as they say, while searches
 /// go on.

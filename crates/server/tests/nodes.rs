@@ -1,7 +1,7 @@
 //! Actors on several nodes: what a program prints does not depend on how many there are (10.2 of the definition).
 
-#[path = "support/output.rs"]
-mod output;
+#[path = "support/orders.rs"]
+mod orders;
 
 use std::sync::Arc;
 
@@ -10,18 +10,8 @@ use bifrost_runtime::actor::Stats;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::Space;
 use bifrost_server::nodes::{Nodes, nap};
-use bifrost_theta::{Colour, Options, Sources, compile, render_all};
-use output::{run_on, simulated, simulated_with_loss};
-
-#[track_caller]
-fn load(text: &str, mode: Mode) -> Arc<Engine> {
-    let mut sources = Sources::new();
-    sources.add("nodes.theta", text);
-    let compiled = compile(&sources, &Options::default());
-    let said = render_all(&sources, &compiled.diagnostics, Colour::Plain);
-    let program = compiled.program.unwrap_or_else(|| panic!("{said}"));
-    Engine::new(program, mode).expect("a program that can run")
-}
+use orders::load;
+use orders::output::{self, run_on, simulated, simulated_with_loss};
 
 fn printed(engine: &Arc<Engine>, nodes: u32, collect: Collect, arguments: &[&str]) -> (String, Vec<Stats>) {
     let limits = Limits { collect, ..Limits::default() };

@@ -5,16 +5,15 @@
 //! wait or at what only the interpreter does, it leaves its variables in the join ([`leave_code`]), and from then on [`go_on`] runs the function: by the
 //! machine code that begins where it goes on, if that was often, else by the interpreter.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bifrost_ir::{FuncId, MethodRef};
 
 use super::layout::{JoinLayout, Waits, Way, join, owed};
-use super::{Answer, Due, Kind, answer, delegate, end, make_way, note_exception, owe, suspend};
+use super::{Answer, Due, Kind, answer, delegate, end, image_of, make_way, note_exception, owe, suspend};
 use crate::abi::{Code, Outcome, Ret, Word, enter};
 use crate::cx::Cx;
-use crate::image::{Image, Table};
+use crate::image::Table;
 use crate::object::{self, get, set};
 
 /// A place where the code of a function leaves. It lasts as long as the code.
@@ -65,12 +64,6 @@ pub mod given {
 
 /// In a run whose order a seed decides, code goes on after so many times.
 const ORDERED_HOT_STEPS: u64 = 2;
-
-/// The image, which lives as long as the process; what runs may have the context.
-pub(super) unsafe fn image_of<'a>(cx: *mut Cx) -> &'a Image {
-    // SAFETY: promised by the caller: `cx` is the current context.
-    unsafe { &*Arc::as_ptr((*cx).image()) }
-}
 
 /// How the joins of a function are laid out.
 unsafe fn layout_of<'a>(cx: *mut Cx, func: FuncId) -> &'a JoinLayout {

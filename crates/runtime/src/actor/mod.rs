@@ -81,6 +81,12 @@ pub enum Answer {
     Exception(Word),
 }
 
+/// The context's image. It lives as long as the process; others count those who share it, all in one place.
+unsafe fn image_of<'a>(cx: *const Cx) -> &'a Image {
+    // SAFETY: promised by the caller: the context is the current one.
+    unsafe { (*cx).image() }
+}
+
 /// The class of an actor.
 ///
 /// # Safety
@@ -580,7 +586,7 @@ pub unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: An
             }
             return;
         }
-        let image = code::image_of(cx);
+        let image = image_of(cx);
         let call = due.pending == Due::CALL;
         match answer {
             // The element is the variable that takes the result.

@@ -19,11 +19,11 @@ use super::guest::chooser;
 use super::layout::{away, exception, far, mail, message, outgoing, owed};
 use super::node::Work;
 use super::remote::{LOST, OWN, Writing, address_of, at_address, far_address, here};
-use super::{Answer, Due, Kind, class_of, deliver_owed, method_of, search};
+use super::{Answer, Due, Kind, class_of, deliver_owed, image_of, method_of, search};
 use crate::abi::{ARGS_MAX, Outcome, Ret, VALUES_MAX, Word, enter};
 use crate::content::Place;
 use crate::cx::Cx;
-use crate::image::{Image, Table};
+use crate::image::Table;
 use crate::object::{get, set};
 use crate::transfer::{Address, Leaf, NotReceived, NotSent, Pattern};
 
@@ -35,12 +35,6 @@ pub(super) const RELEASE: u8 = 5;
 
 /// In place of who waits.
 const NOBODY: u32 = u32::MAX;
-
-/// The context's image. It lives as long as the process; others count those who share it, all in one place.
-unsafe fn image_of<'a>(cx: *const Cx) -> &'a Image {
-    // SAFETY: promised by the caller: the context is the current one.
-    unsafe { (*cx).image() }
-}
 
 /// A packet of numbers, among packets.
 pub(super) fn framed(kind: u8, numbers: &[u32]) -> Vec<u8> {
