@@ -596,7 +596,7 @@ impl Cx {
     #[cold]
     pub fn share(&mut self) -> Ret {
         match self.stop() {
-            ret if ret.returned() && self.actors.must_make_way() => {
+            ret if ret.returned() && !self.actors.is_ordered() && self.actors.must_make_way() => {
                 // SAFETY: this is the current context, and whoever polls has what it needs where a collection finds it.
                 unsafe { crate::actor::run_others(self) }
             }

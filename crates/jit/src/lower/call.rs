@@ -260,7 +260,7 @@ impl<'a> Lower<'_, 'a, '_> {
             } else {
                 let value = self.load_environment(types::I64, environment::RESULT);
                 let returned = self.int(Outcome::Returned as i64);
-                self.b.ins().return_(&[returned, value]);
+                self.end_with(returned, value);
             }
             self.start(on);
         }

@@ -249,8 +249,7 @@ impl<'a> Lower<'_, 'a, '_> {
             return self.end_answered();
         }
         let returned = self.int(Outcome::Returned as i64);
-        self.b.ins().return_(&[returned, first]);
-        self.reachable = false;
+        self.end_with(returned, first);
     }
 
     pub(super) fn yield_stmt(&mut self, values: &[Operand]) {

@@ -263,7 +263,7 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     /// Ends the function, which may have a join that replies are still on their way to.
-    fn end_with(&mut self, outcome: Value, value: Value) {
+    pub(super) fn end_with(&mut self, outcome: Value, value: Value) {
         self.end_joined(outcome, value, None);
         self.b.ins().return_(&[outcome, value]);
         self.reachable = false;

@@ -428,11 +428,7 @@ const OTHERS_DEPTH: u32 = 16;
 pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        if (*cx).actors.is_ordered()
-            || (*cx).holds_messages()
-            || !(*cx).may_nest()
-            || (*cx).actors.others >= OTHERS_DEPTH
-        {
+        if (*cx).holds_messages() || !(*cx).may_nest() || (*cx).actors.others >= OTHERS_DEPTH {
             return Ret::NOTHING;
         }
         let step = (*cx).actors.step;
