@@ -58,6 +58,26 @@ fn every_program_is_tried() {
 }
 
 #[test]
+fn all_are_timed() {
+    let run = |args: &[&str]| {
+        bifrost().args(["bench", "savina", "--quick", "--samples", "2"]).args(args).output().unwrap()
+    };
+    let output = run(&["--json", "-"]);
+    let said = (stdout(&output), stderr(&output));
+    assert_eq!(output.status.code(), Some(0), "{said:?}");
+    for (name, _, result) in PROGRAMS {
+        let prints = result.split(' ').next().unwrap();
+        let line = said.0.lines().find(|line| line.contains(&format!("\"{name}\"")));
+        let line = line.unwrap_or_else(|| panic!("{name}: {said:?}"));
+        assert!(line.contains(&format!("\"result\":{prints}")), "{line}");
+    }
+    let output = run(&["pingpong", "--nodes", "2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let output = run(&["ringring"]);
+    assert!(stderr(&output).contains("there is no program `ringring`"), "{}", stderr(&output));
+}
+
+#[test]
 fn sizes_that_are_none() {
     let folder = examples().join("../bench/savina");
     for (name, sizes, said) in [

@@ -7,6 +7,7 @@ mod oo7;
 mod process;
 mod raw;
 mod report;
+mod savina;
 mod sizes;
 #[rustfmt::skip]
 #[path = "bifrost_stubs.rs"]
@@ -45,6 +46,8 @@ enum What {
     Theta(theta::Args),
     /// What actors cost: messages, requests, creation, memory; programs of many actors, beside C, rayon and other actors
     Actors(actors::Args),
+    /// Ten programs of the Savina suite for actors, with its sizes
+    Savina(savina::Args),
     /// Great numbers of actors: ten million that do nothing, chains, mailboxes, a method without end, a process that is killed
     Sizes(sizes::Args),
     /// The benchmark OO7: each operation in four ways, with crossings and batching factors
@@ -104,6 +107,7 @@ pub fn run(args: Args) -> Outcome {
         What::Calls(calls) => bench_calls(calls),
         What::Theta(args) => theta::run(args),
         What::Actors(args) => actors::run(args),
+        What::Savina(args) => savina::run(args),
         What::Sizes(args) => sizes::run(args),
         What::Oo7(args) => oo7::run(args),
         What::Kills(args) => kills::run(args),

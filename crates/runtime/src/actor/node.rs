@@ -118,6 +118,8 @@ pub struct Actors {
     held: Vec<Held>,
     /// How much code that cannot stop has others above it on the stack.
     others: u32,
+    /// Whether packets are being taken.
+    accepts: bool,
     /// What was done.
     pub stats: Stats,
 }
@@ -148,6 +150,7 @@ impl Default for Actors {
             looked: 0,
             held: Vec::new(),
             others: 0,
+            accepts: false,
             stats: Stats::default(),
         }
     }
@@ -304,7 +307,7 @@ impl Actors {
     pub(super) fn begin_main(&mut self, is_reference: bool) {
         (self.main, self.main_is_reference) = (None, is_reference);
         self.past_sent = 0;
-        self.others = 0;
+        (self.others, self.accepts) = (0, false);
     }
 
     /// Hands over what the node keeps alive.
@@ -455,6 +458,10 @@ pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
 unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
+        if (*cx).actors.accepts {
+            // Others run above what a packet has begun: those behind it come first.
+            return Ok(false);
+        }
         let start = (*cx).trace_clock();
         let stats = (*cx).actors.stats;
         let received = (*cx).actors.remote.receive(wait, &stats);
@@ -464,7 +471,9 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
         match received {
             Received::Packets(from, packets) => {
                 let start = (*cx).trace_clock();
+                (*cx).actors.accepts = true;
                 let ret = accept(cx, from, &packets);
+                (*cx).actors.accepts = false;
                 (*cx).note(What::Packets(from), start);
                 (*cx).actors.remote.recycle(packets);
                 if ret.returned() { Ok(true) } else { Err(ret) }

@@ -12,7 +12,7 @@ use bifrost_server::program;
 use bifrost_server::space::Space;
 
 use super::super::process::{processor_ms, thread_ms};
-use super::super::{Failed, say, sizes};
+use super::super::{Failed, savina, say, sizes};
 use super::cases::CASES;
 use crate::capsule::{self, ProgramArgs, Started};
 use crate::run::Main;
@@ -20,17 +20,19 @@ use crate::run::Main;
 /// Programs of the benchmark may use as much as they like, as far as the machine goes.
 const HEAP_BYTES: usize = 8 << 30;
 
-/// Runs `main` of a case, of `bench sizes` too, for each line of the input, whose words it gets, until it ends: on so many nodes, or in so
+/// Runs `main` of a case, of `bench sizes` and `bench savina` too, for each line of the input, whose words it gets, until it ends: on so many nodes, or in so
 /// many capsules if that is the case. If it is untimed, it does not look at the clock: what the system gives programs for that is not there
 /// under valgrind.
 pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
     let ours = CASES.iter().find(|c| c.name == case).map(|case| (case.theta, case.capsules));
-    let of_sizes = || sizes::program(case).map(|theta| (theta, false));
-    let (theta, capsules) = ours.or_else(of_sizes).ok_or_else(|| format!("there is no case `{case}`"))?;
+    let others = || sizes::program(case).or_else(|| savina::program(case)).map(|theta| (theta, false));
+    let (theta, capsules) = ours.or_else(others).ok_or_else(|| format!("there is no case `{case}`"))?;
     // Other capsules read it, too.
     let folder = tempfile::tempdir()?;
     let file = folder.path().join(format!("{case}.theta"));
     std::fs::write(&file, theta)?;
+    let (shared, text) = savina::SHARED;
+    std::fs::write(folder.path().join(shared), text)?;
     let args = ProgramArgs {
         interpret: false,
         root: None,
@@ -62,7 +64,7 @@ pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A line of the processor time of all threads, what `main` prints, and the processor time of this thread, for each line of the input.
+/// A line of the processor time of all threads, the first number that `main` prints, and the processor time of this thread, for each line of the input.
 fn answer(space: &Space, main: &Main, untimed: bool) -> Result<(), String> {
     for line in std::io::stdin().lock().lines() {
         let line = line.map_err(|e| e.to_string())?;
@@ -72,8 +74,10 @@ fn answer(space: &Space, main: &Main, untimed: bool) -> Result<(), String> {
         main.call(space, &words)?;
         let (end, here_end) = clocks();
         let (took, here) = (end - start, here_end - here);
-        let result = space.lock().take_output();
-        say(&format!("{:.0} {} {:.0}", took * 1e6, result.trim(), here * 1e6)).map_err(|e| e.to_string())?;
+        let printed = space.lock().take_output();
+        let result = printed.split_whitespace().find(|word| word.parse::<i64>().is_ok());
+        let result = result.ok_or_else(|| format!("no number in `{}`", printed.trim()))?;
+        say(&format!("{:.0} {result} {:.0}", took * 1e6, here * 1e6)).map_err(|e| e.to_string())?;
     }
     Ok(())
 }
