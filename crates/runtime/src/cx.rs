@@ -307,6 +307,8 @@ pub mod offset {
     pub const QUEUED: i32 = offset_of!(Cx, actors.stats.queued) as i32;
     /// [`Stats::created`](crate::actor::Stats::created)
     pub const CREATED: i32 = offset_of!(Cx, actors.stats.created) as i32;
+    /// [`Actors::ahead_at`](crate::actor::Actors::ahead_at)
+    pub const AHEAD_AT: i32 = offset_of!(Cx, actors.ahead_at) as i32;
     /// [`Actors::idlers`](crate::actor::Actors::idlers)
     pub const IDLERS: i32 = offset_of!(Cx, actors.idlers) as i32;
     /// Whether the method of an actor that runs shall make way for others, in one byte.

@@ -461,6 +461,14 @@ impl Network for Door {
         found
     }
 
+    fn hungry_node(&mut self) -> Option<u32> {
+        let here = self.shared.first..self.shared.first + self.shared.doors.len() as u32;
+        here.into_iter().find(|node| {
+            let given = &self.shared.idle[*node as usize].given;
+            *node != self.node && !given.load(Ordering::Relaxed) && !given.swap(true, Ordering::Relaxed)
+        })
+    }
+
     fn idlers(&self) -> Option<Arc<AtomicU32>> {
         Some(self.shared.idlers.clone())
     }

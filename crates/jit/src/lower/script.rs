@@ -643,12 +643,17 @@ impl<'a> Lower<'_, 'a, '_> {
         let actor = self.b.append_block_param(done, types::I64);
         self.mark(actor);
         if place == Destination::Anywhere {
-            // Another node may have nothing to do.
+            // Another node may have nothing to do, or this is high enough on the stack to be given ahead.
             let trusted = MemFlagsData::trusted();
             let idlers = self.b.ins().load(types::I64, trusted, self.cx, offset::IDLERS);
             let idlers = self.b.ins().atomic_load(types::I32, trusted, idlers);
-            let (other, here) = (self.cold_block(), self.b.create_block());
-            self.b.ins().brif(idlers, other, &[], here, &[]);
+            let (other, here, busy) = (self.cold_block(), self.b.create_block(), self.b.create_block());
+            self.b.ins().brif(idlers, other, &[], busy, &[]);
+            self.start(busy);
+            let pointer = self.b.ins().get_stack_pointer(types::I64);
+            let ahead = self.load_cx(offset::AHEAD_AT);
+            let high = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, pointer, ahead);
+            self.b.ins().brif(high, other, &[], here, &[]);
             self.start(other);
             let made = self.create(class, creator, args, place);
             self.b.ins().jump(done, &[BlockArg::Value(made)]);

@@ -43,7 +43,11 @@ pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mu
             Site::Anywhere => (*cx).actors.node_for_new(stack_pointer()).unwrap_or((*cx).node()),
         };
         if node != (*cx).node() {
-            return packets::create(cx, table, creator, args, node);
+            let ret = packets::create(cx, table, creator, args, node);
+            if site == Site::Anywhere {
+                (*cx).actors.remote.gives(node);
+            }
+            return ret;
         }
         let class = table.info().actor().expect("a class of actors");
         let actor = match (*cx).alloc(table, class.mail + 1) {

@@ -23,6 +23,11 @@ pub trait Network: Send {
     /// A node that has nothing to do, if there is one.
     fn idle_node(&mut self) -> Option<u32>;
 
+    /// A node that has something to do, but nothing behind it, if one is known; it is not named again before it has looked.
+    fn hungry_node(&mut self) -> Option<u32> {
+        None
+    }
+
     /// A counter that is 0 while no node has nothing to do, so that nobody need ask; without it, everybody asks.
     fn idlers(&self) -> Option<Arc<AtomicU32>> {
         None

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use bifrost_heap::Marker;
 use bifrost_ir::{FuncId, MethodRef};
@@ -112,6 +112,8 @@ pub struct Actors {
     next: Option<Next>,
     /// How high the stack must be for a new actor to go to another node.
     gives_at: usize,
+    /// The same for a node that has something to do and nothing behind it; all bits set before one was given anything.
+    pub(crate) ahead_at: usize,
     /// The highest that it was below that, since somebody looked.
     highest: usize,
     looked: u32,
@@ -146,6 +148,7 @@ impl Default for Actors {
             step: [0; 2],
             next: None,
             gives_at: 0,
+            ahead_at: usize::MAX,
             highest: 0,
             looked: 0,
             held: Vec::new(),
@@ -233,19 +236,26 @@ impl Actors {
         self.next.take().expect("whoever has landed says where")
     }
 
-    /// A node that has nothing to do, for a new actor, if it is worth that. The less deep the stack is, the more there is to do below the
-    /// actor: so it must be as high as the highest of the last ones that could have gone (depth first, the oldest work is the largest).
+    /// A node that has nothing to do, or nothing behind what it does, for a new actor, if it is worth that. The less deep the stack is, the
+    /// more there is to do below the actor: so it must be as high as the highest of the last ones that could have gone (depth first, the oldest
+    /// work is the largest).
     pub(super) fn node_for_new(&mut self, stack: usize) -> Option<u32> {
         if self.order.is_none() && stack < self.gives_at {
+            // SAFETY: it is a static, or what the network counts in, which is kept.
+            if unsafe { &*self.idlers }.load(Ordering::Relaxed) == 0 {
+                return None;
+            }
             self.highest = self.highest.max(stack);
             self.looked += 1;
             if self.looked == LOOKS {
                 (self.gives_at, self.highest, self.looked) = (self.highest, 0, 0);
+                self.ahead_at = self.gives_at;
             }
             return None;
         }
-        let node = self.remote.idle_node()?;
-        self.gives_at = stack;
+        let ahead = stack >= self.ahead_at;
+        let node = self.remote.idle_node().or_else(|| ahead.then(|| self.remote.hungry_node())?)?;
+        (self.gives_at, self.ahead_at) = (stack, stack);
         Some(node)
     }
 

@@ -89,6 +89,8 @@ pub(super) struct Remote {
     proxies_most: usize,
     /// By node: packets that were not posted yet.
     outbox: Vec<Vec<u8>>,
+    /// The node that a new actor went to for want of something to do there: what comes next for it, its message, leaves at once.
+    gift: Option<u32>,
     /// By node: whether it is no more.
     pub(super) lost: Vec<bool>,
     /// The guests that there are, and the packets for them that were not posted yet. The names' table is one for ever.
@@ -506,8 +508,9 @@ impl Remote {
         if self.open.is_some_and(|open| open.node == node) {
             return;
         }
+        let gift = self.gift.take_if(|gift| *gift == node).is_some();
         let Some(network) = &mut self.network else { return };
-        let idle = network.is_idle(node);
+        let idle = network.is_idle(node) || gift;
         if self.packets(node).len() >= POST_BYTES {
             // The next will be as many.
             let room = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(ROOM_BYTES));
@@ -558,6 +561,15 @@ impl Remote {
 
     pub(super) fn idle_node(&mut self) -> Option<u32> {
         self.network.as_mut().and_then(|network| network.idle_node())
+    }
+
+    /// A node was given a new actor, so that it has something to do.
+    pub(super) fn gives(&mut self, node: u32) {
+        self.gift = Some(node);
+    }
+
+    pub(super) fn hungry_node(&mut self) -> Option<u32> {
+        self.network.as_mut().and_then(|network| network.hungry_node())
     }
 
     /// Packets that came, after those that are to go have gone.
