@@ -938,4 +938,55 @@ mod tests {
         actors.set_order(1);
         assert_eq!(actors.node_for_new(0), Some(1));
     }
+
+    /// One other node, which is busy but for what the count says, and has nothing behind that so often.
+    struct Busy(Arc<AtomicU32>, u32);
+
+    impl Network for Busy {
+        fn post(&mut self, _node: u32, _packets: Vec<u8>) {}
+
+        fn receive(&mut self, _wait: Wait) -> Received {
+            Received::Over
+        }
+
+        fn has_mail(&mut self) -> bool {
+            false
+        }
+
+        fn idle_node(&mut self) -> Option<u32> {
+            (self.0.load(Ordering::Relaxed) > 0).then_some(1)
+        }
+
+        fn hungry_node(&mut self) -> Option<u32> {
+            self.1 = self.1.checked_sub(1)?;
+            Some(1)
+        }
+
+        fn idlers(&self) -> Option<Arc<AtomicU32>> {
+            Some(self.0.clone())
+        }
+
+        fn is_idle(&mut self, _node: u32) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn who_is_busy_gets_actors_ahead_from_as_high_on_the_stack() {
+        let idlers = Arc::new(AtomicU32::new(0));
+        let mut actors = Actors::default();
+        actors.set_network(Box::new(Busy(idlers.clone(), 2)), 2);
+        // Nobody is given anything ahead that was given nothing before.
+        assert_eq!(actors.node_for_new(9000), None);
+        idlers.store(1, Ordering::Relaxed);
+        assert_eq!(actors.node_for_new(5000), Some(1));
+        idlers.store(0, Ordering::Relaxed);
+        for _ in 0..2 * LOOKS {
+            assert_eq!(actors.node_for_new(4999), None);
+        }
+        assert_eq!(actors.node_for_new(6000), Some(1));
+        assert_eq!(actors.node_for_new(5000), None);
+        assert_eq!(actors.node_for_new(6000), Some(1));
+        assert_eq!(actors.node_for_new(7000), None);
+    }
 }
