@@ -69,7 +69,7 @@ pub(crate) struct Source<'a> {
     pub(crate) id: Option<FuncId>,
     /// The code of the procedures that a structure calls.
     pub(crate) procedures: &'a [Code],
-    /// The loop at whose condition the code goes on with a join, instead of at its beginning.
+    /// The way in by which the code goes on with a join, instead of at its beginning.
     pub(crate) again: Option<&'a Stmt>,
 }
 
