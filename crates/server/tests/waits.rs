@@ -3,7 +3,7 @@
 #[path = "support/orders.rs"]
 mod orders;
 
-use bifrost_engine::{Mode, Run};
+use bifrost_engine::{Engine, Mode, Run};
 use bifrost_runtime::{Collect, Limits};
 use orders::{load, prints, ran};
 
@@ -26,6 +26,13 @@ const LATE: &str = "Late = actor
   end by_other
 end Late
 ";
+
+/// Which ways into a method code goes, in their order.
+fn ways_with_code(engine: &Engine, method: &str) -> Vec<bool> {
+    let found = engine.program().funcs.iter().find(|(_, func)| func.name == method);
+    let (func, _) = found.expect("the program has the method");
+    engine.image().join_layout(u64::from(func.as_u32())).ways.iter().map(|way| way.has_code()).collect()
+}
 
 #[test]
 fn code_goes_on_while_several_replies_are_missing() {
@@ -237,8 +244,11 @@ main (args: sequence[string])
 end main";
     for seed in (0..50).map(Some).chain([None]) {
         let run = Run { hot_steps: 5, ..Run::from(Mode::Compiled) };
-        let (ran, _) = ran(&load(text, run), Collect::Zeal(5), seed, &["500"]);
+        let engine = load(text, run);
+        let (ran, _) = ran(&engine, Collect::Zeal(5), seed, &["500"]);
         assert_eq!(ran.output, "1500\n", "{seed:?}");
+        // The selection, and the loop behind it.
+        assert_eq!(ways_with_code(&engine, "Box.go"), [false, true], "{seed:?}");
     }
 }
 
@@ -268,8 +278,10 @@ main (args: sequence[string])
   print(a.value().unparse())
 end main"
     );
-    let (ran, stats) = ran(&load(&text, Mode::Compiled), Collect::Ordinary, None, &["20000"]);
+    let engine = load(&text, Mode::Compiled);
+    let (ran, stats) = ran(&engine, Collect::Ordinary, None, &["20000"]);
     assert_eq!(ran.output, "60000\n");
+    assert!(ways_with_code(&engine, "Asker.ask").contains(&true));
     // One join for each that waits, and one wait: the second reply is there by then.
     assert!(stats.joins < 41_000 && stats.waits < 61_000, "{stats:?}");
 }
@@ -348,4 +360,80 @@ end main";
             assert!(made_way, "{mode:?} {collect:?}");
         }
     }
+}
+
+/// So many replies that each has a bit of its own, and one more.
+#[test]
+fn as_many_replies_are_missing_as_there_are_requests() {
+    for count in [64, 65] {
+        let (mut asks, mut sum) = (String::new(), "0".to_owned());
+        for at in 1..=count {
+            asks += &format!("    x{at}: int := l.later({at})\n");
+            sum += &format!(" + {at} * x{at}");
+        }
+        let text = format!(
+            "{LATE}Asker = actor
+  new () make {{}} end new
+  go (l: Late) returns (int)
+{asks}    for i: int in 1.to({count}) do send l.give(i) end
+    reply ({sum})
+  end go
+end Asker
+main ()
+  print((Asker.new()).go(Late.new()).unparse())
+end main"
+        );
+        let squares: i64 = (1..=count).map(|at| at * at).sum();
+        prints(&text, &format!("{squares}\n"));
+    }
+}
+
+/// More passive code that lasts than may have others above it: the last is not interrupted, and all end.
+#[test]
+fn more_passive_code_lasts_than_may_be_interrupted() {
+    let text = "spin (n: int) returns (int)
+  i: int := 0
+  sum: int := 0
+  while i < n do
+    i := i + 1
+    sum := sum + (i & 1)
+  end
+  return (sum)
+end spin
+Busy = actor
+  new () make {} end new
+  go (n: int) returns (int) reply (spin(n)) end go
+end Busy
+Starter = actor
+  left: int
+  sum: int
+  new (n: int) make {left := n, sum := 0} end new
+  start (b: Busy, n: int)
+    send self.one(b, n)
+  end start
+  one (b: Busy, n: int)
+    x: int := b.go(n)
+    sum := sum + x
+    left := left - 1
+  end one
+  disable all when left > 0
+  all () returns (int) reply (sum) end all
+end Starter
+main (args: sequence[string])
+  n: int := args[1].to_int()
+  starters: array[Starter] := array_new[Starter]()
+  for i: int in 1.to(24) do
+    s: Starter := Starter.new(1)
+    starters.append(s)
+    send s.start(Busy.new(), n)
+  end
+  sum: int := 0
+  for s: Starter in starters.elements() do sum := sum + s.all() end
+  print(sum.unparse())
+end main";
+    let engine = load(text, Mode::Compiled);
+    let (ran, stats) =
+        orders::output::run_on(&engine, Limits::default(), 1, &["10000000".to_owned()], |_| {});
+    assert_eq!(ran.output, "120000000\n");
+    assert!(stats[0].ways > 0, "{stats:?}");
 }

@@ -395,6 +395,11 @@ impl Way {
     pub fn new(path: Box<[u32]>, waits: Waits, open: bool) -> Way {
         Way { path, waits, open, steps: AtomicU64::new(0), code: OnceLock::new() }
     }
+
+    /// Whether machine code goes on here.
+    pub fn has_code(&self) -> bool {
+        self.code.get().is_some_and(Option::is_some)
+    }
 }
 
 /// How the joins of a function are laid out, and where they go on.
