@@ -28,6 +28,7 @@ mod scalars;
 mod script;
 mod structures;
 mod target;
+mod turns;
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,6 +37,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bifrost_heap::TABLE_OFFSET;
 use bifrost_ir::ways::ways_in;
 use bifrost_ir::{Func, FuncId, Program, Stmt};
+use bifrost_runtime::actor::ActorClass;
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{Image, Table, arity};
 use bifrost_runtime::{Code, Form, MethodEntry, StructureCode};
@@ -576,6 +578,10 @@ impl bifrost_runtime::Engine for Jit {
 
     fn queueing_entry(&self, to: MethodEntry<'_>, form: Form) -> Option<Code> {
         self.queueing(to, form).ok()
+    }
+
+    fn turns(&self, class: &ActorClass) -> Option<Code> {
+        Jit::turns(self, class).ok()
     }
 
     fn native_entry(&self, native: Code, arity: usize, references: u32) -> Code {

@@ -16,15 +16,15 @@ use cranelift_frontend::FunctionBuilder;
 use crate::{CompileError, Jit, exit, helper};
 
 /// Where a field of an object lies.
-fn field(at: usize) -> i32 {
+pub(crate) fn field(at: usize) -> i32 {
     FIELDS_OFFSET + 8 * at as i32
 }
 
-fn load(b: &mut FunctionBuilder<'_>, object: Value, at: i32) -> Value {
+pub(crate) fn load(b: &mut FunctionBuilder<'_>, object: Value, at: i32) -> Value {
     b.ins().load(types::I64, MemFlagsData::trusted(), object, at)
 }
 
-fn store(b: &mut FunctionBuilder<'_>, word: Value, object: Value, at: i32) {
+pub(crate) fn store(b: &mut FunctionBuilder<'_>, word: Value, object: Value, at: i32) {
     b.ins().store(MemFlagsData::trusted(), word, object, at);
 }
 
@@ -36,13 +36,13 @@ fn count(b: &mut FunctionBuilder<'_>, object: Value, at: i32) -> Value {
     before
 }
 
-fn cold_block(b: &mut FunctionBuilder<'_>) -> Block {
+pub(crate) fn cold_block(b: &mut FunctionBuilder<'_>) -> Block {
     let block = b.create_block();
     b.set_cold_block(block);
     block
 }
 
-fn address(b: &mut FunctionBuilder<'_>, table: &'static Table) -> Value {
+pub(crate) fn address(b: &mut FunctionBuilder<'_>, table: &'static Table) -> Value {
     b.ins().iconst(types::I64, std::ptr::from_ref(table) as i64)
 }
 
@@ -64,7 +64,7 @@ impl Jit {
     }
 
     /// A call of something else with these words.
-    fn pass_on(&self, b: &mut FunctionBuilder<'_>, words: &[Value], code: *const u8) -> Inst {
+    pub(crate) fn pass_on(&self, b: &mut FunctionBuilder<'_>, words: &[Value], code: *const u8) -> Inst {
         let signature = b.import_signature(self.signature(words.len() - 1));
         let address = b.ins().iconst(types::I64, code as i64);
         b.ins().call_indirect(signature, address, words)

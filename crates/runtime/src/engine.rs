@@ -88,6 +88,14 @@ pub trait Engine: Send + Sync {
         None
     }
 
+    /// The code of turns of a class's actors, none of whose methods has a guard: it takes an active one that has messages and waits for none, and
+    /// how many it may serve at most, and serves the oldest as long as that is so and its time is not over (003 section 4.2). Returned, or
+    /// killed. Without it the runtime takes them out one by one.
+    fn turns(&self, class: &ActorClass) -> Option<Code> {
+        let _ = class;
+        None
+    }
+
     /// An entry to a function written in Rust for machine code: leaves an exit frame ([`crate::abi`]) in which the
     /// words are kept that `references` has a bit for, counting from the word after the context.
     fn native_entry(&self, code: Code, arity: usize, references: u32) -> Code {

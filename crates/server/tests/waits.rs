@@ -437,3 +437,115 @@ end main";
     assert_eq!(ran.output, "120000000\n");
     assert!(stats[0].ways > 0, "{stats:?}");
 }
+
+/// Whether machine code takes out the messages that wait for a class's actors.
+fn has_turns_as_code(engine: &Engine, class: &str) -> bool {
+    let types = &engine.program().types;
+    let (ty, _) = types.iter().find(|(_, def)| def.name == class).expect("the program has the class");
+    engine.image().table_of(ty).info().actor().expect("it is one of actors").turns.has_code()
+}
+
+#[test]
+fn messages_of_several_methods_are_served_in_order_by_code() {
+    let text = "Box = actor
+  log: int   count: int
+  new () make {log := 0, count := 0} end new
+  one () log := (log * 31 + 1) // 1000003 end one
+  by (n: int) log := (log * 31 + n) // 1000003 end by
+  both (s: string, n: int) returns (int) signals (odd (string))
+    log := (log * 31 + s.length() + n) // 1000003
+    count := count + 1
+    if n // 5 = 3 then signal odd(s) end
+    reply (n)
+  end both
+  begin_with (f: Feeder, k: int)
+    f.feed(self, k)
+  end begin_with
+  value () returns (string) reply (log.unparse() || \" \" || count.unparse()) end value
+end Box
+Feeder = actor
+  sum: int   bad: int
+  new () make {sum := 0, bad := 0} end new
+  feed (b: Box, k: int)
+    for i: int in 1.to(k) do
+      send b.by(i)
+      send b.one()
+      send self.ask(b, i)
+      send b.by(7)
+    end
+    send b.one()
+  end feed
+  ask (b: Box, i: int)
+    begin
+      x: int := b.both(\"no \" || i.unparse(), i)
+      sum := sum + x
+    end except when odd (s: string): bad := bad + s.length() end
+  end ask
+  value () returns (string) reply (sum.unparse() || \" \" || bad.unparse()) end value
+end Feeder
+main (args: sequence[string])
+  b: Box := Box.new()
+  f: Feeder := Feeder.new()
+  for round: int in 1.to(args[1].to_int()) do
+    b.begin_with(f, 100)
+    f.value()
+  end
+  print(b.value() || \" \" || f.value())
+end main";
+    let interpreted = load(text, Mode::Interpreted);
+    let expected = ran(&interpreted, Collect::Ordinary, None, &["50"]).0.output;
+    assert!(expected.contains(" 5000 "), "{expected}");
+    for collect in [Collect::Ordinary, Collect::Zeal(3)] {
+        let engine = load(text, Run { hot_steps: 3, ..Run::from(Mode::Compiled) });
+        assert_eq!(ran(&engine, collect, None, &["50"]).0.output, expected);
+        assert!(has_turns_as_code(&engine, "Box"));
+    }
+}
+
+#[test]
+fn a_turn_that_is_code_ends_where_its_actor_waits() {
+    let text = format!(
+        "{LATE}Box = actor
+  log: int
+  new () make {{log := 0}} end new
+  flood (d: Driver) d.flood(self) end flood
+  by (n: int) log := (log * 31 + n) // 1000003 end by
+  ask (l: Late) x: int := l.later(1) log := (log * 31 + x) // 1000003 end ask
+  value () returns (int) reply (log) end value
+end Box
+Driver = actor
+  late: Late
+  new (l: Late) make {{late := l}} end new
+  flood (b: Box)
+    for i: int in 1.to(20) do send b.by(i) send b.ask(late) send b.by(-i) end
+  end flood
+  give () for i: int in 1.to(20) do send late.give(1000 + i) end end give
+end Driver
+main (args: sequence[string])
+  l: Late := Late.new()
+  d: Driver := Driver.new(l)
+  b: Box := Box.new()
+  for round: int in 1.to(30) do
+    b.flood(d)
+    d.give()
+    b.value()
+  end
+  print(b.value().unparse())
+end main"
+    );
+    let mut log = 0;
+    for _ in 0..30 {
+        for i in 1..=20 {
+            for n in [i, 1000 + i, -i] {
+                log = (log * 31 + n) % 1_000_003;
+            }
+        }
+    }
+    let expected = format!("{log}\n");
+    for seed in (0..60).map(Some).chain([None]) {
+        let engine = load(&text, Run { hot_steps: 3, ..Run::from(Mode::Compiled) });
+        let collect = if seed == Some(7) { Collect::Zeal(3) } else { Collect::Ordinary };
+        assert_eq!(ran(&engine, collect, seed, &[]).0.output, expected, "{seed:?}");
+        assert!(has_turns_as_code(&engine, "Box"), "{seed:?}");
+    }
+}

@@ -5,11 +5,9 @@
 //! wait or at what only the interpreter does, it leaves its variables in the join ([`leave_code`]), and from then on [`go_on`] runs the function: by the
 //! machine code that begins where it goes on, if that was often, else by the interpreter.
 
-use std::sync::atomic::Ordering;
-
 use bifrost_ir::{FuncId, MethodRef};
 
-use super::layout::{JoinLayout, Waits, Way, join, owed};
+use super::layout::{ActorClass, JoinLayout, Waits, Way, join, owed};
 use super::{Answer, Due, Kind, answer, delegate, end, image_of, make_way, note_exception, owe, suspend};
 use crate::abi::{Code, Outcome, Ret, Word, enter};
 use crate::cx::Cx;
@@ -64,6 +62,27 @@ pub mod given {
 
 /// In a run whose order a seed decides, code goes on after so many times.
 const ORDERED_HOT_STEPS: u64 = 2;
+
+/// How often something is done without machine code before it gets some.
+unsafe fn hot_steps(cx: *mut Cx) -> u64 {
+    // SAFETY: promised by the caller: `cx` is the current context.
+    unsafe {
+        let interpreter = image_of(cx).interpreter().expect("an image with actors has an interpreter");
+        let hot = interpreter.hot_steps();
+        if (*cx).actors.is_ordered() { ORDERED_HOT_STEPS.min(hot) } else { hot }
+    }
+}
+
+/// The code of the turns of a class's actors, if they have had many and it can be made: see [`Engine::turns`](crate::Engine::turns).
+pub(super) unsafe fn turns(cx: *mut Cx, class: &ActorClass) -> Option<Code> {
+    // SAFETY: promised by the caller: `cx` is the current context.
+    unsafe {
+        if !class.takes_all || (*cx).actors.is_traced() {
+            return None;
+        }
+        class.turns.code(hot_steps(cx), || image_of(cx).engine()?.turns(class))
+    }
+}
 
 /// How the joins of a function are laid out.
 unsafe fn layout_of<'a>(cx: *mut Cx, func: FuncId) -> &'a JoinLayout {
@@ -405,18 +424,8 @@ unsafe fn way_code(cx: *mut Cx, running: Word, number: u32) -> Option<Code> {
         if !way.open || bound || get(running, join::EXCEPTIONS) != 0 || get(running, join::TAKEN) != 0 {
             return None;
         }
-        let code = match way.code.get() {
-            Some(code) => *code,
-            None => {
-                let hot = image.interpreter()?.hot_steps();
-                let hot = if (*cx).actors.is_ordered() { ORDERED_HOT_STEPS.min(hot) } else { hot };
-                if way.steps.fetch_add(1, Ordering::Relaxed) < hot {
-                    return None;
-                }
-                let compile = || image.engine()?.compile_way(image, FuncId::from_u32(func as u32), number);
-                *way.code.get_or_init(compile)
-            }
-        };
+        let compile = || image.engine()?.compile_way(image, FuncId::from_u32(func as u32), number);
+        let code = way.hot.code(hot_steps(cx), compile);
         let counts = object::slice(running, layout.counts, layout.pending.len());
         let missing = (0..).zip(counts).filter(|(_, count)| **count != 0);
         set(running, join::HELD, missing.fold(0, |held, (at, _)| held | 1 << Word::min(at, 63)));
@@ -493,6 +502,15 @@ pub unsafe extern "C" fn leave_past(cx: *mut Cx, actor: Word, slot: u64, outcome
         }
         log_sent(cx, method_at(actor, slot), ret)
     }
+}
+
+/// What came of a queued message that machine code has served: returned, or killed.
+///
+/// # Safety
+/// `cx` is the current context; the caller keeps `sent`, a message whose method ended with this.
+pub unsafe extern "C" fn settle_sent(cx: *mut Cx, sent: Word, outcome: u64, value: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe { super::node::settle(cx, sent, Ret { outcome, value }) }
 }
 
 /// The method at a slot of an actor's class.

@@ -8,7 +8,7 @@
 //! there who waits. What an answer can go to begins with a [`Kind`].
 
 use std::sync::OnceLock;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bifrost_ir::{
     Func, FuncId, FuncKind, MethodId, Operand, Part, Program, Signature, Stmt, TypeId, TypeKind, Types, Var,
@@ -306,6 +306,8 @@ pub struct ActorClass {
     pub code: &'static Table,
     /// The table of its mail.
     pub mail_table: &'static Table,
+    /// The code of its actors' turns.
+    pub turns: Hot,
 }
 
 impl ActorClass {
@@ -364,6 +366,29 @@ impl MessageKind {
     }
 }
 
+/// What becomes machine code when it was done often without.
+#[derive(Debug, Default)]
+pub struct Hot {
+    steps: AtomicU64,
+    code: OnceLock<Option<Code>>,
+}
+
+impl Hot {
+    /// The code, made now if this was done so often; if it can be.
+    pub(super) fn code(&self, hot_steps: u64, compile: impl FnOnce() -> Option<Code>) -> Option<Code> {
+        match self.code.get() {
+            Some(code) => *code,
+            None if self.steps.fetch_add(1, Ordering::Relaxed) < hot_steps => None,
+            None => *self.code.get_or_init(compile),
+        }
+    }
+
+    /// Whether there is code.
+    pub fn has_code(&self) -> bool {
+        self.code.get().is_some_and(Option::is_some)
+    }
+}
+
 /// What a function waits for where it stops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waits {
@@ -384,21 +409,19 @@ pub struct Way {
     pub waits: Waits,
     /// Whether machine code can go on here.
     pub open: bool,
-    /// How often it was gone without code.
-    pub(super) steps: AtomicU64,
-    /// The code that goes on here, once that was often.
-    pub(super) code: OnceLock<Option<Code>>,
+    /// The code that goes on here.
+    pub(super) hot: Hot,
 }
 
 impl Way {
     /// A way that nobody has gone yet.
     pub fn new(path: Box<[u32]>, waits: Waits, open: bool) -> Way {
-        Way { path, waits, open, steps: AtomicU64::new(0), code: OnceLock::new() }
+        Way { path, waits, open, hot: Hot::default() }
     }
 
     /// Whether machine code goes on here.
     pub fn has_code(&self) -> bool {
-        self.code.get().is_some_and(Option::is_some)
+        self.hot.has_code()
     }
 }
 
@@ -556,6 +579,7 @@ impl ActorClass {
             tables,
             code,
             mail_table: mail_table(methods),
+            turns: Hot::default(),
         })
     }
 }

@@ -661,7 +661,7 @@ unsafe fn served(cx: *mut Cx, slot: u32, words: &[Word]) -> Ret {
 }
 
 /// What came of a queued message goes to whoever awaits it.
-unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
+pub(super) unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         match Outcome::from(ret) {
@@ -691,13 +691,24 @@ unsafe fn turn(cx: *mut Cx, actor: Word) -> Ret {
     unsafe {
         // A seed decides after each what is next.
         let most = if (*cx).actors.is_ordered() { 1 } else { TURN_MESSAGES };
+        let class = class_of(actor);
+        let post = get(actor, class.mail);
+        let serves = post != 0 && get(post, mail::WAITING) == 0 && get(post, mail::COUNT) > 0;
+        if serves
+            && state(actor) == State::Active
+            && let Some(code) = super::code::turns(cx, class)
+        {
+            set(post, mail::SCHEDULED, 0);
+            let ended = crate::abi::enter(code, cx, &[actor, u64::from(most)]);
+            return rest(cx, actor, ended);
+        }
         for _ in 0..most {
             match serve_next(cx, actor) {
                 Ok(true) => {}
                 Ok(false) => return Ret::NOTHING,
                 Err(ret) => return ret,
             }
-            let post = get(actor, class_of(actor).mail);
+            let post = get(actor, class.mail);
             let more = post != 0 && get(post, mail::WAITING) == 0 && get(post, mail::COUNT) > 0;
             if !more || (*cx).actors.turn_over || state(actor) != State::Active {
                 break;
