@@ -65,6 +65,10 @@ pub(crate) enum Helper {
     Unanswered,
     /// A method that has answered has failed: `(cx, func, outcome, given, answer)`.
     FailedLate,
+    /// The method of an actor at rest, whose answer is awaited, has left mail or not returned: `(cx, actor, outcome, value)`.
+    LeaveMethod,
+    /// The same if nobody awaits it: `(cx, actor, slot, outcome, value)`.
+    LeavePast,
 }
 
 /// How an actor is made. It lasts as long as the code.
@@ -83,7 +87,7 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 26] = [
+    pub(crate) const ALL: [(Helper, usize); 28] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Share, 0),
@@ -110,6 +114,8 @@ impl Helper {
         (Helper::Deliver, 2),
         (Helper::Unanswered, 0),
         (Helper::FailedLate, 4),
+        (Helper::LeaveMethod, 3),
+        (Helper::LeavePast, 4),
     ];
 
     /// Whether it is called at polls, where all registers are kept.
@@ -119,7 +125,7 @@ impl Helper {
 
     /// Whether it may collect.
     pub(crate) fn collects(self) -> bool {
-        !matches!(self, Helper::Attend | Helper::Stop)
+        !matches!(self, Helper::Attend | Helper::Stop | Helper::LeaveMethod)
     }
 
     pub(crate) fn address(self) -> *const u8 {
@@ -150,6 +156,8 @@ impl Helper {
             Helper::Deliver => deliver as *const u8,
             Helper::Unanswered => unanswered as *const u8,
             Helper::FailedLate => failed_late as *const u8,
+            Helper::LeaveMethod => actor::leave_method as *const u8,
+            Helper::LeavePast => actor::leave_past as *const u8,
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The entries of actors' tables: what a message becomes, by what its receiver does (003 sections 3.2 and 4.2).
 
 use bifrost_heap::{FIELDS_OFFSET, HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
+use bifrost_ir::MethodId;
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::actor::layout::{mail, message, owed};
-use bifrost_runtime::actor::{self, Kind, MAIL_LONG, State};
+use bifrost_runtime::actor::{self, ActorClass, Kind, MAIL_LONG, State};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use bifrost_runtime::{Code, Form, MethodEntry};
@@ -29,7 +30,7 @@ pub(crate) fn store(b: &mut FunctionBuilder<'_>, word: Value, object: Value, at:
 }
 
 /// Adds one to a word of an object; what it was.
-fn count(b: &mut FunctionBuilder<'_>, object: Value, at: i32) -> Value {
+pub(crate) fn count(b: &mut FunctionBuilder<'_>, object: Value, at: i32) -> Value {
     let before = load(b, object, at);
     let after = b.ins().iadd_imm_s(before, 1);
     store(b, after, object, at);
@@ -44,6 +45,69 @@ pub(crate) fn cold_block(b: &mut FunctionBuilder<'_>) -> Block {
 
 pub(crate) fn address(b: &mut FunctionBuilder<'_>, table: &'static Table) -> Value {
     b.ins().iconst(types::I64, std::ptr::from_ref(table) as i64)
+}
+
+/// Whether a message of a form to an actor at rest of a class is a call if there is room on the stack.
+pub(crate) fn may_be_call(class: &ActorClass, method: MethodId) -> bool {
+    class.functional || class.guard(method).is_none()
+}
+
+/// Goes to the second block if there is no room on the stack for a call, or messages are looked at; else to the first.
+pub(crate) fn look_for_room(b: &mut FunctionBuilder<'_>, cx: Value, room: Block, deep: Block) {
+    let pointer = b.ins().get_stack_pointer(types::I64);
+    let limit = load(b, cx, offset::NESTING);
+    let below = b.ins().icmp(IntCC::UnsignedLessThan, pointer, limit);
+    b.ins().brif(below, deep, &[], room, &[]);
+}
+
+/// Before the call of a method of an actor at rest.
+pub(crate) fn begin_call(
+    b: &mut FunctionBuilder<'_>,
+    class: &ActorClass,
+    form: Form,
+    cx: Value,
+    actor: Value,
+) {
+    count(b, cx, offset::DIRECT);
+    if form == Form::Past {
+        let one = b.ins().iconst(types::I64, 1);
+        store(b, one, cx, offset::PAST_SENT);
+    }
+    if !class.functional {
+        let active = address(b, class.table(State::Active));
+        store(b, active, actor, TABLE_OFFSET);
+    }
+}
+
+/// Whether the runtime must be asked what becomes of an actor whose method ended with this. Nothing if it need never be.
+pub(crate) fn asks(
+    b: &mut FunctionBuilder<'_>,
+    class: &ActorClass,
+    form: Form,
+    actor: impl FnOnce(&mut FunctionBuilder<'_>) -> Value,
+    outcome: Value,
+) -> Option<Value> {
+    match (class.functional, form) {
+        (true, Form::Request) => None,
+        (true, Form::Past) => Some(outcome),
+        (false, _) => {
+            let actor = actor(b);
+            let mail = load(b, actor, field(class.mail));
+            Some(b.ins().bor(mail, outcome))
+        }
+    }
+}
+
+/// Nothing is left to do for an actor whose method was called.
+pub(crate) fn rests(
+    b: &mut FunctionBuilder<'_>,
+    class: &ActorClass,
+    actor: impl FnOnce(&mut FunctionBuilder<'_>) -> Value,
+) {
+    if !class.functional {
+        let (actor, dormant) = (actor(b), address(b, class.table(State::Dormant)));
+        store(b, dormant, actor, TABLE_OFFSET);
+    }
 }
 
 impl Jit {
@@ -92,46 +156,24 @@ impl Jit {
                 roots.words.push((kept, 0));
             }
             let (deep, room) = (cold_block(b), b.create_block());
-            let pointer = b.ins().get_stack_pointer(types::I64);
-            let limit = load(b, cx, offset::NESTING);
-            let below = b.ins().icmp(IntCC::UnsignedLessThan, pointer, limit);
-            b.ins().brif(below, deep, &[], room, &[]);
+            look_for_room(b, cx, room, deep);
             b.switch_to_block(deep);
             self.end_in(b, words, slow.0);
 
             b.switch_to_block(room);
-            count(b, cx, offset::DIRECT);
-            if form == Form::Past {
-                let one = b.ins().iconst(types::I64, 1);
-                store(b, one, cx, offset::PAST_SENT);
-            }
-            if !class.functional {
-                let active = address(b, class.table(State::Active));
-                store(b, active, actor, TABLE_OFFSET);
-            }
+            begin_call(b, class, form, cx, actor);
             let call = self.pass_on(b, words, code.0);
             let [outcome, value] = *b.inst_results(call) else { unreachable!("calls have two results") };
             let load_kept =
                 |b: &mut FunctionBuilder<'_>, at| b.ins().stack_load(types::I64, types::I64, kept, at);
-            let unlike = match (class.functional, form) {
-                (true, Form::Request) => {
-                    b.ins().return_(&[outcome, value]);
-                    return;
-                }
-                (true, Form::Past) => outcome,
-                (false, _) => {
-                    let actor = load_kept(b, 0);
-                    let mail = load(b, actor, field(class.mail));
-                    b.ins().bor(mail, outcome)
-                }
+            let Some(asks) = asks(b, class, form, |b| load_kept(b, 0), outcome) else {
+                b.ins().return_(&[outcome, value]);
+                return;
             };
             let (ended, done) = (cold_block(b), b.create_block());
-            b.ins().brif(unlike, ended, &[], done, &[]);
+            b.ins().brif(asks, ended, &[], done, &[]);
             b.switch_to_block(done);
-            if !class.functional {
-                let (actor, dormant) = (load_kept(b, 0), address(b, class.table(State::Dormant)));
-                store(b, dormant, actor, TABLE_OFFSET);
-            }
+            rests(b, class, |b| load_kept(b, 0));
             b.ins().return_(&[outcome, value]);
 
             b.switch_to_block(ended);

@@ -628,9 +628,9 @@ main (args: sequence[string])
   send (Link.new()).pass(0, args[1].to_int())
 end main";
     let engine = load(text, Mode::Compiled);
-    let (ran, stats) = ran(&engine, Collect::Ordinary, None, &["200000"]);
+    let (ran, stats) = ran(&engine, Collect::Ordinary, None, &["600000"]);
     assert_eq!(ran.output, "end\n");
-    assert_eq!((stats.created, stats.messages()), (200_001, 200_001));
+    assert_eq!((stats.created, stats.messages()), (600_001, 600_001));
     assert!(stats.queued > 0, "the stack is not that deep");
 }
 

@@ -12,7 +12,7 @@ use bifrost_ir::{Callee, ClassId, Destination, FuncId, FuncKind, MethodRef, Oper
 use bifrost_runtime::Form;
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::actor::layout::join;
-use bifrost_runtime::actor::{Due, Exit, Site, given};
+use bifrost_runtime::actor::{Due, Exit, Site, State, given};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -24,7 +24,7 @@ use cranelift_frontend::Variable;
 use super::memory::Region;
 use super::{End, Lower};
 use crate::helper::{Creation, Helper};
-use crate::script;
+use crate::{messages, script};
 
 /// How the answer stands of a function that may go on after it.
 #[derive(Clone, Copy)]
@@ -321,33 +321,100 @@ impl<'a> Lower<'_, 'a, '_> {
         self.reachable = false;
     }
 
-    /// Sends a message.
-    fn message(&mut self, method: MethodRef, args: &[Operand], form: Form) -> Sent {
+    /// Sends a message: what it came back with, and where code goes on that knows that it has returned: with the result, if it is a request.
+    fn message(&mut self, method: MethodRef, args: &[Operand], form: Form) -> (Sent, ir::Block) {
         let mut words = vec![self.cx];
         for arg in args {
             let word = self.operand_word(*arg);
             words.push(word);
         }
         let image = self.unit.image;
-        let entry = Table::entry_offset(image.entry(image.dispatch().slot(method), form));
+        let slot = image.dispatch().slot(method);
         let table = self.load_table(words[1]);
+        let (done, returned) = (self.b.create_block(), self.b.create_block());
+        let outcome = self.b.append_block_param(done, types::I64);
+        let value = self.b.append_block_param(done, types::I64);
+        if form == Form::Request {
+            self.b.append_block_param(returned, types::I64);
+        }
+        self.call_of_resting(method, slot, form, table, &words, [done, returned]);
+        let entry = Table::entry_offset(image.entry(slot, form));
         let code = self.b.ins().load(types::I64, MemFlagsData::trusted(), table, entry);
-        let signature = self.signature_of(words.len() - 1);
-        let call = self.b.ins().call_indirect(signature, code, &words);
-        let [outcome, value] = *self.b.inst_results(call) else { unreachable!("calls have two results") };
+        let came = self.enter_code(code, &words);
+        self.b.ins().jump(done, &came.map(BlockArg::Value));
+        self.start(done);
         self.arrays_change();
-        Sent { method, outcome, value }
+        (Sent { method, outcome, value }, returned)
     }
 
-    /// Goes on only if a message came back with its result. Otherwise in the second block, whose parameters are the outcome and who owes the answer, or
+    /// Enters code with these words: outcome and value.
+    fn enter_code(&mut self, code: Value, words: &[Value]) -> [Value; 2] {
+        let signature = self.signature_of(words.len() - 1);
+        let call = self.b.ins().call_indirect(signature, code, words);
+        let [outcome, value] = *self.b.inst_results(call) else { unreachable!("calls have two results") };
+        [outcome, value]
+    }
+
+    /// A message to an actor of just this class that is at rest is a call of its method, without the entry of its table (actors.md 1.2). Goes
+    /// to the first block with what that came back with, or, if it certainly has returned, to the second; what follows is for all others.
+    fn call_of_resting(
+        &mut self,
+        method: MethodRef,
+        slot: u32,
+        form: Form,
+        table: Value,
+        words: &[Value],
+        [done, returned]: [ir::Block; 2],
+    ) {
+        let image = self.unit.image;
+        let class = image.find_table(method.ty).and_then(|table| table.info().actor());
+        let Some(class) = class.filter(|class| messages::may_be_call(class, method.method)) else { return };
+        let (rests, room, other) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let dormant = self.address(std::ptr::from_ref(class.table(State::Dormant)).cast());
+        let is = self.b.ins().icmp(IntCC::Equal, table, dormant);
+        self.b.ins().brif(is, rests, &[], other, &[]);
+        self.start(rests);
+        messages::look_for_room(&mut self.b, self.cx, room, other);
+        self.start(room);
+        let (cx, actor) = (self.cx, words[1]);
+        messages::begin_call(&mut self.b, class, form, cx, actor);
+        let code = self.address(std::ptr::from_ref(class.code).cast());
+        let code = self.b.ins().load(types::I64, MemFlagsData::trusted(), code, Table::entry_offset(slot));
+        let came = self.enter_code(code, words);
+        let [outcome, value] = came;
+        let Some(asks) = messages::asks(&mut self.b, class, form, |_| actor, outcome) else {
+            self.b.ins().jump(done, &came.map(BlockArg::Value));
+            return self.start(other);
+        };
+        let (ended, rests) = (self.cold_block(), self.b.create_block());
+        self.b.ins().brif(asks, ended, &[], rests, &[]);
+        self.start(ended);
+        let (outcome, ended) = match form {
+            Form::Request => self.call_helper_unchecked(Helper::LeaveMethod, &[actor, outcome, value]),
+            Form::Past => {
+                let slot = self.int(i64::from(slot));
+                self.call_helper_unchecked(Helper::LeavePast, &[actor, slot, outcome, value])
+            }
+        };
+        self.b.ins().jump(done, &[outcome, ended].map(BlockArg::Value));
+        self.start(rests);
+        messages::rests(&mut self.b, class, |_| actor);
+        match form {
+            Form::Request => self.b.ins().jump(returned, &[BlockArg::Value(value)]),
+            Form::Past => self.b.ins().jump(returned, &[]),
+        };
+        self.start(other);
+    }
+
+    /// Goes on only if a message came back with its result, the second. Otherwise in the first, a block whose parameters are the outcome and who owes the answer, or
     /// the exception, which is kept.
-    fn came_back(&mut self, sent: &Sent) -> ir::Block {
-        let (other, signalled, next) = (self.cold_block(), self.cold_block(), self.b.create_block());
+    fn came_back(&mut self, (sent, returned): (Sent, ir::Block)) -> (ir::Block, Value) {
+        let (other, signalled) = (self.cold_block(), self.cold_block());
         let (thrown, killed, came) = (self.cold_block(), self.cold_block(), self.cold_block());
         let outcome = self.b.append_block_param(came, types::I64);
         let object = self.b.append_block_param(came, types::I64);
         self.mark(object);
-        self.b.ins().brif(sent.outcome, other, &[], next, &[]);
+        self.b.ins().brif(sent.outcome, other, &[], returned, &[BlockArg::Value(sent.value)]);
         self.start(other);
         let waits = self.b.ins().icmp_imm_s(IntCC::Equal, sent.outcome, Outcome::Pending as i64);
         let pending = [BlockArg::Value(sent.outcome), BlockArg::Value(sent.value)];
@@ -361,9 +428,9 @@ impl<'a> Lower<'_, 'a, '_> {
         let method = self.method_word(sent.method);
         let (_, kept) = self.call_helper_unchecked(Helper::Kept, &[method]);
         self.b.ins().jump(came, &[BlockArg::Value(sent.outcome), BlockArg::Value(kept)]);
-        self.start(next);
+        self.start(returned);
         debug_assert_eq!(self.b.block_params(came), [outcome, object]);
-        came
+        (came, self.b.block_params(returned)[0])
     }
 
     /// A method as a word for helpers.
@@ -428,9 +495,11 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn send_stmt(&mut self, method: MethodRef, args: &[Operand]) {
-        let sent = self.message(method, args, Form::Past);
+        let (sent, returned) = self.message(method, args, Form::Past);
         // It is killed, or has returned.
-        self.check(sent.outcome);
+        let dispatch = self.dispatch();
+        self.b.ins().brif(sent.outcome, dispatch, &[BlockArg::Value(sent.outcome)], returned, &[]);
+        self.start(returned);
     }
 
     pub(super) fn request_stmt(
@@ -443,9 +512,9 @@ impl<'a> Lower<'_, 'a, '_> {
         let next = self.b.create_block();
         let Some(element) = element else {
             let sent = self.message(method, args, Form::Request);
-            let came = self.came_back(&sent);
+            let (came, value) = self.came_back(sent);
             let results = &self.unit.image.program().types.method(method).signature.results;
-            let value = if results.is_empty() { self.int(0) } else { sent.value };
+            let value = if results.is_empty() { self.int(0) } else { value };
             let word = self.b.append_block_param(next, types::I64);
             self.b.ins().jump(next, &[BlockArg::Value(value)]);
             self.pend(came, dst, None, next);
@@ -457,10 +526,10 @@ impl<'a> Lower<'_, 'a, '_> {
         let kind = self.unit.image.program().types.kind(self.scope.func.vars[dst].ty);
         self.element_place(kind, object, index);
         let sent = self.message(method, args, Form::Request);
-        let came = self.came_back(&sent);
+        let (came, value) = self.came_back(sent);
         // Others do not know the array, but its elements may lie elsewhere than the code generator thinks.
         let place = self.element_place(kind, object, index);
-        let value = self.unword(kind.element().map_or(types::I64, |ty| self.value_type(ty)), sent.value);
+        let value = self.unword(kind.element().map_or(types::I64, |ty| self.value_type(ty)), value);
         self.store_element(kind, place, value);
         self.b.ins().jump(next, &[]);
         self.pend(came, dst, Some(element), next);
@@ -469,9 +538,9 @@ impl<'a> Lower<'_, 'a, '_> {
 
     pub(super) fn delegate_stmt(&mut self, stmt: &Stmt, method: MethodRef, args: &[Operand]) {
         let sent = self.message(method, args, Form::Request);
-        let came = self.came_back(&sent);
+        let (came, value) = self.came_back(sent);
         let results = &self.unit.image.program().types.method(method).signature.results;
-        let value = if results.is_empty() { self.int(0) } else { sent.value };
+        let value = if results.is_empty() { self.int(0) } else { value };
         let next = self.b.create_block();
         self.give_answer(stmt, given::WORD, value);
         if self.reachable {
@@ -668,18 +737,11 @@ impl<'a> Lower<'_, 'a, '_> {
         let values = args.iter().map(|arg| self.operand(*arg)).collect::<Vec<_>>();
         self.create_in_place(func, analysis, [vec![made], values].concat(), class, made);
         if self.reachable {
-            self.count(offset::CREATED);
+            messages::count(&mut self.b, self.cx, offset::CREATED);
             self.b.ins().jump(done, &[BlockArg::Value(made)]);
         }
         self.start(done);
         self.write(dst, actor);
-    }
-
-    /// Adds one to a counter of the context.
-    fn count(&mut self, counter: i32) {
-        let count = self.b.ins().load(types::I64, MemFlagsData::trusted(), self.cx, counter);
-        let count = self.b.ins().iadd_imm_s(count, 1);
-        self.b.ins().store(MemFlagsData::trusted(), count, self.cx, counter);
     }
 
     fn creator(&self, class: ClassId, creator: u32) -> FuncId {
