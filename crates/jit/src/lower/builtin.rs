@@ -11,7 +11,7 @@ use bifrost_runtime::object::{array, cell, list, sequence, string, vector};
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Type, Value, condcodes::IntCC, types};
 
 use super::Lower;
-use super::control::{Latch, POLL_STEPS};
+use super::control::{Latch, POLL_STEPS, Stretch};
 use super::known::View;
 use super::memory::Region;
 use crate::analysis::InlineLoop;
@@ -405,7 +405,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 let next = this.b.ins().iadd_imm_s(i, 1);
                 this.b.def_var(counter, next);
                 let ended = this.b.ins().icmp(IntCC::SignedGreaterThanOrEqual, i, limit);
-                Latch { ended: Some(ended), polled: Some(this.polled_at(i, 1)) }
+                Latch { ended: Some(ended), polled: Some(this.polled_at(i, 1)), ..Latch::default() }
             },
         );
     }
@@ -454,7 +454,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 let i = this.b.use_var(counter);
                 let (next, over) = this.b.ins().sadd_overflow(i, by);
                 this.b.def_var(counter, next);
-                Latch { ended: Some(over), polled: None }
+                Latch { ended: Some(over), ..Latch::default() }
             },
         );
     }
@@ -499,7 +499,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 let i = this.b.use_var(counter);
                 let next = this.b.ins().iadd_imm_s(i, 1);
                 this.b.def_var(counter, next);
-                Latch { ended: None, polled: Some(this.polled_at(i, 1)) }
+                Latch { polled: Some(this.polled_at(i, 1)), ..Latch::default() }
             },
         );
     }
@@ -512,6 +512,9 @@ impl<'a> Lower<'_, 'a, '_> {
         let counter = self.counter(view.base);
         let end = self.element_base(view.base, view.length);
         let none = self.b.ins().icmp_imm_s(IntCC::Equal, view.length, 0);
+        let most = 8 * POLL_STEPS;
+        let stop = self.stop_of_stretch(view.base, end, most);
+        let stop = self.counter(stop);
         self.loop_unless(
             none,
             vars,
@@ -525,8 +528,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 let at = this.b.use_var(counter);
                 let next = this.b.ins().iadd_imm_s(at, 8);
                 this.b.def_var(counter, next);
-                let ended = this.b.ins().icmp(IntCC::Equal, next, end);
-                Latch { ended: Some(ended), polled: Some(this.polled_at(at, 8)) }
+                Latch { stretch: Some(Stretch { stop, next, end, most }), ..Latch::default() }
             },
         );
     }
@@ -557,7 +559,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 let i = this.b.use_var(counter);
                 let next = this.b.ins().iadd_imm_s(i, 1);
                 this.b.def_var(counter, next);
-                Latch { ended: None, polled: Some(this.polled_at(i, 1)) }
+                Latch { polled: Some(this.polled_at(i, 1)), ..Latch::default() }
             },
         );
     }

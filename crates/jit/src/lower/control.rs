@@ -22,6 +22,21 @@ pub(super) struct Latch {
     pub(super) ended: Option<Value>,
     /// What is 0 after some steps ([`POLL_STEPS`]), and polled then.
     pub(super) polled: Option<Value>,
+    /// Where one comparison is both.
+    pub(super) stretch: Option<Stretch>,
+}
+
+/// A loop goes on without looking at anything else up to where its stretch ends: at its own end, or where it polls.
+#[derive(Clone, Copy)]
+pub(super) struct Stretch {
+    /// Where the stretch ends.
+    pub(super) stop: cranelift_frontend::Variable,
+    /// Where the next step is.
+    pub(super) next: Value,
+    /// Where the loop ends.
+    pub(super) end: Value,
+    /// What a stretch takes at most.
+    pub(super) most: i64,
 }
 
 /// After how many steps a loop that calls nothing polls.
@@ -360,11 +375,14 @@ impl<'a> Lower<'_, 'a, '_> {
         self.loop_body(body, next, end);
         if self.reachable {
             self.next_round();
-            let Latch { ended, polled } = latch(self);
+            let Latch { ended, polled, stretch } = latch(self);
             if let Some(ended) = ended {
                 let on = self.b.create_block();
                 self.b.ins().brif(ended, end, &[], on, &[]);
                 self.start(on);
+            }
+            if let Some(stretch) = stretch {
+                self.end_of_stretch(stretch, top, end);
             }
             match polled.filter(|_| !self.may_call(body)) {
                 None => self.poll_passive(),
@@ -381,5 +399,25 @@ impl<'a> Lower<'_, 'a, '_> {
         self.scope.pins = pins;
         self.known_before(before);
         self.start(end);
+    }
+
+    /// Goes on at the top within a stretch, ends the loop at its end, and begins another stretch where it is to be polled.
+    fn end_of_stretch(&mut self, stretch: Stretch, top: ir::Block, end: ir::Block) {
+        let (reached, poll) = (self.b.create_block(), self.cold_block());
+        let stop = self.b.use_var(stretch.stop);
+        let within = self.b.ins().icmp(IntCC::NotEqual, stretch.next, stop);
+        self.b.ins().brif(within, top, &[], reached, &[]);
+        self.start(reached);
+        let ended = self.b.ins().icmp(IntCC::Equal, stretch.next, stretch.end);
+        self.b.ins().brif(ended, end, &[], poll, &[]);
+        self.start(poll);
+        let stop = self.stop_of_stretch(stretch.next, stretch.end, stretch.most);
+        self.b.def_var(stretch.stop, stop);
+    }
+
+    /// Where a stretch ends that begins here.
+    pub(super) fn stop_of_stretch(&mut self, from: Value, end: Value, most: i64) -> Value {
+        let stop = self.b.ins().iadd_imm_s(from, most);
+        self.b.ins().umin(stop, end)
     }
 }
