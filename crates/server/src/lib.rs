@@ -19,6 +19,7 @@ pub(crate) mod guests;
 pub mod metrics;
 pub mod nodes;
 pub mod objects;
+mod processors;
 pub mod program;
 mod server;
 mod simulation;

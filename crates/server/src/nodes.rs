@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use crate::active::Active;
 use crate::capsules::{Joined, Links};
 use crate::guests::{self, Guests};
+use crate::processors;
 use crate::simulation::Simulation;
 use crate::space::Space;
 
@@ -662,8 +663,18 @@ impl Nodes {
                 self.spaces[0].on_stack(|| simulation.run(&self.spaces[1..], || main(&self.spaces[0])))?
             );
         }
-        self.run_with(&self.spaces[1..], || self.spaces[0].on_stack(|| main(&self.spaces[0])))?
-            .map_err(NodesError::System)
+        let main = || {
+            self.spread(0);
+            main(&self.spaces[0])
+        };
+        self.run_with(&self.spaces[1..], || self.spaces[0].on_stack(main))?.map_err(NodesError::System)
+    }
+
+    /// Has the thread of a node begin where no other node does, if there are processors for all.
+    fn spread(&self, at: u32) {
+        if self.shared.idle.len() > 1 {
+            processors::begin_on(self.shared.first + at);
+        }
     }
 
     /// Does, in a capsule that is not the first, what the others ask for until the run is over. Whether it was ended by the first capsule; else
@@ -673,7 +684,11 @@ impl Nodes {
     /// When no thread can be started.
     pub fn serve(&self) -> Result<bool, NodesError> {
         let Some((first, others)) = self.spaces.split_first() else { return Ok(false) };
-        self.run_with(others, || first.on_stack(|| run_node(first)))??;
+        let run = || {
+            self.spread(0);
+            run_node(first);
+        };
+        self.run_with(others, || first.on_stack(run))??;
         Ok(self.links.as_ref().is_some_and(|links| !links.is_orphaned()))
     }
 
@@ -683,9 +698,13 @@ impl Nodes {
         thread::scope(|scope| {
             let mut started = Vec::new();
             let mut failed = self.links.as_ref().and_then(|links| links.start().err());
-            for space in beside {
+            for (at, space) in (1..).zip(beside) {
                 let thread = thread::Builder::new().stack_size(space.stack_bytes());
-                match thread.spawn_scoped(scope, || run_node(space)) {
+                let run = move || {
+                    self.spread(at);
+                    run_node(space);
+                };
+                match thread.spawn_scoped(scope, run) {
                     Ok(thread) => started.push(thread),
                     Err(why) => failed = Some(why),
                 }
