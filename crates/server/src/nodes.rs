@@ -101,6 +101,8 @@ struct Idle {
     given: AtomicBool,
     /// How often it had nothing to do.
     rests: AtomicU32,
+    /// On which processor ran whoever sent it something while it had nothing to do, counted from 1.
+    woken_from: AtomicU32,
 }
 
 impl Shared {
@@ -351,6 +353,11 @@ impl Door {
                 let since = Instant::now();
                 let mail = self.mail.recv().ok();
                 self.patience.learn_slept(since.elapsed());
+                // Who sleeps may be woken where whoever wakes it goes on.
+                let from = self.shared.idle[self.node as usize].woken_from.load(Ordering::Relaxed);
+                if from == processors::current() + 1 {
+                    processors::leave();
+                }
                 mail
             });
             match mail {
@@ -404,6 +411,10 @@ impl Network for Door {
             Some(links) if !self.shared.is_here(node) => links.post(self.node, node, &packets),
             _ => {
                 self.shared.active.add(1);
+                if self.shared.is_idle(node) {
+                    let woken_from = &self.shared.idle[node as usize].woken_from;
+                    woken_from.store(processors::current() + 1, Ordering::Relaxed);
+                }
                 // It will be busy: what else goes there before it is waits for company.
                 self.shared.mark(node, false);
                 self.shared.send(node, Mail::Packets(self.node, packets));
