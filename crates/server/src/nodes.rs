@@ -681,7 +681,7 @@ impl Nodes {
         self.run_with(&self.spaces[1..], || self.spaces[0].on_stack(main))?.map_err(NodesError::System)
     }
 
-    /// Has the thread of a node begin where no other node does, if there are processors for all.
+    /// Has the thread of a node begin on another processor than those of other nodes, as far as there are so many.
     fn spread(&self, at: u32) {
         if self.shared.idle.len() > 1 {
             processors::begin_on(self.shared.first + at);
