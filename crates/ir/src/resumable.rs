@@ -146,12 +146,16 @@ impl Writing<'_> {
     fn count_up(&mut self, it: Loop, out: &mut Vec<Stmt>) {
         let [at, limit] = self.operands(&it, out);
         let more = self.var(Types::BOOL);
-        let compare = self.call(it.method.ty, "le", &[at.into(), limit.into()], &[more]);
-        out.push(compare.clone());
-        let mut steps = vec![Stmt::Let { dst: it.vars[0], src: at.into() }];
+        let cond = Block(vec![self.call(it.method.ty, "le", &[at.into(), limit.into()], &[more])]);
         let next = self.call(it.method.ty, "add", &[at.into(), int(1)], &[at]);
-        steps.push(self.handle(vec![next, compare], "overflow", vec![assign(more, false)]));
-        out.push(repeat(more.into(), steps, it.body));
+        // Behind the last of all numbers nothing is below the limit.
+        let none_more = Stmt::Let { dst: limit, src: int(i64::MIN) };
+        let mut body = vec![
+            Stmt::Let { dst: it.vars[0], src: at.into() },
+            self.handle(vec![next], "overflow", vec![none_more]),
+        ];
+        body.extend(it.body.0);
+        out.push(Stmt::While { cond, test: more.into(), body: Block(body) });
     }
 
     /// `from.to_by(limit, step)`

@@ -1,6 +1,6 @@
 //! Which loops and transactions become closures, and which variables those share with the function around them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use bifrost_ir::{
@@ -10,6 +10,7 @@ use bifrost_runtime::abi::ARGS_MAX;
 use bifrost_runtime::image::Image;
 use bifrost_runtime::structure::LOOPS_MAX;
 
+use crate::private::{self, ForRequest};
 use crate::script::{self, Script};
 use crate::target::{Calls, Targets};
 
@@ -123,6 +124,10 @@ pub(crate) struct Analysis {
     pub(crate) in_place: HashMap<*const Stmt, InPlace>,
     /// How many statements there are, those of iterators in place included.
     pub(crate) statements: usize,
+    /// Variables that get an array once which nobody else knows ([`private`]).
+    pub(crate) private: HashSet<Var>,
+    /// Variables that get an actor of which nobody else knows ([`private`]).
+    pub(crate) for_requests: HashMap<Var, ForRequest>,
     /// Of a function that may wait: what is known of that.
     pub(crate) script: Script,
     /// How many of them yield.
@@ -219,6 +224,8 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
         return Err(NotCompiled::TooDeep);
     }
     let mut next = environment::VARS;
+    let mut private = private::find(image.program(), func);
+    private.retain(|var| !walk.shared[var.as_u32() as usize]);
     let shared = walk
         .shared
         .iter()
@@ -229,7 +236,14 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
             })
         })
         .collect();
+    // Passive code may run in a session, which has no actors.
+    let for_requests = match func.kind {
+        FuncKind::Script => private::for_requests(image, func),
+        _ => HashMap::new(),
+    };
     Ok(Analysis {
+        private,
+        for_requests,
         shared,
         environment_words: if walk.closures > 0 { next } else { 0 },
         closures: walk.closures,

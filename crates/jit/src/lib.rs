@@ -23,6 +23,7 @@ mod maps;
 mod memory;
 mod messages;
 mod order;
+mod private;
 mod safepoint;
 mod scalars;
 mod script;

@@ -417,7 +417,7 @@ impl Image {
         let literals = program.literals.values().map(|text| object::lasting_string(strings, text)).collect();
         let lasting = program.classes.iter().map(|(id, class)| {
             has_one_object(&program, id)
-                .then(|| object::lasting_object(tables[class.ty.index()].expect("classes have tables")))
+                .then(|| object::lasting_object(tables[class.ty.index()].expect("classes have tables"), 0))
         });
         let lasting = lasting.collect();
         let codes = program.funcs.iter().map(|_| OnceLock::new()).collect();

@@ -247,11 +247,13 @@ pub(crate) fn lasting_string(strings: &'static Table, text: &str) -> Word {
     object as Word
 }
 
-/// An object without fields outside all heaps, which is there as long as the process.
-pub(crate) fn lasting_object(table: &'static Table) -> Word {
-    let object: &'static mut [Word] =
-        Box::leak(Box::new([table as *const Table as Word, OBJECT_WORDS as Word | bifrost_heap::LASTING]));
-    object.as_ptr() as Word
+/// An object outside all heaps with so many fields, all 0, which is there as long as the process.
+pub(crate) fn lasting_object(table: &'static Table, fields: usize) -> Word {
+    let size = OBJECT_WORDS + fields;
+    let mut words = vec![0; size];
+    words[0] = std::ptr::from_ref(table) as Word;
+    words[1] = size as Word | bifrost_heap::LASTING;
+    words.leak().as_ptr() as Word
 }
 
 impl Cx {

@@ -549,3 +549,79 @@ end main"
         assert!(has_turns_as_code(&engine, "Box"), "{seed:?}");
     }
 }
+
+#[test]
+fn actors_that_nobody_knows_wait_and_fail_as_others() {
+    let text = format!(
+        "{LATE}Alike = functional actor
+  % 2 to the power of n times late and more, and 1000 for each that waits for an answer that is late.
+  sum (l: Late, n: int, late: int) returns (int) signals (odd (int))
+    if late = 0 then signal odd(7) end
+    if n = 0 then reply (late)
+    else
+      parts: array[int] := array_fill[int](5, 2, 0)
+      x: int := 0
+      if n // 4 = 3 then
+        x := l.later(n)
+        send l.give(1000)
+      end
+      parts[5] := (Alike.new() anywhere).sum(l, n - 1, late)
+      parts[6] := (Alike.new()).sum(l, n - 1, late + 1)
+      reply (x + parts[5] + parts[6])
+    end
+  end sum
+end Alike
+Asker = actor
+  log: string
+  new () make {{log := \"\"}} end new
+  go (l: Late, n: int)
+    for i: int in 1.to(n) do
+      x: int := (Alike.new()).sum(l, i // 8, i)
+      begin
+        x := x + (Alike.new()).sum(l, 2, 0)
+      end except when odd (k: int): x := x + k end
+      log := log || x.unparse() || \" \"
+    end
+  end go
+  told () returns (string) reply (log) end told
+end Asker
+main ()
+  a: Asker := Asker.new()
+  send a.go(Late.new(), 9)
+  print(a.told())
+end main"
+    );
+    prints(&text, "10 19 1043 2103 4247 8583 18351 15 26 \n");
+}
+
+#[test]
+fn an_actor_that_nobody_knows_is_no_object() {
+    let program = |kept: &str| {
+        format!(
+            "Fib = functional actor
+  comp (n: int) returns (int)
+    if n < 2 then reply (n)
+    else
+      {kept}
+      reply (f.comp(n - 1) + (Fib.new()).comp(n - 2))
+    end
+  end comp
+end Fib
+main () print((Fib.new()).comp(20).unparse()) end main"
+        )
+    };
+    let bytes = |kept: &str| {
+        let engine = load(&program(kept), Mode::Compiled);
+        let (ran, stats) = ran(&engine, Collect::Ordinary, None, &[]);
+        assert_eq!(ran.output, "6765\n");
+        // One for each number.
+        assert_eq!(stats.created, 21_891);
+        ran.heap.usage.allocated_bytes
+    };
+    let words = |actors: u64| 24 * actors;
+    let used_once = bytes("f: Fib := Fib.new() anywhere");
+    assert!(used_once < words(21_891) / 2, "{used_once}");
+    // Half of the actors are sent something else besides, and need a place in memory.
+    let used_again = bytes("f: Fib := Fib.new()\n      f.comp(0)\n      f.comp(1)");
+    assert!(used_again >= words(10_945), "{used_again}");
+}

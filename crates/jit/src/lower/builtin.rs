@@ -65,7 +65,14 @@ impl<'a> Lower<'_, 'a, '_> {
         let (image, program) = (self.unit.image, self.unit.image.program());
         let Some(table) = image.routine(routine).table else { return false };
         let made = match program.native_name(program.routines[routine].body).unwrap_or_default() {
-            "array_fill" => self.array_filled(callee, args, table),
+            "array_fill" => {
+                let view = self.array_filled(callee, args, table, self.has_private(*dst));
+                if self.has_private(*dst) {
+                    self.scope.private.push(view);
+                    self.pin_one(*dst, view.array);
+                }
+                view.array
+            }
             "array_new" => {
                 let (low, zero) = (self.int(1), self.int(0));
                 self.new_object_of(table, &[low, zero, zero, zero], |_| Region::Arrays)
@@ -81,17 +88,20 @@ impl<'a> Lower<'_, 'a, '_> {
         true
     }
 
-    /// A new array of so many equal elements: it and its storage are taken from the window at once, if there is room.
-    fn array_filled(&mut self, fill: Callee, args: &[Operand], table: &'static Table) -> Value {
+    /// A new array of so many equal elements: it and its storage are taken from the window at once, if there is room. One that is bare is its
+    /// storage alone.
+    fn array_filled(&mut self, fill: Callee, args: &[Operand], table: &'static Table, bare: bool) -> View {
         let operands: Vec<Value> = args.iter().map(|arg| self.operand(*arg)).collect();
         let [low, count, value] = operands[..] else { unreachable!("the heading has three arguments") };
         let element = table.info().element.expect("an array has elements");
         let storage = self.unit.image.storage_table(element);
-        let tables = [table, storage].map(std::ptr::from_ref::<Table>);
         let (slow, few, fast) = (self.cold_block(), self.b.create_block(), self.b.create_block());
         let done = self.b.create_block();
-        let array = self.b.append_block_param(done, types::I64);
-        self.mark(array);
+        let [array, base] = [(); 2].map(|()| {
+            let reference = self.b.append_block_param(done, types::I64);
+            self.mark(reference);
+            reference
+        });
         let less = self.b.ins().iadd_imm_s(count, -1);
         let fits = self.b.ins().icmp_imm_u(IntCC::UnsignedLessThan, less, FILL_MAX);
         self.b.ins().brif(fits, few, &[], slow, &[]);
@@ -99,30 +109,29 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(few);
         let next = self.load_cx(offset::ALLOC_NEXT);
         let end = self.load_cx(offset::ALLOC_END);
-        let storage = self.b.ins().iadd_imm_s(next, 8 * (OBJECT_WORDS + array::FIELDS) as i64);
+        let words = if bare { 0 } else { OBJECT_WORDS + array::FIELDS };
+        let begin = self.b.ins().iadd_imm_s(next, 8 * words as i64);
         let bytes = self.b.ins().ishl_imm_s(count, 3);
-        let after = self.b.ins().iadd(storage, bytes);
+        let after = self.b.ins().iadd(begin, bytes);
         let after = self.b.ins().iadd_imm_s(after, 8 * OBJECT_WORDS as i64);
         let full = self.b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
         self.b.ins().brif(full, slow, &[], fast, &[]);
 
         self.start(fast);
         self.store_cx(after, offset::ALLOC_NEXT);
-        let fields = self.int(array::FIELDS as i64);
-        for ((object, table), fields) in [next, storage].into_iter().zip(tables).zip([fields, count]) {
-            let table = self.address(table.cast());
-            let header = self.b.ins().iadd_imm_s(fields, OBJECT_WORDS as i64);
-            self.store(table, object, TABLE_OFFSET, Region::Heads);
-            self.store(header, object, HEADER_OFFSET, Region::Heads);
-        }
-        for (field, value) in [(array::LOW, low), (array::LENGTH, count), (array::STORAGE, storage)] {
-            self.store_field(next, field, value, Region::Arrays);
+        self.begin_object(begin, storage, count);
+        if !bare {
+            let fields = self.int(array::FIELDS as i64);
+            self.begin_object(next, table, fields);
+            for (field, value) in [(array::LOW, low), (array::LENGTH, count), (array::STORAGE, begin)] {
+                self.store_field(next, field, value, Region::Arrays);
+            }
         }
         // New memory is all zero.
         if !self.is_zero(value) {
             let (step, filled) = (self.b.create_block(), self.b.create_block());
             let place = self.b.append_block_param(step, types::I64);
-            self.b.ins().jump(step, &[BlockArg::Value(storage)]);
+            self.b.ins().jump(step, &[BlockArg::Value(begin)]);
             self.b.switch_to_block(step);
             self.store_field(place, 0, value, Region::Elements);
             let place = self.b.ins().iadd_imm_s(place, 8);
@@ -132,13 +141,23 @@ impl<'a> Lower<'_, 'a, '_> {
             self.b.seal_block(step);
             self.start(filled);
         }
-        self.b.ins().jump(done, &[BlockArg::Value(next)]);
+        self.b.ins().jump(done, &[next, begin].map(BlockArg::Value));
 
         self.start(slow);
         let made = self.call(fill, args, None);
-        self.b.ins().jump(done, &[BlockArg::Value(made)]);
+        let storage = self.array_field(made, array::STORAGE);
+        self.b.ins().jump(done, &[made, storage].map(BlockArg::Value));
         self.start(done);
-        array
+        // Its first element is the first of the storage.
+        View { array: if bare { base } else { array }, low, length: count, base }
+    }
+
+    /// Stores the two words that a new object with so many fields begins with.
+    fn begin_object(&mut self, object: Value, table: &'static Table, fields: Value) {
+        let table = self.address(std::ptr::from_ref(table).cast());
+        let header = self.b.ins().iadd_imm_s(fields, OBJECT_WORDS as i64);
+        self.store(table, object, TABLE_OFFSET, Region::Heads);
+        self.store(header, object, HEADER_OFFSET, Region::Heads);
     }
 
     /// Whether a method looks into an array and is compiled in place.
@@ -528,7 +547,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 let at = this.b.use_var(counter);
                 let next = this.b.ins().iadd_imm_s(at, 8);
                 this.b.def_var(counter, next);
-                Latch { stretch: Some(Stretch { stop, next, end, most }), ..Latch::default() }
+                Latch { stretch: Some(Stretch { stop, at: counter, next, end, most }), ..Latch::default() }
             },
         );
     }

@@ -31,7 +31,9 @@ pub(super) struct Latch {
 pub(super) struct Stretch {
     /// Where the stretch ends.
     pub(super) stop: cranelift_frontend::Variable,
-    /// Where the next step is.
+    /// Where the loop is.
+    pub(super) at: cranelift_frontend::Variable,
+    /// Where the next step is, which `at` says too.
     pub(super) next: Value,
     /// Where the loop ends.
     pub(super) end: Value,
@@ -408,10 +410,12 @@ impl<'a> Lower<'_, 'a, '_> {
         let within = self.b.ins().icmp(IntCC::NotEqual, stretch.next, stop);
         self.b.ins().brif(within, top, &[], reached, &[]);
         self.start(reached);
-        let ended = self.b.ins().icmp(IntCC::Equal, stretch.next, stretch.end);
+        // From here on `next` is called `stop`: so it is not used beside the branch, and takes the place of what was before it.
+        let ended = self.b.ins().icmp(IntCC::Equal, stop, stretch.end);
         self.b.ins().brif(ended, end, &[], poll, &[]);
         self.start(poll);
-        let stop = self.stop_of_stretch(stretch.next, stretch.end, stretch.most);
+        self.b.def_var(stretch.at, stop);
+        let stop = self.stop_of_stretch(stop, stretch.end, stretch.most);
         self.b.def_var(stretch.stop, stop);
     }
 

@@ -254,6 +254,7 @@ impl<'a> Lower<'_, 'a, '_> {
             end: End::Call { done, reached: false },
             vars: vec![None; func.vars.len()],
             pins: vec![None; func.vars.len()],
+            private: Vec::new(),
             loops: Vec::new(),
             context,
             class,

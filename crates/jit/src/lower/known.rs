@@ -111,6 +111,9 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// What an array that is open looks like.
     pub(super) fn view(&mut self, object: Value) -> View {
+        if let Some(view) = self.private(object) {
+            return view;
+        }
         if let Some(view) = self.known.views.iter().find(|v| v.array == object) {
             return *view;
         }
@@ -123,6 +126,22 @@ impl<'a> Lower<'_, 'a, '_> {
         let view = View { array: object, low, length, base };
         keep(&mut self.known.views, view);
         view
+    }
+
+    /// What an array looks like that nobody else knows, and of which there is no more than its storage: that is its value.
+    pub(super) fn private(&self, object: Value) -> Option<View> {
+        self.scope.private.iter().find(|view| view.array == object).copied()
+    }
+
+    /// Whether a variable has such an array as soon as it has one.
+    pub(super) fn has_private(&self, var: Var) -> bool {
+        // Code that goes on has it from a join.
+        self.unit.again.is_none() && self.scope.analysis.private.contains(&var)
+    }
+
+    /// A variable has got the only value that it ever has.
+    pub(super) fn pin_one(&mut self, var: Var, value: Value) {
+        self.scope.pins[var.as_u32() as usize] = Some(value);
     }
 
     pub(super) fn knows_inside(&self, array: Value, index: Value) -> bool {
@@ -146,9 +165,14 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Arrays may have changed.
     pub(super) fn arrays_change(&mut self) {
-        self.known.views.clear();
-        self.known.inside.clear();
+        self.forget_views();
         self.known.changes += 1;
+    }
+
+    fn forget_views(&mut self) {
+        let private = &self.scope.private;
+        self.known.views.clear();
+        self.known.inside.retain(|(array, _)| private.iter().any(|view| view.array == *array));
     }
 
     /// A transaction has begun and ended: objects are in other modes than before.
@@ -184,8 +208,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let (changed, closed) = (changes != before.changes, transactions != before.transactions);
         self.known = Known { changes, transactions, ..before };
         if changed {
-            self.known.views.clear();
-            self.known.inside.clear();
+            self.forget_views();
         }
         if closed {
             self.known.open.clear();

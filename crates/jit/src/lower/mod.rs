@@ -34,6 +34,7 @@ use cranelift_codegen::ir::{
 use cranelift_codegen::isa::{CallConv, TargetFrontendConfig};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext, Variable};
 
+use self::known::View;
 use crate::analysis::{Analysis, environment};
 use crate::effects::Effects;
 use crate::helper::Entries;
@@ -214,6 +215,8 @@ struct Scope<'a> {
     vars: Vec<Option<Variable>>,
     /// The values of variables that the loops around here do not change.
     pins: Vec<Option<Value>>,
+    /// The arrays that nobody else knows ([`private`](crate::private)).
+    private: Vec<View>,
     loops: Vec<Target>,
     /// The innermost statement with handlers, or the function's end.
     context: usize,
@@ -267,6 +270,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             end,
             vars: vec![None; unit.func.vars.len()],
             pins: vec![None; unit.func.vars.len()],
+            private: Vec::new(),
             loops: Vec::new(),
             context: 0,
             class: None,
@@ -386,9 +390,13 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
 
     fn stmt(&mut self, stmt: &'a Stmt) {
         match stmt {
+            Stmt::Let { dst, .. } if self.scope.analysis.for_requests.contains_key(dst) => {}
             Stmt::Let { dst, src } => {
                 let value = self.operand(*src);
                 self.write(*dst, value);
+                if self.has_private(*dst) {
+                    self.pin_one(*dst, value);
+                }
             }
             Stmt::Call { callee, args, dsts, site } if self.is_metered() => self.at_site(*site, |this| {
                 this.call_stmt(*callee, args, dsts);

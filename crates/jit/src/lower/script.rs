@@ -12,7 +12,7 @@ use bifrost_ir::{Callee, ClassId, Destination, FuncId, FuncKind, MethodRef, Oper
 use bifrost_runtime::Form;
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::actor::layout::join;
-use bifrost_runtime::actor::{Due, Exit, Site, State, given};
+use bifrost_runtime::actor::{ActorClass, Due, Exit, Site, State, given};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -21,9 +21,11 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::Variable;
 
+use super::known::View;
 use super::memory::Region;
 use super::{End, Lower};
 use crate::helper::{Creation, Helper};
+use crate::private::ForRequest;
 use crate::{messages, script};
 
 /// How the answer stands of a function that may go on after it.
@@ -324,20 +326,30 @@ impl<'a> Lower<'_, 'a, '_> {
     /// Sends a message: what it came back with, and where code goes on that knows that it has returned: with the result, if it is a request.
     fn message(&mut self, method: MethodRef, args: &[Operand], form: Form) -> (Sent, ir::Block) {
         let mut words = vec![self.cx];
-        for arg in args {
+        let new = match args[0] {
+            Operand::Var(var) => self.scope.analysis.for_requests.get(&var).copied(),
+            Operand::Const(_) => None,
+        };
+        for arg in &args[usize::from(new.is_some())..] {
             let word = self.operand_word(*arg);
             words.push(word);
         }
         let image = self.unit.image;
         let slot = image.dispatch().slot(method);
-        let table = self.load_table(words[1]);
         let (done, returned) = (self.b.create_block(), self.b.create_block());
         let outcome = self.b.append_block_param(done, types::I64);
         let value = self.b.append_block_param(done, types::I64);
         if form == Form::Request {
             self.b.append_block_param(returned, types::I64);
         }
-        self.call_of_resting(method, slot, form, table, &words, [done, returned]);
+        let table = match new {
+            Some(new) => self.call_of_new(new, slot, &mut words, done),
+            None => {
+                let table = self.load_table(words[1]);
+                self.call_of_resting(method, slot, form, table, &words, [done, returned]);
+                table
+            }
+        };
         let entry = Table::entry_offset(image.entry(slot, form));
         let code = self.b.ins().load(types::I64, MemFlagsData::trusted(), table, entry);
         let came = self.enter_code(code, &words);
@@ -376,11 +388,8 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(rests);
         messages::look_for_room(&mut self.b, self.cx, room, other);
         self.start(room);
-        let (cx, actor) = (self.cx, words[1]);
-        messages::begin_call(&mut self.b, class, form, cx, actor);
-        let code = self.address(std::ptr::from_ref(class.code).cast());
-        let code = self.b.ins().load(types::I64, MemFlagsData::trusted(), code, Table::entry_offset(slot));
-        let came = self.enter_code(code, words);
+        let actor = words[1];
+        let came = self.call_method(class, slot, form, words);
         let [outcome, value] = came;
         let Some(asks) = messages::asks(&mut self.b, class, form, |_| actor, outcome) else {
             self.b.ins().jump(done, &came.map(BlockArg::Value));
@@ -404,6 +413,55 @@ impl<'a> Lower<'_, 'a, '_> {
             Form::Past => self.b.ins().jump(returned, &[]),
         };
         self.start(other);
+    }
+
+    /// Calls the method of an actor at rest: outcome and value.
+    fn call_method(&mut self, class: &ActorClass, slot: u32, form: Form, words: &[Value]) -> [Value; 2] {
+        messages::begin_call(&mut self.b, class, form, self.cx, words[1]);
+        let code = self.address(std::ptr::from_ref(class.code).cast());
+        let code = self.b.ins().load(types::I64, MemFlagsData::trusted(), code, Table::entry_offset(slot));
+        self.enter_code(code, words)
+    }
+
+    /// A request to a new actor of which nobody else knows: where its method is called at once, any actor of the class stands for it, and none
+    /// is made. Goes to the block with what that came back with; what follows is for all others, with the actor, whose table it gives.
+    fn call_of_new(&mut self, new: ForRequest, slot: u32, words: &mut Vec<Value>, done: ir::Block) -> Value {
+        let ForRequest { class, creator, place } = new;
+        let image = self.unit.image;
+        let known = image.table_of(image.program().classes[class].ty).info().actor();
+        let known = known.expect("a class of actors");
+        let any = self.int(known.any.expect("the analysis has found it") as i64);
+        words.insert(1, any);
+        let (room, other) = (self.b.create_block(), self.cold_block());
+        if place == Destination::Anywhere {
+            self.unless_elsewhere(other);
+        }
+        messages::look_for_room(&mut self.b, self.cx, room, other);
+        self.start(room);
+        messages::count(&mut self.b, self.cx, offset::CREATED);
+        let came = self.call_method(known, slot, Form::Request, words);
+        self.b.ins().jump(done, &came.map(BlockArg::Value));
+        self.start(other);
+        words[1] = self.create(class, creator, &[], place);
+        if let Some(block) = self.b.current_block() {
+            self.b.set_cold_block(block);
+        }
+        self.load_table(words[1])
+    }
+
+    /// Goes to a block if another node may have nothing to do, or this is high enough on the stack for an actor to be given ahead.
+    fn unless_elsewhere(&mut self, other: ir::Block) {
+        let trusted = MemFlagsData::trusted();
+        let idlers = self.b.ins().load(types::I64, trusted, self.cx, offset::IDLERS);
+        let idlers = self.b.ins().atomic_load(types::I32, trusted, idlers);
+        let (here, busy) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(idlers, other, &[], busy, &[]);
+        self.start(busy);
+        let pointer = self.b.ins().get_stack_pointer(types::I64);
+        let ahead = self.load_cx(offset::AHEAD_AT);
+        let high = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, pointer, ahead);
+        self.b.ins().brif(high, other, &[], here, &[]);
+        self.start(here);
     }
 
     /// Goes on only if a message came back with its result, the second. Otherwise in the first, a block whose parameters are the outcome and who owes the answer, or
@@ -433,6 +491,22 @@ impl<'a> Lower<'_, 'a, '_> {
         (came, self.b.block_params(returned)[0])
     }
 
+    /// The value of a variable for others. An array that nobody knew gets more than its storage, each time, which nobody can tell; and for an
+    /// actor that never looks at itself any of its class is as good.
+    fn read_whole(&mut self, var: Var) -> Value {
+        if var.as_u32() == 0 && self.is_script() {
+            let class = self.unit.image.find_table(self.unit.func.vars[var].ty);
+            if let Some(any) = class.and_then(|table| table.info().actor()?.any) {
+                return self.int(any as i64);
+            }
+        }
+        let value = self.read(var);
+        let Some(View { low, length, base, .. }) = self.private(value) else { return value };
+        let table = self.unit.image.table_of(self.scope.func.vars[var].ty);
+        let zero = self.int(0);
+        self.new_object_of(table, &[low, length, zero, base], |_| Region::Arrays)
+    }
+
     /// A method as a word for helpers.
     fn method_word(&mut self, method: MethodRef) -> Value {
         self.int(i64::from(method.ty.as_u32()) << 32 | i64::from(method.method.as_u32()))
@@ -455,7 +529,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let func = self.unit.id.expect("what clients send does not wait");
         let func = self.int(i64::from(func.as_u32()));
         let actor = match self.is_script() {
-            true => self.read(Var::from_u32(0)),
+            true => self.read_whole(Var::from_u32(0)),
             false => self.int(0),
         };
         let (outcome, made) = self.call_helper_unchecked(Helper::NewJoin, &[func, actor]);
@@ -480,7 +554,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let index = match element {
             Some(index) => {
                 // The reply goes to what the join has.
-                let object = self.read(dst);
+                let object = self.read_whole(dst);
                 self.store_join(join, join::WORDS + dst.as_u32() as usize, object);
                 self.operand(index)
             }
@@ -665,7 +739,7 @@ impl<'a> Lower<'_, 'a, '_> {
                 }
                 continue;
             }
-            let value = self.read(var);
+            let value = self.read_whole(var);
             let mut word = self.word(value);
             if let Some(bit) = analysis.script.bit(var) {
                 let held = self.load_join(join, join::HELD);
@@ -700,6 +774,10 @@ impl<'a> Lower<'_, 'a, '_> {
         args: &[Operand],
         place: Destination,
     ) {
+        // It is made where its request is sent.
+        if self.scope.analysis.for_requests.contains_key(&dst) {
+            return;
+        }
         let func = self.creator(class, creator);
         // Passive code of a program that is served may run in a session, which has no actors.
         let here = self.unit.func.kind == FuncKind::Script || self.unit.image.modes().is_none();
@@ -712,17 +790,9 @@ impl<'a> Lower<'_, 'a, '_> {
         let actor = self.b.append_block_param(done, types::I64);
         self.mark(actor);
         if place == Destination::Anywhere {
-            // Another node may have nothing to do, or this is high enough on the stack to be given ahead.
-            let trusted = MemFlagsData::trusted();
-            let idlers = self.b.ins().load(types::I64, trusted, self.cx, offset::IDLERS);
-            let idlers = self.b.ins().atomic_load(types::I32, trusted, idlers);
-            let (other, here, busy) = (self.cold_block(), self.b.create_block(), self.b.create_block());
-            self.b.ins().brif(idlers, other, &[], busy, &[]);
-            self.start(busy);
-            let pointer = self.b.ins().get_stack_pointer(types::I64);
-            let ahead = self.load_cx(offset::AHEAD_AT);
-            let high = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, pointer, ahead);
-            self.b.ins().brif(high, other, &[], here, &[]);
+            let (other, here) = (self.cold_block(), self.b.create_block());
+            self.unless_elsewhere(other);
+            self.b.ins().jump(here, &[]);
             self.start(other);
             let made = self.create(class, creator, args, place);
             self.b.ins().jump(done, &[BlockArg::Value(made)]);

@@ -7,17 +7,18 @@
 //! What an answer can be owed by begins with the same fields ([`owed`]): whoever gets the outcome `Pending` with such an object writes
 //! there who waits. What an answer can go to begins with a [`Kind`].
 
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bifrost_ir::{
-    Func, FuncId, FuncKind, MethodId, Operand, Part, Program, Signature, Stmt, TypeId, TypeKind, Types, Var,
-    ways,
+    Actor, Body, ClassId, Func, FuncId, FuncKind, MethodId, Operand, Part, Program, Signature, Stmt, TypeId,
+    TypeKind, Types, Var, ways,
 };
 
 use crate::abi::{Code, Word};
 use crate::image::{Image, Table, inner_table};
-use crate::object;
+use crate::object::{self, lasting_object};
 use crate::transfer::Pattern;
 use bifrost_heap::Shape;
 
@@ -308,6 +309,9 @@ pub struct ActorClass {
     pub mail_table: &'static Table,
     /// The code of its actors' turns.
     pub turns: Hot,
+    /// An actor that lasts, for each new one that nobody will know but who makes it, and who sends it one request: a functional one without
+    /// variables and without anything to do at first, whose methods never look at who they are. One is as good as another.
+    pub any: Option<Word>,
 }
 
 impl ActorClass {
@@ -525,16 +529,35 @@ pub(crate) fn mail_table(methods: usize) -> &'static Table {
 
 /// Whether a method reads what its message carries.
 fn reads_params(func: &Func) -> bool {
-    let params = 1..func.param_count() as u32;
+    reads_one_of(func, 1..func.param_count() as u32)
+}
+
+/// Whether a function reads one of the variables with these numbers.
+fn reads_one_of(func: &Func, vars: Range<u32>) -> bool {
     func.body.contains(&|stmt| {
         let mut reads = false;
         stmt.parts(&mut |part| {
             if let Part::Reads(Operand::Var(var)) = part {
-                reads |= params.contains(&var.as_u32());
+                reads |= vars.contains(&var.as_u32());
             }
         });
         reads
     })
+}
+
+/// Whether one actor of a class is as good as another to whom nobody but its maker knows.
+fn are_alike(program: &Program, id: ClassId, actor: &Actor) -> bool {
+    let class = &program.classes[id];
+    let nothing =
+        |func: &FuncId| program.funcs[*func].body.0.iter().all(|stmt| matches!(stmt, Stmt::Return(_)));
+    let knows_itself = |body: &Body| match body {
+        Body::Func(func) => reads_one_of(&program.funcs[*func], 0..1),
+        Body::Native(_) => true,
+    };
+    let plain = actor.functional && class.fields.is_empty() && actor.creators.iter().all(nothing);
+    // A subclass may have more.
+    let last = || program.classes.values().all(|other| other.superclass != Some(id));
+    plain && !class.bodies.iter().any(knows_itself) && last()
 }
 
 /// The mail's field of actors of a class.
@@ -552,8 +575,8 @@ impl ActorClass {
         tables: [&'static Table; State::ALL.len()],
         code: &'static Table,
     ) -> Option<ActorClass> {
-        let TypeKind::Class(class) = kind else { return None };
-        let class = &program.classes[class];
+        let TypeKind::Class(id) = kind else { return None };
+        let class = &program.classes[id];
         let actor = class.actor.as_ref()?;
         let methods = class.bodies.len();
         let (mut guards, mut looks) = (vec![None; methods], vec![false; methods]);
@@ -580,6 +603,8 @@ impl ActorClass {
             code,
             mail_table: mail_table(methods),
             turns: Hot::default(),
+            any: are_alike(program, id, actor)
+                .then(|| lasting_object(tables[State::Dormant as usize], class.fields.len() + 1)),
         })
     }
 }
