@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use crate::active::Active;
 use crate::capsules::{Joined, Links};
 use crate::guests::{self, Guests};
-use crate::processors;
+use crate::processors::{self, Sleeper};
 use crate::simulation::Simulation;
 use crate::space::Space;
 
@@ -101,8 +101,8 @@ struct Idle {
     given: AtomicBool,
     /// How often it had nothing to do.
     rests: AtomicU32,
-    /// On which processor ran whoever sent it something while it had nothing to do, counted from 1.
-    woken_from: AtomicU32,
+    /// Its thread.
+    sleeper: Sleeper,
 }
 
 impl Shared {
@@ -351,13 +351,9 @@ impl Door {
         loop {
             let mail = found.take().unwrap_or_else(|| {
                 let since = Instant::now();
-                let mail = self.mail.recv().ok();
+                let sleeper = &self.shared.idle[self.node as usize].sleeper;
+                let mail = sleeper.sleep(|| self.mail.recv().ok());
                 self.patience.learn_slept(since.elapsed());
-                // Who sleeps may be woken where whoever wakes it goes on.
-                let from = self.shared.idle[self.node as usize].woken_from.load(Ordering::Relaxed);
-                if from == processors::current() + 1 {
-                    processors::leave();
-                }
                 mail
             });
             match mail {
@@ -411,10 +407,7 @@ impl Network for Door {
             Some(links) if !self.shared.is_here(node) => links.post(self.node, node, &packets),
             _ => {
                 self.shared.active.add(1);
-                if self.shared.is_idle(node) {
-                    let woken_from = &self.shared.idle[node as usize].woken_from;
-                    woken_from.store(processors::current() + 1, Ordering::Relaxed);
-                }
+                self.shared.idle[node as usize].sleeper.will_wake();
                 // It will be busy: what else goes there before it is waits for company.
                 self.shared.mark(node, false);
                 self.shared.send(node, Mail::Packets(self.node, packets));

@@ -1,79 +1,153 @@
-//! On which processors nodes begin.
-
-/// Has the calling thread go on on the processor of this number, counted among those that it may use and round, and lets it go anywhere from
-/// there. A new thread begins on the processor of whoever has made it, and it may take the system a tenth of a second to see that another one has
-/// nothing to do.
-#[cfg(target_os = "linux")]
-pub(crate) fn begin_on(number: u32) {
-    go_to(|usable| number as usize % usable.len());
-}
-
-/// Has the calling thread go on on another processor than the one it is on, if it may use one.
-#[cfg(target_os = "linux")]
-pub(crate) fn leave() {
-    let here = current() as usize;
-    go_to(|usable| {
-        usable.iter().position(|processor| *processor == here).map_or(0, |at| (at + 1) % usable.len())
-    });
-}
+//! On which processors nodes begin and go on.
 
 #[cfg(target_os = "linux")]
-fn go_to(choose: impl FnOnce(&[usize]) -> usize) {
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-    let Ok(may) = sched_getaffinity(None) else { return };
-    let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| may.is_set(*processor)).collect();
-    if usable.len() < 2 {
-        return;
+pub(crate) use linux::{Sleeper, begin_on};
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) use others::{Sleeper, begin_on};
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use parking_lot::Mutex;
+    use rustix::thread::{CpuSet, Pid, gettid, sched_getaffinity, sched_getcpu, sched_setaffinity};
+
+    /// Has the calling thread go on on the processor of this number, counted among those that it may use and round, and lets it go anywhere
+    /// from there. A new thread begins on the processor of whoever has made it, and it may take the system a tenth of a second to see that
+    /// another one has nothing to do.
+    pub(crate) fn begin_on(number: u32) {
+        let Ok(may) = sched_getaffinity(None) else { return };
+        let usable: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| may.is_set(*processor)).collect();
+        if usable.len() < 2 {
+            return;
+        }
+        let mut one = CpuSet::new();
+        one.set(usable[number as usize % usable.len()]);
+        if sched_setaffinity(None, &one).is_ok() {
+            // What it was allowed before it still is.
+            let _ = sched_setaffinity(None, &may);
+        }
     }
-    let mut one = CpuSet::new();
-    one.set(usable[choose(&usable)]);
-    if sched_setaffinity(None, &one).is_ok() {
-        // What it was allowed before it still is.
-        let _ = sched_setaffinity(None, &may);
+
+    /// A thread that sleeps until it has something to do.
+    ///
+    /// The system likes to wake a thread on the processor of whoever wakes it, even if others rest: in a virtual machine it cannot tell whether
+    /// those would run at once. There the thread waits until the other makes way, which may be for milliseconds.
+    #[derive(Debug, Default)]
+    pub(crate) struct Sleeper {
+        /// Whether it sleeps and was not sent elsewhere yet: a hint.
+        asleep: AtomicBool,
+        asleep_as: Mutex<Option<Asleep>>,
+    }
+
+    #[derive(Debug)]
+    struct Asleep {
+        thread: Pid,
+        /// Where it may run, if it was sent elsewhere.
+        may: Option<CpuSet>,
+    }
+
+    impl Sleeper {
+        /// The calling thread is it, and does something in which it sleeps.
+        pub(crate) fn sleep<T>(&self, work: impl FnOnce() -> T) -> T {
+            *self.asleep_as.lock() = Some(Asleep { thread: gettid(), may: None });
+            self.asleep.store(true, Ordering::Release);
+            let done = work();
+            self.asleep.store(false, Ordering::Relaxed);
+            let may = self.asleep_as.lock().take().and_then(|asleep| asleep.may);
+            if let Some(may) = may {
+                let _ = sched_setaffinity(None, &may);
+            }
+            done
+        }
+
+        /// The thread will be woken by the calling one, which goes on: on another processor, if there is one that it may use.
+        pub(crate) fn will_wake(&self) {
+            if !self.asleep.swap(false, Ordering::Acquire) {
+                return;
+            }
+            let mut asleep = self.asleep_as.lock();
+            let Some(Asleep { thread, may: kept }) = &mut *asleep else { return };
+            let Ok(may) = sched_getaffinity(Some(*thread)) else { return };
+            let mut others = may;
+            others.unset(sched_getcpu());
+            if others.count() > 0 && sched_setaffinity(Some(*thread), &others).is_ok() {
+                *kept = Some(may);
+            }
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use std::collections::BTreeSet;
+        use std::sync::mpsc;
+        use std::time::Duration;
+
+        use super::*;
+
+        #[test]
+        fn a_thread_begins_elsewhere_and_may_go_anywhere() {
+            let before = sched_getaffinity(None).expect("Linux tells");
+            let mut begun = BTreeSet::new();
+            for number in 0..before.count() {
+                begin_on(number);
+                begun.insert(sched_getcpu());
+                assert_eq!(sched_getaffinity(None).expect("Linux tells"), before);
+            }
+            // The system may move it at once, but hardly each time to where it was.
+            assert!(before.count() == 1 || begun.len() > 1, "{begun:?}");
+        }
+
+        #[test]
+        fn who_is_woken_wakes_elsewhere_and_may_go_anywhere() {
+            let before = sched_getaffinity(None).expect("Linux tells");
+            let sleeper = Sleeper::default();
+            let (wake, sleeps) = mpsc::channel();
+            let (tell, told) = mpsc::channel();
+            std::thread::scope(|scope| {
+                let sleeper = &sleeper;
+                scope.spawn(move || {
+                    while sleeper.sleep(|| sleeps.recv()).is_ok() {
+                        let _ = tell.send((sched_getcpu(), sched_getaffinity(None).expect("Linux tells")));
+                    }
+                });
+                let mut elsewhere = 0;
+                for _ in 0..100 {
+                    while !sleeper.asleep.load(Ordering::Relaxed) {
+                        std::thread::yield_now();
+                    }
+                    std::thread::sleep(Duration::from_micros(100));
+                    sleeper.will_wake();
+                    let here = sched_getcpu();
+                    let _ = wake.send(());
+                    let (there, may) = told.recv().expect("it tells each time");
+                    assert_eq!(may, before);
+                    elsewhere += usize::from(there != here);
+                }
+                // Who is not woken, because it does not sleep, stays as it is.
+                drop(wake);
+                assert!(before.count() == 1 || elsewhere > 50, "{elsewhere}");
+            });
+            sleeper.will_wake();
+            assert_eq!(sched_getaffinity(None).expect("Linux tells"), before);
+        }
     }
 }
 
 /// Elsewhere the system places threads.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn begin_on(_number: u32) {}
+mod others {
+    pub(crate) fn begin_on(_number: u32) {}
 
-/// Elsewhere the system moves threads.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn leave() {}
+    #[derive(Debug, Default)]
+    pub(crate) struct Sleeper;
 
-/// The number of the processor that the calling thread is on, among those that there are.
-#[cfg(target_os = "linux")]
-pub(crate) fn current() -> u32 {
-    rustix::thread::sched_getcpu() as u32
-}
-
-/// All have the same number: that of none.
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn current() -> u32 {
-    u32::MAX - 1
-}
-
-#[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use rustix::thread::sched_getaffinity;
-
-    #[test]
-    fn a_thread_begins_elsewhere_and_may_go_anywhere() {
-        let before = sched_getaffinity(None).expect("Linux tells");
-        let mut begun = std::collections::BTreeSet::new();
-        for number in 0..before.count() {
-            super::begin_on(number);
-            begun.insert(super::current());
-            assert_eq!(sched_getaffinity(None).expect("Linux tells"), before);
+    impl Sleeper {
+        pub(crate) fn sleep<T>(&self, work: impl FnOnce() -> T) -> T {
+            work()
         }
-        // The system may move it at once, but hardly each time to where it was.
-        assert!(before.count() == 1 || begun.len() > 1, "{begun:?}");
-        let left = (0..100).filter(|_| {
-            let here = super::current();
-            super::leave();
-            here != super::current()
-        });
-        assert!(before.count() == 1 || left.count() > 50);
-        assert_eq!(sched_getaffinity(None).expect("Linux tells"), before);
+
+        pub(crate) fn will_wake(&self) {}
     }
 }
