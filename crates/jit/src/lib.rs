@@ -581,6 +581,10 @@ impl bifrost_runtime::Engine for Jit {
         self.queueing(to, form).ok()
     }
 
+    fn remote_entry(&self, to: MethodEntry<'_>) -> Option<Code> {
+        self.remote(to).ok()
+    }
+
     fn turns(&self, class: &ActorClass) -> Option<Code> {
         Jit::turns(self, class).ok()
     }

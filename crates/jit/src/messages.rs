@@ -4,6 +4,7 @@ use bifrost_heap::{FIELDS_OFFSET, HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_
 use bifrost_ir::MethodId;
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::actor::layout::{mail, message, owed};
+use bifrost_runtime::actor::outlet::{Packet, offset as outlet};
 use bifrost_runtime::actor::{self, ActorClass, Kind, MAIL_LONG, State};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
@@ -266,6 +267,67 @@ impl Jit {
             };
             let outcome = b.ins().iconst(types::I64, outcome as i64);
             b.ins().return_(&[outcome, made]);
+
+            b.switch_to_block(other);
+            self.end_in(b, words, slow.0);
+        })?;
+        Ok(code)
+    }
+
+    /// See [`bifrost_runtime::Engine::remote_entry`].
+    pub(crate) fn remote(&self, to: MethodEntry<'_>) -> Result<Code, CompileError> {
+        let MethodEntry { class, method, slot, arity, references } = to;
+        let slow = self.message_stub(slot, arity, references, Form::Past);
+        let packet = Packet::new(class.table(State::Remote).info().ty, method, arity - 1);
+        let (_, code) = self.small(self.signature(arity), |b, words| {
+            let (cx, actor) = (words[0], words[1]);
+            let other = cold_block(b);
+            let unless = |b: &mut FunctionBuilder<'_>, test: Value| {
+                let next = b.create_block();
+                b.ins().brif(test, other, &[], next, &[]);
+                b.switch_to_block(next);
+            };
+            let limit = load(b, cx, offset::NESTING);
+            let looked = b.ins().icmp_imm_s(IntCC::Equal, limit, -1);
+            unless(b, looked);
+            let next = load(b, cx, outlet::NEXT);
+            let end = load(b, cx, outlet::END);
+            let after = b.ins().iadd_imm_s(next, packet.bytes() as i64);
+            let full = b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
+            unless(b, full);
+            let place = load(b, actor, field(Packet::PLACE));
+            let node = b.ins().ushr_imm_u(place, 32);
+            let open = load(b, cx, outlet::NODE);
+            let elsewhere = b.ins().icmp(IntCC::NotEqual, node, open);
+            unless(b, elsewhere);
+            let idle = load(b, cx, outlet::IDLE);
+            let idle = b.ins().uload8(types::I64, MemFlagsData::trusted(), idle, 0);
+            unless(b, idle);
+
+            store(b, after, cx, outlet::NEXT);
+            let bytes = MemFlagsData::new().with_notrap();
+            let number = |b: &mut FunctionBuilder<'_>, [low, high]: [u32; 2]| {
+                b.ins().iconst(types::I64, (u64::from(high) << 32 | u64::from(low)) as i64)
+            };
+            let length = number(b, [packet.length, 0]);
+            b.ins().istore32(bytes, length, next, 0);
+            let kind = number(b, [u32::from(packet.kind), 0]);
+            b.ins().istore8(bytes, kind, next, Packet::KIND);
+            b.ins().istore32(bytes, place, next, Packet::INDEX);
+            let generation = load(b, actor, field(Packet::OF));
+            b.ins().istore32(bytes, generation, next, Packet::GENERATION);
+            for (numbers, at) in [(packet.method, Packet::METHOD), (packet.nobody, Packet::NOBODY)] {
+                let both = number(b, numbers);
+                b.ins().store(bytes, both, next, at);
+            }
+            for (word, at) in words[2..].iter().zip((Packet::ARGS..).step_by(8)) {
+                b.ins().store(bytes, *word, next, at);
+            }
+            count(b, cx, offset::SENT);
+            let one = b.ins().iconst(types::I64, 1);
+            store(b, one, cx, offset::PAST_SENT);
+            let nothing = b.ins().iconst(types::I64, 0);
+            b.ins().return_(&[nothing, nothing]);
 
             b.switch_to_block(other);
             self.end_in(b, words, slow.0);

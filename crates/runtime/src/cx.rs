@@ -303,6 +303,8 @@ pub mod offset {
     pub const NESTING: i32 = offset_of!(Cx, nesting) as i32;
     /// [`Stats::direct`](crate::actor::Stats::direct)
     pub const DIRECT: i32 = offset_of!(Cx, actors.stats.direct) as i32;
+    /// [`Stats::sent`](crate::actor::Stats::sent)
+    pub const SENT: i32 = offset_of!(Cx, actors.stats.sent) as i32;
     /// [`Stats::queued`](crate::actor::Stats::queued)
     pub const QUEUED: i32 = offset_of!(Cx, actors.stats.queued) as i32;
     /// [`Stats::longest_queue`](crate::actor::Stats::longest_queue)

@@ -88,6 +88,14 @@ pub trait Engine: Send + Sync {
         None
     }
 
+    /// An entry for messages of the past type without references to actors of other nodes: they are written where the
+    /// [`outlet`](crate::actor::outlet) is, if there is room and it leads to the actor's node. Without it they go the way of
+    /// [`Engine::message_stub`].
+    fn remote_entry(&self, to: MethodEntry<'_>) -> Option<Code> {
+        let _ = to;
+        None
+    }
+
     /// The code of turns of a class's actors, none of whose methods has a guard: it takes an active one that has messages and waits for none, and
     /// how many it may serve at most, and serves the oldest as long as that is so and its time is not over (003 section 4.2). Returned, or
     /// killed. Without it the runtime takes them out one by one.

@@ -485,6 +485,10 @@ impl Network for Door {
         }
     }
 
+    fn idleness(&mut self, node: u32) -> Option<&AtomicBool> {
+        self.shared.idle.get(node as usize).map(|node| &node.idle)
+    }
+
     fn tell(&mut self, stats: &Stats) {
         if self.shared.hosts {
             *self.shared.stats[(self.node - self.shared.first) as usize].lock() = *stats;

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bifrost_runtime::Cx;
@@ -96,7 +97,7 @@ impl Simulation {
     }
 
     pub(crate) fn door(&self, node: u32) -> Box<dyn Network> {
-        Box::new(Door { node, simulation: self.clone() })
+        Box::new(Door { node, simulation: self.clone(), idle: AtomicBool::new(false) })
     }
 
     /// Runs `main`, and the other nodes on the same stack.
@@ -134,6 +135,8 @@ impl Simulation {
 struct Door {
     node: u32,
     simulation: Simulation,
+    /// What was said last of another node.
+    idle: AtomicBool,
 }
 
 impl Network for Door {
@@ -195,5 +198,11 @@ impl Network for Door {
 
     fn is_idle(&mut self, _node: u32) -> bool {
         self.simulation.state().choose(2) == 0
+    }
+
+    fn idleness(&mut self, node: u32) -> Option<&AtomicBool> {
+        let idle = self.is_idle(node);
+        self.idle.store(idle, Ordering::Relaxed);
+        Some(&self.idle)
     }
 }

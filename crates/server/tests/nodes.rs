@@ -427,3 +427,95 @@ fn two_actors_that_flood_each_other_get_on() {
         }
     }
 }
+
+#[test]
+fn messages_that_code_writes_keep_their_order_with_all_others() {
+    // Many without references, of several methods and to actors of several nodes, between others with references and requests.
+    let text = "Log = actor
+  next: int   wrong: int   sum: real   flags: int   text: string
+  new () make {next := 0, wrong := 0, sum := 0.0, flags := 0, text := \"\"} end new
+  came (at: int)
+    if at ~= next then wrong := wrong + 1 end
+    next := at + 1
+  end came
+  plain (at: int) self.came(at) end plain
+  many (at: int, r: real, b: bool, c: char, k: int)
+    self.came(at)
+    sum := sum + r
+    if b & (c = 'x') & (k = 0 - at) then flags := flags + 1 end
+  end many
+  none () self.came(next) end none
+  named (at: int, name: string)
+    self.came(at)
+    text := name
+  end named
+  asked (at: int) returns (int)
+    self.came(at)
+    reply (at)
+  end asked
+  told () returns (string)
+    reply (next.unparse() || \" \" || wrong.unparse() || \" \" || sum.unparse() || \" \" || flags.unparse() || \" \" || text)
+  end told
+end Log
+Source = actor
+  logs: array[Log]
+  new () make {logs := array_new[Log]()} end new
+  add (l: Log) logs.append(l) end add
+  run (n: int) returns (int)
+    at: int := 0
+    sum: int := 0
+    for i: int in 1.to(n) do
+      for l: Log in logs.elements() do
+        send l.plain(at)
+        if i // 3 = 0 then send l.many(at + 1, 0.5, i // 2 = 0, 'x', 0 - (at + 1)) else send l.plain(at + 1) end
+        if i // 5 = 0 then send l.named(at + 2, \"n\" || i.unparse()) else send l.plain(at + 2) end
+        if i // 500 = 0 then sum := sum + l.asked(at + 3) else send l.plain(at + 3) end
+      end
+      at := at + 4
+    end
+    reply (sum)
+  end run
+end Source
+main (args: sequence[string])
+  s: Source := Source.new()
+  logs: array[Log] := array_new[Log]()
+  for i: int in 1.to(3) do
+    l: Log := Log.new() on (i // nodes())
+    logs.append(l)
+    send s.add(l)
+  end
+  print(s.run(args[1].to_int()).unparse())
+  for l: Log in logs.elements() do print(l.told()) end
+end main";
+    let engine = load(text, Mode::Compiled);
+    let each = "20000 0 833.0 833 n5000\n";
+    let expected = format!("329970\n{each}{each}{each}");
+    let each = "240 0 10.0 10 n60\n";
+    let few = format!("0\n{each}{each}{each}");
+    for nodes in 2..=4 {
+        for collect in [Collect::Ordinary, Collect::Zeal(50)] {
+            let (output, stats) = printed(&engine, nodes, collect, &["5000"]);
+            assert_eq!(output, expected, "{nodes} nodes, {collect:?}");
+            let sent: u64 = stats.iter().map(|node| node.sent).sum();
+            assert!(sent > 40_000, "{stats:?}");
+        }
+    }
+    for seed in 0..SEEDS {
+        let nodes = 2 + (seed % 3) as u32;
+        assert_eq!(
+            in_order(&engine, nodes, Collect::Ordinary, seed, &["60"]),
+            few,
+            "{nodes} nodes, seed {seed}"
+        );
+    }
+    let types = &engine.program().types;
+    let log =
+        engine.program().classes.values().find(|class| class.name == "Log").expect("the program has it");
+    let class = engine.image().table_of(log.ty).info().actor().expect("a class of actors");
+    let has_code = |name: &str| {
+        let (method, _) =
+            types.def(log.ty).methods.iter().find(|(_, method)| method.name == name).expect("has it");
+        class.message(method).remote.has_code()
+    };
+    assert_eq!(["plain", "many", "named"].map(has_code), [true, true, false]);
+}

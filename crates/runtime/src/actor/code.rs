@@ -7,10 +7,11 @@
 
 use bifrost_ir::{FuncId, MethodRef};
 
-use super::layout::{ActorClass, JoinLayout, Waits, Way, join, owed};
+use super::layout::{ActorClass, JoinLayout, State, Waits, Way, join, owed};
 use super::{Answer, Due, Kind, answer, delegate, end, image_of, make_way, note_exception, owe, suspend};
 use crate::abi::{Code, Outcome, Ret, Word, enter};
 use crate::cx::Cx;
+use crate::engine::{Form, MethodEntry};
 use crate::image::Table;
 use crate::object::{self, get, set};
 
@@ -81,6 +82,29 @@ pub(super) unsafe fn turns(cx: *mut Cx, class: &ActorClass) -> Option<Code> {
             return None;
         }
         class.turns.code(hot_steps(cx), || image_of(cx).engine()?.turns(class))
+    }
+}
+
+/// Whether machine code sends messages of the past type for a method to actors of other nodes, which it does once there were many, if they
+/// carry no references: see [`Engine::remote_entry`](crate::Engine::remote_entry). `actor` is one, whose next message it sends.
+pub(super) unsafe fn remote(cx: *mut Cx, actor: Word, slot: u32) -> bool {
+    // SAFETY: promised by the caller: `cx` is the current context, and `actor` is of another node and has the slot's method.
+    unsafe {
+        if (*cx).is_guest() {
+            return false;
+        }
+        let (class, method) = (super::class_of(actor), super::method_of(actor, slot));
+        let kind = class.message(method);
+        if !kind.arguments.is_plain() {
+            return false;
+        }
+        let image = image_of(cx);
+        let to = MethodEntry { class, method, slot, arity: 1 + kind.args, references: 1 };
+        let code = kind.remote.code(hot_steps(cx), || image.engine()?.remote_entry(to));
+        if let Some(code) = code {
+            class.table(State::Remote).set(image.entry(slot, Form::Past), code);
+        }
+        code.is_some()
     }
 }
 

@@ -67,6 +67,12 @@ impl Credit {
         *under_way / WINDOW_BYTES
     }
 
+    /// How many bytes may go to a node before anybody must make way.
+    pub(super) fn left(&self, node: u32) -> usize {
+        let under_way = self.under_way.get(node as usize).copied().unwrap_or_default();
+        (WINDOW_BYTES - 1).saturating_sub(under_way) as usize
+    }
+
     /// Something else runs now.
     #[inline]
     pub(super) fn begin_turn(&mut self) {

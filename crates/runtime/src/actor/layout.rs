@@ -352,6 +352,8 @@ pub struct MessageKind {
     pub arguments: Pattern,
     /// The same of the result.
     pub result: Pattern,
+    /// The code that sends one to another node.
+    pub remote: Hot,
 }
 
 impl MessageKind {
@@ -366,7 +368,7 @@ impl MessageKind {
         let table = inner_table("message", Shape::of(own.into_iter().chain(fields)));
         let (arguments, result) =
             (Pattern::of_arguments(types, signature), Pattern::of_result(types, signature));
-        MessageKind { references, args, table, arguments, result }
+        MessageKind { references, args, table, arguments, result, remote: Hot::default() }
     }
 }
 

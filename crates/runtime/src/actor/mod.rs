@@ -22,6 +22,7 @@ mod guest;
 pub mod layout;
 mod network;
 mod node;
+pub mod outlet;
 mod packets;
 mod program;
 mod remote;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 use super::Stats;
@@ -35,6 +35,12 @@ pub trait Network: Send {
 
     /// Whether a node has nothing to do.
     fn is_idle(&mut self, node: u32) -> bool;
+
+    /// What [`is_idle`](Network::is_idle) looks at, if that is one place as long as there is this network: then machine code may look at it.
+    fn idleness(&mut self, node: u32) -> Option<&AtomicBool> {
+        let _ = node;
+        None
+    }
 
     /// The node for an actor that a guest makes, and that need not be on a certain one.
     fn home(&mut self) -> u32 {

@@ -27,14 +27,14 @@ use crate::image::Table;
 use crate::object::{get, set};
 use crate::transfer::{Address, Leaf, NotReceived, NotSent, Pattern};
 
-const MESSAGE: u8 = 1;
+pub(super) const MESSAGE: u8 = 1;
 const ANSWER: u8 = 2;
 const CREATE: u8 = 3;
 pub(super) const GRANT: u8 = 4;
 pub(super) const RELEASE: u8 = 5;
 
 /// In place of who waits.
-const NOBODY: u32 = u32::MAX;
+pub(super) const NOBODY: u32 = u32::MAX;
 
 /// A packet of numbers, among packets.
 pub(super) fn framed(kind: u8, numbers: &[u32]) -> Vec<u8> {
@@ -120,8 +120,12 @@ pub(super) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
         Ok(packet) => {
             // SAFETY: as above.
             unsafe {
+                let node = packet.node;
                 count_sent(cx, &packet);
                 (*cx).actors.remote.end(packet);
+                if super::code::remote(cx, args[0], slot) {
+                    (*cx).actors.remote.open_outlet(node);
+                }
             }
             Ret::NOTHING
         }

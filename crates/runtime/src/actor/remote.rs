@@ -30,6 +30,7 @@ use super::guest::{Named, chooser, no_names};
 use super::layout::{far, owed, replier};
 use super::network::{Network, Received, Wait};
 use super::node::Work;
+use super::outlet::Outlet;
 use super::packets::{GRANT, RELEASE, WAITER, put, settle_open};
 use super::search::Searches;
 use super::{Answer, Kind, State, Stats, deliver_owed, set_state, state};
@@ -46,13 +47,13 @@ pub(super) const LOST: &str = "node lost";
 pub(super) const OWN: u32 = 0;
 
 /// Packets for a node that has something to do are sent when there are so many bytes of them.
-const POST_BYTES: usize = 8 << 10;
+pub(super) const POST_BYTES: usize = 8 << 10;
 
 /// Actors that a node has spoken of and that were not made yet; whoever speaks of more makes none of them.
 pub(super) const UNBORN_MAX: u32 = 1 << 20;
 
 /// What the length of a packet takes.
-const LENGTH_BYTES: usize = 4;
+pub(super) const LENGTH_BYTES: usize = 4;
 
 /// So much room is kept for packets to come.
 const SPARE_MAX: usize = 4;
@@ -88,7 +89,9 @@ pub(super) struct Remote {
     /// With more proxies than so many a collection may pay.
     proxies_most: usize,
     /// By node: packets that were not posted yet.
-    outbox: Vec<Vec<u8>>,
+    pub(super) outbox: Vec<Vec<u8>>,
+    /// Where machine code writes more of them.
+    pub(super) outlet: Outlet,
     /// The node that a new actor went to for want of something to do there: what comes next for it, its message, leaves at once.
     gift: Option<u32>,
     /// By node: whether it is no more.
@@ -196,6 +199,7 @@ impl Export {
 
 impl Remote {
     pub(super) fn set_network(&mut self, network: Box<dyn Network>, nodes: u32) {
+        self.close_outlet();
         self.network = Some(network);
         // The last are those of guests.
         self.born = vec![FxHashMap::default(); nodes as usize + 1];
@@ -416,6 +420,7 @@ impl Remote {
     }
 
     fn packets(&mut self, node: u32) -> &mut Vec<u8> {
+        self.close_outlet();
         match self.outbox.get_mut(node as usize) {
             Some(packets) => packets,
             None => self.to_guests.entry(node).or_default(),
@@ -541,6 +546,7 @@ impl Remote {
 
     fn post_unsent(&mut self) {
         self.settle(None);
+        self.close_outlet();
         let Some(network) = &mut self.network else { return };
         self.turns = 0;
         for (node, packets) in (0..).zip(&mut self.outbox) {
@@ -555,6 +561,7 @@ impl Remote {
 
     /// Whether packets came or are to go.
     pub(super) fn has_mail(&mut self) -> bool {
+        self.close_outlet();
         let unsent = self.outbox.iter().chain(self.to_guests.values()).any(|packets| !packets.is_empty());
         unsent || self.network.as_mut().is_some_and(|network| network.has_mail())
     }
@@ -729,6 +736,7 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
         let count = remote.lost.len();
         let within = (nodes.start as usize).min(count)..(nodes.end as usize).min(count);
         remote.lost[within.clone()].fill(true);
+        remote.close_outlet();
         remote.outbox[within.clone()].iter_mut().for_each(Vec::clear);
         if !within.is_empty() {
             remote.give_up_search((*cx).node());

@@ -1,0 +1,131 @@
+//! The way on which machine code sends to another node (actors.md 1.5): behind the packets that wait to go to one node there is room for more, and who sends
+//! it messages of the past type that carry no references writes them there without a call.
+//!
+//! The room ends where something else must be done: packets are posted, or whoever sends makes way. All that looks at packets which were
+//! not posted, or writes others, closes the way first ([`Remote::close_outlet`]), and the next such message opens it again.
+
+use std::mem::offset_of;
+use std::sync::atomic::AtomicBool;
+
+use bifrost_ir::MethodId;
+
+use super::layout::far;
+use super::packets::{MESSAGE, NOBODY};
+use super::remote::{LENGTH_BYTES, POST_BYTES, Remote};
+use crate::abi::Word;
+use crate::cx::Cx;
+
+/// Where the way is; all are 0 while it is closed.
+#[derive(Default, Debug)]
+pub(super) struct Outlet {
+    /// The address of the next packet.
+    next: Word,
+    /// No packet goes beyond this address.
+    end: Word,
+    /// The node.
+    node: Word,
+    /// The address of a byte that is 1 if the node has nothing to do: then what is for it goes at once.
+    idle: Word,
+}
+
+/// Where these are in the context.
+pub mod offset {
+    use super::{Cx, offset_of};
+
+    /// `Outlet::next`
+    pub const NEXT: i32 = offset_of!(Cx, actors.remote.outlet.next) as i32;
+    /// `Outlet::end`
+    pub const END: i32 = offset_of!(Cx, actors.remote.outlet.end) as i32;
+    /// `Outlet::node`
+    pub const NODE: i32 = offset_of!(Cx, actors.remote.outlet.node) as i32;
+    /// `Outlet::idle`
+    pub const IDLE: i32 = offset_of!(Cx, actors.remote.outlet.idle) as i32;
+}
+
+/// What begins each packet of a message that nobody awaits, but for the actor: what machine code writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Packet {
+    /// Its first four bytes.
+    pub length: u32,
+    /// The fifth.
+    pub kind: u8,
+    /// Behind the actor's index and generation.
+    pub method: [u32; 2],
+    /// Behind that.
+    pub nobody: [u32; 2],
+}
+
+impl Packet {
+    /// Where the kind is.
+    pub const KIND: i32 = LENGTH_BYTES as i32;
+    /// Where the actor's index is.
+    pub const INDEX: i32 = Packet::KIND + 1;
+    /// Where its generation is.
+    pub const GENERATION: i32 = Packet::INDEX + 4;
+    /// Where the class and the method are.
+    pub const METHOD: i32 = Packet::GENERATION + 4;
+    /// Where it says who waits.
+    pub const NOBODY: i32 = Packet::METHOD + 8;
+    /// Where the arguments are, eight bytes for each.
+    pub const ARGS: i32 = Packet::NOBODY + 8;
+    /// Which field of an actor of another node is the node, in its upper half, and the index.
+    pub const PLACE: usize = far::PLACE;
+    /// Which is the generation.
+    pub const OF: usize = far::GENERATION;
+
+    /// Of messages for a method of a class with so many arguments, none of which is a reference.
+    pub fn new(class: bifrost_ir::TypeId, method: MethodId, args: usize) -> Packet {
+        Packet {
+            length: (Packet::ARGS as usize + 8 * args - LENGTH_BYTES) as u32,
+            kind: MESSAGE,
+            method: [class.as_u32(), method.as_u32()],
+            nobody: [NOBODY; 2],
+        }
+    }
+
+    /// All bytes of one.
+    pub fn bytes(&self) -> usize {
+        LENGTH_BYTES + self.length as usize
+    }
+}
+
+impl Remote {
+    /// Opens the way to a node that was just sent something, and to which no packet is under construction.
+    pub(super) fn open_outlet(&mut self, node: u32) {
+        self.close_outlet();
+        let Some(idle) = self.network.as_mut().and_then(|network| network.idleness(node)) else { return };
+        let left = self.credit.left(node);
+        let Some(packets) = self.outbox.get_mut(node as usize) else { return };
+        let room = packets.capacity().min(POST_BYTES).saturating_sub(packets.len()).min(left);
+        if room == 0 {
+            return;
+        }
+        let next = packets.as_mut_ptr() as Word + packets.len() as Word;
+        let idle = std::ptr::from_ref::<AtomicBool>(idle) as Word;
+        self.outlet = Outlet { next, end: next + room as Word, node: Word::from(node), idle };
+    }
+
+    /// What went that way is among the packets for its node now, and counted.
+    #[inline]
+    pub(super) fn close_outlet(&mut self) {
+        if self.outlet.next != 0 {
+            self.close_open_outlet();
+        }
+    }
+
+    fn close_open_outlet(&mut self) {
+        let Outlet { next, node, .. } = std::mem::take(&mut self.outlet);
+        let node = node as u32;
+        let packets = &mut self.outbox[node as usize];
+        let length = next as usize - packets.as_ptr() as usize;
+        let written = length - packets.len();
+        debug_assert!(length <= packets.capacity(), "machine code writes where there is room");
+        // SAFETY: nothing has touched the packets since the way was opened, at their end and for no more than there is room; machine code has
+        // written all up to `next`.
+        unsafe { packets.set_len(length) };
+        if written > 0 {
+            let windows = self.credit.sent(node, written);
+            debug_assert_eq!(windows, 0, "the way ends before anybody must make way");
+        }
+    }
+}
