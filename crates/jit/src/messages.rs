@@ -5,7 +5,7 @@ use bifrost_ir::MethodId;
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::actor::layout::{mail, message, owed};
 use bifrost_runtime::actor::outlet::{Packet, offset as outlet};
-use bifrost_runtime::actor::{self, ActorClass, Kind, MAIL_LONG, State};
+use bifrost_runtime::actor::{self, ActorClass, MAIL_LONG, State};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use bifrost_runtime::{Code, Form, MethodEntry};
@@ -227,15 +227,13 @@ impl Jit {
             let number = count(b, post, field(mail::NEXT_NUMBER));
             let table = address(b, kind.table);
             let header = b.ins().iconst(types::I64, (size as u64 & SIZE_MASK) as i64);
-            let a_message = b.ins().iconst(types::I64, Kind::Message as i64);
-            let slot = b.ins().iconst(types::I64, i64::from(slot));
+            let a_message = b.ins().iconst(types::I64, message::kind(slot) as i64);
             // New memory is all zero.
             for (word, at) in [
                 (table, TABLE_OFFSET),
                 (header, HEADER_OFFSET),
                 (a_message, field(owed::KIND)),
                 (number, field(message::NUMBER)),
-                (slot, field(message::SLOT)),
             ] {
                 store(b, word, made, at);
             }

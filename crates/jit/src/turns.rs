@@ -70,22 +70,25 @@ impl Jit {
             roots.words.push((kept, 0));
             let head = b.create_block();
             let left = b.append_block_param(head, types::I64);
-            b.ins().jump(head, &[most.into()]);
-
-            b.switch_to_block(head);
             let post = load(b, actor, field(class.mail));
             let waiting = load(b, post, field(mail::COUNT));
             let longest = load(b, cx, offset::LONGEST_QUEUE);
             let longer = b.ins().icmp(IntCC::UnsignedGreaterThan, waiting, longest);
             let longest = b.ins().select(longer, waiting, longest);
             store(b, longest, cx, offset::LONGEST_QUEUE);
+            b.ins().jump(head, &[most.into()]);
+
+            b.switch_to_block(head);
+            let post = load(b, actor, field(class.mail));
+            let waiting = load(b, post, field(mail::COUNT));
             let (sent, which) = oldest(b, post, class.methods);
             take(b, post, sent, which);
             let waiting = b.ins().iadd_imm_s(waiting, -1);
             store(b, waiting, post, field(mail::COUNT));
             b.ins().stack_store(types::I64, sent, kept, 0);
 
-            let slot = load(b, sent, field(message::SLOT));
+            let slot = load(b, sent, field(owed::KIND));
+            let slot = b.ins().ushr_imm_u(slot, i64::from(message::SLOT_SHIFT));
             let entries = address(b, class.code);
             let at = b.ins().ishl_imm_u(slot, 3);
             let entry = b.ins().iadd(entries, at);

@@ -52,7 +52,7 @@ impl Kind {
     #[inline]
     pub unsafe fn of(object: Word) -> Kind {
         // SAFETY: promised by the caller.
-        match unsafe { object::get(object, owed::KIND) } {
+        match unsafe { object::get(object, owed::KIND) } & owed::KIND_MASK {
             1 => Kind::Message,
             2 => Kind::Join,
             3 => Kind::Replier,
@@ -67,8 +67,10 @@ impl Kind {
 
 /// The first fields of what an answer can be owed by.
 pub mod owed {
-    /// A [`Kind`](super::Kind).
+    /// A [`Kind`](super::Kind), in its lowest byte.
     pub const KIND: usize = 0;
+    /// The byte.
+    pub const KIND_MASK: u64 = 0xff;
     /// Who waits for the answer: a join or a caller, or 0.
     pub const TO: usize = 1;
     /// What the answer is for where it is awaited; see [`super::Due`].
@@ -79,22 +81,57 @@ pub mod owed {
     pub const FIELDS: usize = 4;
 }
 
-/// Fields of a queued message, which begins with [`owed`]; the arguments follow.
+/// Fields of a queued message, which begins with [`owed`]; the arguments follow. The upper half of its kind is the slot of its method.
 pub mod message {
-    use super::owed;
+    use super::{Kind, owed};
+    use crate::abi::Word;
+    use crate::object;
 
     /// The next message for the same method, or, of one that is under way in an arm, the one around it.
     pub const NEXT: usize = owed::FIELDS;
     /// When it came, by the receiver's count.
     pub const NUMBER: usize = owed::FIELDS + 1;
-    /// The slot of its method.
-    pub const SLOT: usize = owed::FIELDS + 2;
-    /// 1 if the answer was given.
-    pub const ANSWERED: usize = owed::FIELDS + 3;
     /// The actor. With the arguments behind it these are the words that the method takes.
-    pub const RECEIVER: usize = owed::FIELDS + 4;
+    pub const RECEIVER: usize = owed::FIELDS + 2;
     /// The first argument.
     pub const ARGS: usize = RECEIVER + 1;
+
+    /// In its kind: the answer was given.
+    const ANSWERED: Word = 1 << 8;
+    /// Where the slot begins in it.
+    pub const SLOT_SHIFT: u32 = 32;
+
+    /// The kind of messages for a slot's method.
+    pub fn kind(slot: u32) -> Word {
+        Kind::Message as Word | Word::from(slot) << SLOT_SHIFT
+    }
+
+    /// The slot of a message's method.
+    ///
+    /// # Safety
+    /// `sent` is a message.
+    pub unsafe fn slot(sent: Word) -> u32 {
+        // SAFETY: promised by the caller.
+        (unsafe { object::get(sent, owed::KIND) } >> SLOT_SHIFT) as u32
+    }
+
+    /// Whether a message was answered.
+    ///
+    /// # Safety
+    /// As for [`slot`].
+    pub unsafe fn is_answered(sent: Word) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe { object::get(sent, owed::KIND) & ANSWERED != 0 }
+    }
+
+    /// A message was answered.
+    ///
+    /// # Safety
+    /// As for [`slot`].
+    pub unsafe fn set_answered(sent: Word) {
+        // SAFETY: promised by the caller.
+        unsafe { object::set(sent, owed::KIND, object::get(sent, owed::KIND) | ANSWERED) };
+    }
 }
 
 /// Fields of a method that may wait: its *join continuation closure* (002 section 3), which begins with [`owed`]. The words of its

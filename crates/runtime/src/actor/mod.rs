@@ -269,8 +269,7 @@ unsafe fn message_of(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
             Ok(made) => made.as_ptr() as Word,
             Err(full) => return (*cx).out_of_memory(full),
         };
-        set(made, owed::KIND, Kind::Message as Word);
-        set(made, message::SLOT, Word::from(slot));
+        set(made, owed::KIND, message::kind(slot));
         for (at, word) in args.iter().enumerate() {
             set(made, message::RECEIVER + at, *word);
         }
@@ -289,7 +288,7 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
             (*cx).actors.push(node::Work::Message(made));
             return pending(made);
         }
-        let method = method_of(actor, get(made, message::SLOT) as u32);
+        let method = method_of(actor, message::slot(made));
         let post = match get(actor, class.mail) {
             0 => {
                 let _made = (*cx).keep(made);
@@ -681,7 +680,7 @@ pub unsafe fn answer(cx: *mut Cx, running: Word, answer: Answer) {
     unsafe {
         let taken = get(running, join::TAKEN);
         if taken != 0 {
-            set(taken, message::ANSWERED, 1);
+            message::set_answered(taken);
             return deliver_owed(cx, taken, answer);
         }
         let flags = get(running, join::FLAGS) | join::ANSWERED;
@@ -708,7 +707,7 @@ pub unsafe fn is_answered(running: Word) -> bool {
     unsafe {
         match get(running, join::TAKEN) {
             0 => get(running, join::FLAGS) & join::ANSWERED != 0,
-            taken => get(taken, message::ANSWERED) != 0,
+            taken => message::is_answered(taken),
         }
     }
 }
@@ -722,7 +721,7 @@ pub unsafe fn delegate(cx: *mut Cx, running: Word, owing: Word) {
     unsafe {
         let taken = get(running, join::TAKEN);
         if taken != 0 {
-            set(taken, message::ANSWERED, 1);
+            message::set_answered(taken);
             return owe_as(cx, owing, taken);
         }
         let flags = get(running, join::FLAGS) | join::ANSWERED;
@@ -799,7 +798,7 @@ pub unsafe fn end_arm(cx: *mut Cx, running: Word, given: Answer) {
     // SAFETY: promised by the caller.
     unsafe {
         let taken = get(running, join::TAKEN);
-        if get(taken, message::ANSWERED) == 0 {
+        if !message::is_answered(taken) {
             answer(cx, running, given);
         }
         set(running, join::TAKEN, get(taken, message::NEXT));

@@ -641,7 +641,7 @@ unsafe fn serve(cx: *mut Cx, sent: Word) -> Ret {
         let words = words_of(sent);
         let ret = match state(words[0]) {
             State::Failed => super::failed(cx, words[0]),
-            _ => served(cx, get(sent, message::SLOT) as u32, words),
+            _ => served(cx, message::slot(sent), words),
         };
         settle(cx, sent, ret)
     }
@@ -672,7 +672,7 @@ pub(super) unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
             _ => {
                 let image = (*cx).image().clone();
                 let info = crate::image::Table::of(get(sent, message::RECEIVER)).info();
-                let method = super::method_of(get(sent, message::RECEIVER), get(sent, message::SLOT) as u32);
+                let method = super::method_of(get(sent, message::RECEIVER), message::slot(sent));
                 let signature = &image.program().types.def(info.ty).methods[method].signature;
                 let kept = (*cx).kept_exception(signature);
                 deliver_owed(cx, sent, Answer::Exception(kept));
@@ -760,7 +760,7 @@ unsafe fn serve_next(cx: *mut Cx, actor: Word) -> Result<bool, Ret> {
         };
         (*cx).actors.step[1] = sent;
         set_state(actor, State::Active);
-        let ret = served(cx, get(sent, message::SLOT) as u32, words_of(sent));
+        let ret = served(cx, message::slot(sent), words_of(sent));
         let settled = settle(cx, sent, ret);
         if settled.returned() { Ok(true) } else { Err(settled) }
     }
@@ -772,7 +772,7 @@ unsafe fn take_accepted(cx: *mut Cx, actor: Word, class: &super::ActorClass) -> 
     unsafe {
         let mut methods = (0..class.methods as u32).map(bifrost_ir::MethodId::from_u32);
         let found = take_message(cx, actor, &mut methods, &mut |cx, method, sent| {
-            Ok(match refused(cx, class, get(sent, message::SLOT) as u32, words_of(sent))? {
+            Ok(match refused(cx, class, message::slot(sent), words_of(sent))? {
                 false => Verdict::Takes,
                 true if class.looks_into(method) => Verdict::Refuses,
                 true => Verdict::RefusesAll,
@@ -814,7 +814,7 @@ unsafe fn look_for_cycles(cx: *mut Cx) {
             let _kept = (*cx).keep(sent);
             (*cx).actors.stats.cycles += 1;
             let actor = get(sent, message::RECEIVER);
-            let method = super::method_of(actor, get(sent, message::SLOT) as u32);
+            let method = super::method_of(actor, message::slot(sent));
             let post = get(actor, class_of(actor).mail);
             let (mut before, mut at) = (0, get(post, super::list_of(method)));
             while at != sent && at != 0 {

@@ -49,7 +49,7 @@ pub(crate) fn leave_transaction(cx: &mut Cx) {
                     let actor = get(made, message::RECEIVER);
                     match state(actor) {
                         State::Remote => {
-                            let ret = packets::send_past(cx, get(made, message::SLOT) as u32, words_of(made));
+                            let ret = packets::send_past(cx, message::slot(made), words_of(made));
                             if Outcome::from(ret) == Outcome::Signalled {
                                 let kept = cx.kept_exception(&Signature::default());
                                 cx.log_lost(kept);

@@ -25,7 +25,7 @@ pub struct Stats {
     pub ahead: u64,
     /// Turns: things taken from the queue of what there is to do.
     pub turns: u64,
-    /// The most messages that one actor had waiting.
+    /// The most messages that one actor had waiting when its turn came.
     pub longest_queue: u64,
     /// Exceptions that nobody awaited.
     pub lost_exceptions: u64,
