@@ -21,7 +21,7 @@ use crate::abi::Word;
 pub(super) const TAKEN: u8 = 11;
 
 /// Bytes of messages that may be under way to a node before whoever sends more makes way.
-const WINDOW_BYTES: u64 = 256 << 10;
+const WINDOW_BYTES: u64 = 512 << 10;
 
 /// A node says that it has taken messages when they have so many bytes.
 const TAKEN_BYTES: u32 = (WINDOW_BYTES / 4) as u32;
