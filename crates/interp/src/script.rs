@@ -9,6 +9,7 @@ use bifrost_ir::ways::AFRESH;
 use bifrost_runtime::abi::{Outcome, Ret, Word};
 use bifrost_runtime::actor::layout::join;
 use bifrost_runtime::actor::{self, Answer, Came, Due, LANDED, Next, Verdict};
+use bifrost_runtime::cx::stack_pointer;
 use bifrost_runtime::object::{get, set};
 use bifrost_runtime::{Cx, Table};
 use smallvec::SmallVec;
@@ -100,7 +101,7 @@ impl Run<'_> {
         let site = match create.place {
             Destination::Here => actor::Site::Here,
             Destination::On(place) => actor::Site::On(frame.get(place) as i64),
-            Destination::Anywhere => actor::Site::Anywhere,
+            Destination::Anywhere => actor::Site::Anywhere(stack_pointer()),
         };
         let mut words: SmallVec<[Word; 8]> = SmallVec::new();
         words.push(0);

@@ -259,11 +259,15 @@ unsafe extern "C" fn create(
     creation: &'static Creation,
     words: *mut Word,
     count: u64,
-    node: i64,
+    place: i64,
 ) -> Ret {
     // SAFETY: compiled code passes the current context, and the words of the creator in its frame.
     unsafe {
-        let site = if let Site::On(_) = creation.site { Site::On(node) } else { creation.site };
+        let site = match creation.site {
+            Site::Here => Site::Here,
+            Site::On(_) => Site::On(place),
+            Site::Anywhere(_) => Site::Anywhere(place as usize),
+        };
         let words = std::slice::from_raw_parts_mut(words, count as usize);
         let references: SmallVec<[Word; 8]> = creation.references.iter().map(|at| words[*at]).collect();
         let _references = (*cx).keep_all(&references);

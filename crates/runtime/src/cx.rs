@@ -313,6 +313,12 @@ pub mod offset {
     pub const CREATED: i32 = offset_of!(Cx, actors.stats.created) as i32;
     /// [`Actors::ahead_at`](crate::actor::Actors::ahead_at)
     pub const AHEAD_AT: i32 = offset_of!(Cx, actors.ahead_at) as i32;
+    /// [`Actors::gives_at`](crate::actor::Actors::gives_at)
+    pub const GIVES_AT: i32 = offset_of!(Cx, actors.gives_at) as i32;
+    /// [`Actors::highest`](crate::actor::Actors::highest)
+    pub const HIGHEST: i32 = offset_of!(Cx, actors.highest) as i32;
+    /// [`Actors::looked`](crate::actor::Actors::looked), in four bytes.
+    pub const LOOKED: i32 = offset_of!(Cx, actors.looked) as i32;
     /// [`Actors::idlers`](crate::actor::Actors::idlers)
     pub const IDLERS: i32 = offset_of!(Cx, actors.idlers) as i32;
     /// Whether the method of an actor that runs shall make way for others, in one byte.

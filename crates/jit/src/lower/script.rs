@@ -12,7 +12,7 @@ use bifrost_ir::{Callee, ClassId, Destination, FuncId, FuncKind, MethodRef, Oper
 use bifrost_runtime::Form;
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::actor::layout::join;
-use bifrost_runtime::actor::{ActorClass, Due, Exit, Site, State, given};
+use bifrost_runtime::actor::{ActorClass, Due, Exit, LOOKS, Site, State, given};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -449,15 +449,33 @@ impl<'a> Lower<'_, 'a, '_> {
         self.load_table(words[1])
     }
 
-    /// Goes to a block if another node may have nothing to do, or this is high enough on the stack for an actor to be given ahead.
+    /// Goes to a block if another node may have nothing to do and this is high enough on the stack for an actor to go there, or if it is high
+    /// enough for one to be given ahead.
     fn unless_elsewhere(&mut self, other: ir::Block) {
         let trusted = MemFlagsData::trusted();
         let idlers = self.b.ins().load(types::I64, trusted, self.cx, offset::IDLERS);
         let idlers = self.b.ins().atomic_load(types::I32, trusted, idlers);
-        let (here, busy) = (self.b.create_block(), self.b.create_block());
-        self.b.ins().brif(idlers, other, &[], busy, &[]);
-        self.start(busy);
+        let (asked, here, busy) = (self.cold_block(), self.b.create_block(), self.b.create_block());
         let pointer = self.b.ins().get_stack_pointer(types::I64);
+        self.b.ins().brif(idlers, asked, &[], busy, &[]);
+        // What `Actors::node_for_new` does for those that do not go, mostly.
+        self.start(asked);
+        let (low, counted) = (self.cold_block(), self.cold_block());
+        let gives = self.load_cx(offset::GIVES_AT);
+        let high = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, pointer, gives);
+        self.b.ins().brif(high, other, &[], low, &[]);
+        self.start(low);
+        let looked = self.b.ins().load(types::I32, trusted, self.cx, offset::LOOKED);
+        let looked = self.b.ins().iadd_imm_s(looked, 1);
+        let last = self.b.ins().icmp_imm_s(IntCC::Equal, looked, i64::from(LOOKS));
+        self.b.ins().brif(last, other, &[], counted, &[]);
+        self.start(counted);
+        self.b.ins().store(trusted, looked, self.cx, offset::LOOKED);
+        let highest = self.load_cx(offset::HIGHEST);
+        let highest = self.b.ins().umax(highest, pointer);
+        self.store_cx(highest, offset::HIGHEST);
+        self.b.ins().jump(here, &[]);
+        self.start(busy);
         let ahead = self.load_cx(offset::AHEAD_AT);
         let high = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, pointer, ahead);
         self.b.ins().brif(high, other, &[], here, &[]);
@@ -833,12 +851,13 @@ impl<'a> Lower<'_, 'a, '_> {
             site: match place {
                 Destination::Here => Site::Here,
                 Destination::On(_) => Site::On(0),
-                Destination::Anywhere => Site::Anywhere,
+                Destination::Anywhere => Site::Anywhere(0),
             },
         }));
         let node = match place {
             Destination::On(node) => self.operand_word(node),
-            Destination::Here | Destination::Anywhere => self.int(0),
+            Destination::Anywhere => self.b.ins().get_stack_pointer(types::I64),
+            Destination::Here => self.int(0),
         };
         let bytes = 8 * (1 + args.len()) as u32;
         let slot = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3));

@@ -7,7 +7,7 @@ use super::{
     Answer, State, class_of, code, deliver_owed, failed, list_of, mail_of, packets, remove, set_state,
 };
 use crate::abi::{Outcome, Ret, Word};
-use crate::cx::{Cx, stack_pointer};
+use crate::cx::Cx;
 use crate::image::Table;
 use crate::object::{get, set};
 
@@ -18,8 +18,8 @@ pub enum Site {
     Here,
     /// To the node of that number.
     On(i64),
-    /// To a node that has nothing to do, else to this.
-    Anywhere,
+    /// To a node that has nothing to do, if the stack's pointer, in the function that makes it, says that this is worth it, else to this.
+    Anywhere(usize),
 }
 
 /// Makes an actor and runs its creator, or has that done elsewhere. The reference, or the outcome to end with. A creator that fails makes an
@@ -33,18 +33,18 @@ pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mu
     unsafe {
         let node = match site {
             // A guest has no actors.
-            Site::Here | Site::Anywhere if (*cx).is_guest() => (*cx).actors.remote.home(),
+            Site::Here | Site::Anywhere(_) if (*cx).is_guest() => (*cx).actors.remote.home(),
             Site::Here => (*cx).node(),
             Site::On(node) if (0..i64::from((*cx).nodes())).contains(&node) => node as u32,
             Site::On(node) => {
                 let nodes = (*cx).nodes();
                 return (*cx).failure(&format!("there is no node {node}: nodes() is {nodes}"));
             }
-            Site::Anywhere => (*cx).actors.node_for_new(stack_pointer()).unwrap_or((*cx).node()),
+            Site::Anywhere(stack) => (*cx).actors.node_for_new(stack).unwrap_or((*cx).node()),
         };
         if node != (*cx).node() {
             let ret = packets::create(cx, table, creator, args, node);
-            if site == Site::Anywhere {
+            if let Site::Anywhere(_) = site {
                 (*cx).actors.remote.gives(node);
             }
             return ret;

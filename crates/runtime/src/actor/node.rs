@@ -71,7 +71,7 @@ impl Held {
 const CYCLE_JOINS_MAX: usize = 4096;
 
 /// After so many actors that could have gone to another node, but were too deep on the stack, it is said anew how deep that is.
-const LOOKS: u32 = 4096;
+pub const LOOKS: u32 = 4096;
 
 /// What a node without others looks at to learn whether one has nothing to do.
 static NOBODY: AtomicU32 = AtomicU32::new(0);
@@ -111,12 +111,12 @@ pub struct Actors {
     step: [Word; 2],
     next: Option<Next>,
     /// How high the stack must be for a new actor to go to another node.
-    gives_at: usize,
+    pub(crate) gives_at: usize,
     /// The same for a node that has something to do and nothing behind it; all bits set before one was given anything.
     pub(crate) ahead_at: usize,
     /// The highest that it was below that, since somebody looked.
-    highest: usize,
-    looked: u32,
+    pub(crate) highest: usize,
+    pub(crate) looked: u32,
     held: Vec<Held>,
     /// How much code that cannot stop has others above it on the stack.
     others: u32,
@@ -163,6 +163,8 @@ impl Actors {
     /// Has a seed decide what runs at once and what next, so that a run can be repeated and its order varied.
     pub(crate) fn set_order(&mut self, seed: u64) {
         self.order = Some(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        // Each actor is asked for.
+        self.gives_at = 0;
     }
 
     /// Where lines go, instead of nowhere, that tell what went wrong without anybody awaiting it.
@@ -255,7 +257,10 @@ impl Actors {
         }
         let ahead = stack >= self.ahead_at;
         let node = self.remote.idle_node().or_else(|| ahead.then(|| self.remote.hungry_node())?)?;
-        (self.gives_at, self.ahead_at) = (stack, stack);
+        self.ahead_at = stack;
+        if self.order.is_none() {
+            self.gives_at = stack;
+        }
         Some(node)
     }
 
