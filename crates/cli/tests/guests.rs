@@ -264,6 +264,27 @@ fn an_actor_that_never_answers_takes_the_time_of_a_batch() {
 }
 
 #[test]
+fn answers_that_nobody_takes_have_a_limit() {
+    let server = server(&["--nodes", "1", "--set", "batch_heap_bytes_max=4194304"]);
+    let s = session(&server);
+    let counter: Counter = s.lookup("counter");
+    // Answers of 12 MB come while the session computes.
+    let texts: Vec<Promise<String>> = (0..400).map(|_| counter.long(15)).collect();
+    let _sum = stubs::busy(&s, 300_000_000);
+    let text = failure(texts[0].claim());
+    assert!(text.starts_with(&format!("{}: ", ErrorNumber::HeapLimit as u32)), "{text}");
+    assert!(text.contains("answers wait"), "{text}");
+    // The session hears of no actors any more, but goes on; others are not concerned.
+    s.clear_exceptions();
+    assert_eq!(stubs::busy(&s, 3).claim().map_err(told), Ok(2));
+    let text = failure(counter.value().claim());
+    assert!(text.starts_with(&format!("{}: ", ErrorNumber::HeapLimit as u32)), "{text}");
+    let other = session(&server);
+    let same: Counter = other.lookup("counter");
+    assert_eq!(same.value().claim().map_err(told), Ok(5));
+}
+
+#[test]
 fn a_batch_that_is_a_transaction_sends_when_it_is_committed_and_asks_nobody() {
     let server = server(&[]);
     let s = session(&server);

@@ -31,6 +31,8 @@ pub enum Kill {
     Conflict = 4,
     /// The transaction has read as many objects as it may.
     Objects = 5,
+    /// More came in answer to what it has asked than it has room for.
+    Answers = 6,
 }
 
 /// What running code may use.
@@ -641,6 +643,7 @@ impl Cx {
             2 => Kill::Fuel,
             4 => Kill::Conflict,
             5 => Kill::Objects,
+            6 => Kill::Answers,
             _ => Kill::Stop,
         }
     }

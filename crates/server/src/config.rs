@@ -44,7 +44,8 @@ pub struct Config {
     pub memory_bytes_max: u64,
     /// Most bytes of the objects of a session.
     pub heap_bytes_max: usize,
-    /// Most bytes that one batch may add to the objects. What it makes and drops again does not count.
+    /// Most bytes that one batch may add to the objects. What it makes and drops again does not count. Answers of actors that wait for a session
+    /// have as many at most.
     pub batch_heap_bytes_max: usize,
     /// Most bytes of objects that a session keeps in its cache. What one call reads may be more.
     pub cache_bytes_max: usize,

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -61,6 +61,11 @@ struct GuestDoor {
     waits: Arc<AtomicBool>,
     /// Its client has hung up.
     gone: AtomicBool,
+    /// Bytes that it has not taken, and how many there may be.
+    waiting: AtomicUsize,
+    waiting_most: usize,
+    /// There were more, and some were dropped: it hears nothing of the nodes any more.
+    full: AtomicBool,
 }
 
 impl Guests {
@@ -76,10 +81,18 @@ impl Guests {
 
     /// Hands over packets of a node. One that is gone takes none.
     pub fn post(&self, from: u32, to: u32, packets: Vec<u8>) {
-        if let Some(door) = self.doors.read().get(&to) {
-            // It may be about to go.
-            let _ = door.mail.send(Mail::Packets(from, packets));
-        }
+        let doors = self.doors.read();
+        let Some(door) = doors.get(&to) else { return };
+        let waiting = door.waiting.fetch_add(packets.len(), Ordering::Relaxed) + packets.len();
+        let mail = match waiting > door.waiting_most {
+            true => {
+                door.full.store(true, Ordering::Release);
+                Mail::Wake
+            }
+            false => Mail::Packets(from, packets),
+        };
+        // It may be about to go.
+        let _ = door.mail.send(mail);
     }
 
     /// Whether a guest waits for packets.
@@ -152,9 +165,13 @@ impl Guest {
         }
     }
 
-    fn take(mail: Mail) -> Received {
+    fn take(&self, mail: Mail) -> Received {
         match mail {
-            Mail::Packets(from, packets) => Received::Packets(from, packets),
+            _ if self.door.full.load(Ordering::Acquire) => Received::Stopped,
+            Mail::Packets(from, packets) => {
+                self.door.waiting.fetch_sub(packets.len(), Ordering::Relaxed);
+                Received::Packets(from, packets)
+            }
             Mail::Stop => Received::Stopped,
             Mail::Wake | Mail::Quiet | Mail::Lost(_) | Mail::Guest(_) => Received::Nothing,
         }
@@ -177,13 +194,14 @@ impl Network for Guest {
     fn receive(&mut self, wait: Wait) -> Received {
         if wait != Wait::Idle {
             return match self.mail.try_recv() {
-                Ok(mail) => Guest::take(mail),
+                Ok(mail) => self.take(mail),
                 Err(TryRecvError::Empty) => Received::Nothing,
                 Err(TryRecvError::Disconnected) => Received::Stopped,
             };
         }
-        if self.door.gone.load(Ordering::Acquire) {
-            // Nobody waits for answers any more.
+        let door = &self.door;
+        if door.gone.load(Ordering::Acquire) || door.full.load(Ordering::Acquire) {
+            // Nobody waits for answers any more, or some are missing.
             return Received::Stopped;
         }
         self.door.waits.store(true, Ordering::Relaxed);
@@ -192,7 +210,11 @@ impl Network for Guest {
             false => self.mail.recv().ok(),
         };
         self.door.waits.store(false, Ordering::Relaxed);
-        mail.map_or(Received::Stopped, Guest::take)
+        mail.map_or(Received::Stopped, |mail| self.take(mail))
+    }
+
+    fn is_full(&mut self) -> bool {
+        self.door.full.load(Ordering::Acquire)
     }
 
     fn has_mail(&mut self) -> bool {
@@ -278,7 +300,15 @@ impl Hosts {
         let last = shared.guests.last.fetch_add(1, Ordering::Relaxed);
         let Ok(number) = u32::try_from(last + 1) else { return };
         let (sender, mail) = channel();
-        let door = Arc::new(GuestDoor { mail: sender, waits: Arc::default(), gone: AtomicBool::new(false) });
+        let mut cx = space.lock();
+        let door = Arc::new(GuestDoor {
+            mail: sender,
+            waits: Arc::default(),
+            gone: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
+            waiting_most: cx.limits().batch_heap_bytes,
+            full: AtomicBool::new(false),
+        });
         let waker = door.clone();
         space.poll().set_waker(move || {
             let _ = waker.mail.send(Mail::Wake);
@@ -292,7 +322,6 @@ impl Hosts {
         let _watch = watch.inspect_err(|error| tracing::warn!(%error, "session.unwatched")).ok();
         let next = number % nodes;
         let guest = Guest { number, shared: shared.clone(), mail, door, open: false, next, _watch };
-        let mut cx = space.lock();
         cx.set_guest(number, nodes);
         cx.actors.set_network(Box::new(guest), nodes);
     }

@@ -433,9 +433,13 @@ impl Session {
             Kill::Stop => (ErrorNumber::Cancelled, None),
             Kill::Conflict => (ErrorNumber::Conflict, None),
             Kill::Objects => (ErrorNumber::TooManyObjects, Some(Limit::TransactionObjects)),
+            Kill::Answers => (ErrorNumber::HeapLimit, None),
         };
         let text = match limit {
             Some(l) => format!("{}: {} is the limit ({})", number.text(), self.limits.get(l), l.name()),
+            None if number == ErrorNumber::HeapLimit => {
+                format!("{}: so many bytes of answers wait for it", number.text())
+            }
             None if number == ErrorNumber::Conflict => conflict_text(cx.overtaken(), &self.handles),
             None => number.text().to_owned(),
         };

@@ -272,8 +272,12 @@ unsafe fn wait(cx: *mut Cx, is_so: &dyn Fn(&Guest) -> bool) -> Ret {
             }
             if let Err(ret) = node::pump(cx) {
                 if !ret.returned() {
-                    // The nodes have ended, unless the run was killed.
-                    return if (*cx).is_killed() { ret } else { (*cx).kill(Kill::Stop) };
+                    if (*cx).is_killed() {
+                        return ret;
+                    }
+                    // Else the nodes have ended, or the client is gone.
+                    let full = (*cx).actors.remote.network.as_mut().is_some_and(|network| network.is_full());
+                    return (*cx).kill(if full { Kill::Answers } else { Kill::Stop });
                 }
                 give_up(cx);
             }

@@ -33,6 +33,11 @@ pub trait Network: Send {
         None
     }
 
+    /// Whether more came than there is room for: nothing comes any more then.
+    fn is_full(&mut self) -> bool {
+        false
+    }
+
     /// Whether a node has nothing to do.
     fn is_idle(&mut self, node: u32) -> bool;
 

@@ -1,4 +1,4 @@
-//! The way on which machine code sends to another node (actors.md 1.5): behind the packets that wait to go to one node there is room for more, and who sends
+//! The way on which machine code sends to another node: behind the packets that wait to go to one node there is room for more, and who sends
 //! it messages of the past type that carry no references writes them there without a call.
 //!
 //! The room ends where something else must be done: packets are posted, or whoever sends makes way. All that looks at packets which were
