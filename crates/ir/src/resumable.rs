@@ -387,15 +387,14 @@ end
         let found = written("i: int", "i", "int.to(1, n)", ASKS);
         let expected = "  %14 := 1
   %15 := n
-  %16 := int.le(%14, %15) @5
   while
+    %16 := int.le(%14, %15) @5
   test %16 do
     i := %14
     except
       %14 := int.add(%14, 1) @5
-      %16 := int.le(%14, %15) @5
     when overflow:
-      %16 := false
+      %15 := -9223372036854775808
     end
     t := request asked.take(r, 1)
     await t
