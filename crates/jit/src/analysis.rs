@@ -224,8 +224,7 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
         return Err(NotCompiled::TooDeep);
     }
     let mut next = environment::VARS;
-    let mut private = private::find(image.program(), func);
-    private.retain(|var| !walk.shared[var.as_u32() as usize]);
+    let private = private::find(image.program(), func, &walk.shared);
     let shared = walk
         .shared
         .iter()

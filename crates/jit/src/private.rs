@@ -18,10 +18,10 @@ use bifrost_runtime::image::Image;
 /// Methods and iterators of arrays that leave bounds and storage as they are, and hand the array to nobody.
 const QUIET: &[&str] = &["fetch", "store", "length", "empty", "low", "high", "elements", "indexes"];
 
-/// The variables of a function that such an array is given to.
+/// The variables of a function that such an array is given to. `shared` tells which ones closures share: they are read elsewhere.
 ///
 /// Cost: linear in the size of the function.
-pub(crate) fn find(program: &Program, func: &Func) -> HashSet<Var> {
+pub(crate) fn find(program: &Program, func: &Func, shared: &[bool]) -> HashSet<Var> {
     let mut private = HashSet::new();
     // A transaction may bring objects back to what they were.
     if func.body.has_transaction() {
@@ -46,7 +46,7 @@ pub(crate) fn find(program: &Program, func: &Func) -> HashSet<Var> {
     };
     uses.block(&func.body);
     let Uses { mut leaves, written, named, .. } = uses;
-    leaves.extend(private.iter().filter(|var| written[var] != 1));
+    leaves.extend(private.iter().filter(|var| written[var] != 1 || shared[var.as_u32() as usize]));
     // What leaves by one name is known by none.
     while let Some((a, b)) = named.iter().find(|(a, b)| leaves.contains(a) != leaves.contains(b)) {
         leaves.extend([*a, *b]);
