@@ -249,15 +249,18 @@ fn program(seed: u64) -> String {
             statements: 0,
             loops: 0,
             in_body: false,
+            known: number % 2 == 1,
             handlers: Vec::new(),
         };
+        let low = writer.random.pick(&["1", "0", "-2", "i1"]);
+        let length = writer.random.pick(&["3", "1", "0", "fuel"]);
         writer.block(12);
         let body = writer.text;
         let _ = write!(
             text,
             "routine f{number} (i0: int, i1: int, r0: real) returns (int, real) signals (e1 (int), e2)
   var i2: int, i3: int, r1: real, r2: real, b0: bool, b1: bool, s: string, fuel: int, t: bool
-  var c: counter, k: Counter, o: Odd, a: array[int], d: array[int], q: sequence[real], l: list[int], e: cell[real], z: sequence[int]
+  var c: counter, k: Counter, o: Odd, a: array[int], d: array[int], pt: array[int], p: array[int], q: sequence[real], l: list[int], e: cell[real], z: sequence[int]
   i2 := 2
   i3 := -3
   r1 := 1.5
@@ -272,6 +275,8 @@ fn program(seed: u64) -> String {
   z := [1, i1, 5]
   a := array_create[int](0, z)
   d := a
+  pt := array_fill[int]({low}, {length}, i0)
+  p := pt
   q := [r0, r1]
   l := list_of[int](z)
   e := cell_new[real]()
@@ -307,6 +312,8 @@ struct Writer<'r> {
     loops: u32,
     /// Whether `break` and `continue` are possible.
     in_body: bool,
+    /// Whether `p` may become known to others than the function.
+    known: bool,
     /// Names that an `exit` may use.
     handlers: Vec<&'static str>,
 }
@@ -371,7 +378,7 @@ impl Writer<'_> {
         let (x, y, z) = (self.int_var(), self.int(), self.int());
         let (r, p, w) = (self.real_var(), self.real_var(), self.real_var());
         let b = self.bool_var();
-        match self.random.below(31) {
+        match self.random.below(34) {
             0..=4 => {
                 let op = self.random.pick(&[
                     "add", "sub", "mul", "div", "mod", "min", "max", "band", "bor", "bxor", "shl", "shr",
@@ -483,6 +490,20 @@ impl Writer<'_> {
                     _ => format!("{r} := cell[real].get(e)"),
                 });
             }
+            29..=31 => {
+                let most = if self.known { 12 } else { 9 };
+                let call = self.random.below(most);
+                self.line(&match call {
+                    0..=2 => format!("array[int].store(p, {y}, {z})"),
+                    3..=5 => format!("{x} := array[int].fetch(p, {y})"),
+                    6 => format!("{x} := array[int].length(p)"),
+                    7 => format!("{x} := array[int].low(p)"),
+                    8 => format!("{x} := array[int].high(p)"),
+                    9 => format!("{x} := sum(p)"),
+                    10 => "d := p".to_owned(),
+                    _ => "p := d".to_owned(),
+                });
+            }
             _ => {
                 self.line(&format!("s := int.unparse({y})"));
                 self.line("print(s)");
@@ -494,7 +515,7 @@ impl Writer<'_> {
         let (x, y) = (self.int_var(), self.int_var());
         let r = self.real_var();
         let n = 1 + self.random.below(4);
-        let heading = match self.random.below(13) {
+        let heading = match self.random.below(15) {
             0 => format!("for {x} in int.to(1, {n}) do"),
             1 => format!("for {x} in int.to_by({n}, -2, -2) do"),
             2 | 3 => format!("for {x} in up({n}) do"),
@@ -508,6 +529,9 @@ impl Writer<'_> {
                 format!("for {x} in sequence[int].elements(z) do")
             }
             11 | 12 => format!("for {x} in scan(d, {n}) do"),
+            // What others know may become longer and longer.
+            13 if !self.known => format!("for {x} in array[int].elements(p) do"),
+            14 if !self.known => format!("for {x} in array[int].indexes(p) do"),
             9 => format!("for {y} in list[int].elements(l) do"),
             _ => format!("for {r} in sequence[real].elements(q) do"),
         };

@@ -61,6 +61,20 @@ pub(crate) fn look_for_room(b: &mut FunctionBuilder<'_>, cx: Value, room: Block,
     b.ins().brif(below, deep, &[], room, &[]);
 }
 
+/// Goes to a block if the test holds, else on.
+fn leave_if(b: &mut FunctionBuilder<'_>, test: Value, other: Block) {
+    let next = b.create_block();
+    b.ins().brif(test, other, &[], next, &[]);
+    b.switch_to_block(next);
+}
+
+/// Goes to a block if messages are looked at, else on.
+fn leave_if_looked(b: &mut FunctionBuilder<'_>, cx: Value, other: Block) {
+    let limit = load(b, cx, offset::NESTING);
+    let looked = b.ins().icmp_imm_s(IntCC::Equal, limit, -1);
+    leave_if(b, looked, other);
+}
+
 /// Before the call of a method of an actor at rest.
 pub(crate) fn begin_call(
     b: &mut FunctionBuilder<'_>,
@@ -202,26 +216,19 @@ impl Jit {
         let (_, code) = self.small(self.signature(arity), |b, words| {
             let (cx, receiver) = (words[0], words[1]);
             let other = cold_block(b);
-            let unless = |b: &mut FunctionBuilder<'_>, test: Value| {
-                let next = b.create_block();
-                b.ins().brif(test, other, &[], next, &[]);
-                b.switch_to_block(next);
-            };
-            let limit = load(b, cx, offset::NESTING);
-            let looked = b.ins().icmp_imm_s(IntCC::Equal, limit, -1);
-            unless(b, looked);
+            leave_if_looked(b, cx, other);
             let post = load(b, receiver, field(class.mail));
             let none = b.ins().icmp_imm_s(IntCC::Equal, post, 0);
-            unless(b, none);
+            leave_if(b, none, other);
             let waiting = load(b, post, field(mail::COUNT));
             let many = b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, waiting, MAIL_LONG as i64 - 1);
-            unless(b, many);
+            leave_if(b, many, other);
             let size = OBJECT_WORDS + message::ARGS + kind.args;
             let made = load(b, cx, offset::ALLOC_NEXT);
             let end = load(b, cx, offset::ALLOC_END);
             let after = b.ins().iadd_imm_s(made, 8 * size as i64);
             let full = b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
-            unless(b, full);
+            leave_if(b, full, other);
 
             store(b, after, cx, offset::ALLOC_NEXT);
             let number = count(b, post, field(mail::NEXT_NUMBER));
@@ -280,27 +287,20 @@ impl Jit {
         let (_, code) = self.small(self.signature(arity), |b, words| {
             let (cx, actor) = (words[0], words[1]);
             let other = cold_block(b);
-            let unless = |b: &mut FunctionBuilder<'_>, test: Value| {
-                let next = b.create_block();
-                b.ins().brif(test, other, &[], next, &[]);
-                b.switch_to_block(next);
-            };
-            let limit = load(b, cx, offset::NESTING);
-            let looked = b.ins().icmp_imm_s(IntCC::Equal, limit, -1);
-            unless(b, looked);
+            leave_if_looked(b, cx, other);
             let next = load(b, cx, outlet::NEXT);
             let end = load(b, cx, outlet::END);
             let after = b.ins().iadd_imm_s(next, packet.bytes() as i64);
             let full = b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
-            unless(b, full);
+            leave_if(b, full, other);
             let place = load(b, actor, field(Packet::PLACE));
             let node = b.ins().ushr_imm_u(place, 32);
             let open = load(b, cx, outlet::NODE);
             let elsewhere = b.ins().icmp(IntCC::NotEqual, node, open);
-            unless(b, elsewhere);
+            leave_if(b, elsewhere, other);
             let idle = load(b, cx, outlet::IDLE);
             let idle = b.ins().uload8(types::I64, MemFlagsData::trusted(), idle, 0);
-            unless(b, idle);
+            leave_if(b, idle, other);
 
             store(b, after, cx, outlet::NEXT);
             let bytes = MemFlagsData::new().with_notrap();

@@ -85,10 +85,8 @@ impl Guests {
         let Some(door) = doors.get(&to) else { return };
         let waiting = door.waiting.fetch_add(packets.len(), Ordering::Relaxed) + packets.len();
         let mail = match waiting > door.waiting_most {
-            true => {
-                door.full.store(true, Ordering::Release);
-                Mail::Wake
-            }
+            true if door.full.swap(true, Ordering::AcqRel) => return,
+            true => Mail::Wake,
             false => Mail::Packets(from, packets),
         };
         // It may be about to go.

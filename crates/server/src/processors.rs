@@ -64,7 +64,8 @@ mod linux {
 
         /// The thread will be woken by the calling one, which goes on: on another processor, if there is one that it may use.
         pub(crate) fn will_wake(&self) {
-            if !self.asleep.swap(false, Ordering::Acquire) {
+            // Each post asks: mostly it is awake, and then nothing is written.
+            if !self.asleep.load(Ordering::Relaxed) || !self.asleep.swap(false, Ordering::Acquire) {
                 return;
             }
             let mut asleep = self.asleep_as.lock();

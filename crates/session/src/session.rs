@@ -437,9 +437,11 @@ impl Session {
         };
         let text = match limit {
             Some(l) => format!("{}: {} is the limit ({})", number.text(), self.limits.get(l), l.name()),
-            None if number == ErrorNumber::HeapLimit => {
-                format!("{}: so many bytes of answers wait for it", number.text())
-            }
+            None if number == ErrorNumber::HeapLimit => format!(
+                "{}: more bytes of answers wait for it than one batch may add to its objects: {} (batch_heap_bytes_max); ask for less at once",
+                number.text(),
+                cx.limits().batch_heap_bytes,
+            ),
             None if number == ErrorNumber::Conflict => conflict_text(cx.overtaken(), &self.handles),
             None => number.text().to_owned(),
         };

@@ -1,8 +1,10 @@
 //! What is known of objects where the code is being made.
 //!
 //! That an object may be looked into, or changed, is tested once; it holds wherever that test leads, because in a run an object only
-//! goes towards the ordinary mode ([`Lower::open`]); but not beyond the begin or the end of a transaction of the program ([`Lower::objects_close`]). Of arrays, bounds and the place of the elements are loaded once and hold until something is called that may
-//! change them ([`View`]); loops that call no such thing have them loaded before.
+//! goes towards the ordinary mode ([`Lower::open`]); but not beyond the begin or the end of a transaction of the program
+//! ([`Lower::objects_close`]). Of arrays, bounds and the place of the elements are loaded once and hold until something is called that may
+//! change them ([`View`]); loops that call no such thing have them loaded before. Of arrays that nobody else knows
+//! ([`private`](crate::private)) they hold whatever is called.
 //!
 //! Known is what holds on every path: a branch adds nothing to what is known behind it, and takes away what it may have
 //! changed.

@@ -5,7 +5,7 @@
 //! wait or at what only the interpreter does, it leaves its variables in the join ([`leave_code`]), and from then on [`go_on`] runs the function: by the
 //! machine code that begins where it goes on, if that was often, else by the interpreter.
 
-use bifrost_ir::{FuncId, MethodRef};
+use bifrost_ir::{FuncId, MethodId, MethodRef};
 
 use super::layout::{ActorClass, JoinLayout, State, Waits, Way, join, owed};
 use super::{Answer, Due, Kind, answer, delegate, end, image_of, make_way, note_exception, owe, suspend};
@@ -86,14 +86,14 @@ pub(super) unsafe fn turns(cx: *mut Cx, class: &ActorClass) -> Option<Code> {
 }
 
 /// Whether machine code sends messages of the past type for a method to actors of other nodes, which it does once there were many, if they
-/// carry no references: see [`Engine::remote_entry`](crate::Engine::remote_entry). `actor` is one, whose next message it sends.
-pub(super) unsafe fn remote(cx: *mut Cx, actor: Word, slot: u32) -> bool {
+/// carry no references: see [`Engine::remote_entry`](crate::Engine::remote_entry). `actor` is one that was just sent such a message.
+pub(super) unsafe fn remote(cx: *mut Cx, actor: Word, slot: u32, method: MethodId) -> bool {
     // SAFETY: promised by the caller: `cx` is the current context, and `actor` is of another node and has the slot's method.
     unsafe {
         if (*cx).is_guest() {
             return false;
         }
-        let (class, method) = (super::class_of(actor), super::method_of(actor, slot));
+        let class = super::class_of(actor);
         let kind = class.message(method);
         if !kind.arguments.is_plain() {
             return false;

@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use bifrost_ir::MethodId;
 
 use super::layout::far;
-use super::packets::{MESSAGE, NOBODY};
+use super::packets::{MESSAGE, NOBODY, WAITER};
 use super::remote::{LENGTH_BYTES, POST_BYTES, Remote};
 use crate::abi::Word;
 use crate::cx::Cx;
@@ -59,13 +59,13 @@ impl Packet {
     /// Where the kind is.
     pub const KIND: i32 = LENGTH_BYTES as i32;
     /// Where the actor's index is.
-    pub const INDEX: i32 = Packet::KIND + 1;
+    pub const INDEX: i32 = Packet::GENERATION - 4;
     /// Where its generation is.
-    pub const GENERATION: i32 = Packet::INDEX + 4;
+    pub const GENERATION: i32 = Packet::METHOD - 4;
     /// Where the class and the method are.
-    pub const METHOD: i32 = Packet::GENERATION + 4;
+    pub const METHOD: i32 = Packet::NOBODY - 8;
     /// Where it says who waits.
-    pub const NOBODY: i32 = Packet::METHOD + 8;
+    pub const NOBODY: i32 = (LENGTH_BYTES + WAITER) as i32;
     /// Where the arguments are, eight bytes for each.
     pub const ARGS: i32 = Packet::NOBODY + 8;
     /// Which field of an actor of another node is the node, in its upper half, and the index.

@@ -69,9 +69,9 @@ unsafe fn write(cx: *mut Cx, values: &[Word], pattern: &Pattern, packet: &mut Wr
     }
 }
 
-/// Writes the packet of a message to an actor of another node, without anybody who waits; or the outcome to end with.
+/// Writes the packet of a message to an actor of another node, without anybody who waits: that, and the method; or the outcome to end with.
 #[inline]
-unsafe fn write_message(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Writing, Ret> {
+unsafe fn write_message(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<(Writing, MethodId), Ret> {
     // SAFETY: promised by the caller: the receiver is a remote actor with the slot's method, and the words are what that takes.
     unsafe {
         settle_open(cx);
@@ -87,7 +87,7 @@ unsafe fn write_message(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Writing
         match write(cx, &args[1..], &class_of(actor).message(method).arguments, &mut packet) {
             Ok(()) => {
                 (*cx).actors.stats.sent += 1;
-                Ok(packet)
+                Ok((packet, method))
             }
             Err(ret) => {
                 (*cx).actors.remote.drop_packet(packet);
@@ -117,13 +117,13 @@ unsafe fn count_sent(cx: *mut Cx, packet: &Writing) {
 pub(super) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller, as for `write_message`.
     match unsafe { write_message(cx, slot, args) } {
-        Ok(packet) => {
+        Ok((packet, method)) => {
             // SAFETY: as above.
             unsafe {
                 let node = packet.node;
                 count_sent(cx, &packet);
                 (*cx).actors.remote.end(packet);
-                if super::code::remote(cx, args[0], slot) {
+                if super::code::remote(cx, args[0], slot, method) {
                     (*cx).actors.remote.open_outlet(node);
                 }
             }
@@ -137,8 +137,8 @@ pub(super) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
 pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller, as for `write_message`.
     unsafe {
-        let packet = match write_message(cx, slot, args) {
-            Ok(packet) => packet,
+        let (packet, method) = match write_message(cx, slot, args) {
+            Ok(written) => written,
             Err(ret) => return ret,
         };
         let made = match std::mem::take(&mut (*cx).actors.remote.unowed) {
@@ -151,7 +151,7 @@ pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
             },
             made => made,
         };
-        let (ty, method) = (Table::of(args[0]).info().ty, method_of(args[0], slot));
+        let ty = Table::of(args[0]).info().ty;
         set(made, owed::KIND, Kind::Outgoing as Word);
         set(made, outgoing::METHOD, u64::from(ty.as_u32()) << 32 | u64::from(method.as_u32()));
         count_sent(cx, &packet);
