@@ -7,6 +7,8 @@
 #[path = "support/orders.rs"]
 mod orders;
 
+use std::time::{Duration, Instant};
+
 use bifrost_engine::{Mode, Run};
 use bifrost_runtime::cx::Kill;
 use bifrost_runtime::{Collect, Limits};
@@ -452,6 +454,77 @@ main ()
   print(c.go(a, 1).unparse())
 end main";
     prints(text, "2\nrequest cycle\nrequest cycle\n4\n");
+}
+
+#[test]
+fn a_cycle_is_told_of_behind_much_mail() {
+    // Whom `go` asks waits for it, behind more messages than are looked at while there is something else to do. The request that comes last
+    // fails, whichever that is, and the other one is answered.
+    let text = "A = actor
+  n: int
+  new () make {n := 0} end new
+  told () n := n + 1 end told
+  get () returns (int) reply (n) end get
+  ask (b: A) returns (int)
+    reply (0)
+    begin
+      k: int := b.get()
+      if k >= 0 then print(\"answered\") end
+    end except when failure (why: string): print(why) end
+  end ask
+  go (b: A)
+    for i: int in 1.to(1000) do send self.told() end
+    x: int := b.ask(self)
+    begin
+      k: int := b.get()
+      if k >= 0 then print(\"answered\") end
+    end except when failure (why: string): print(why) end
+  end go
+end A
+main ()
+  a: A := A.new()
+  send a.go(A.new())
+end main";
+    prints(text, "request cycle\nanswered\n");
+}
+
+#[test]
+fn who_has_much_mail_and_asks_often_is_not_looked_at_each_time() {
+    // Of two that ask an actor the one waits for it while it is asked by the other, behind all mail. If that were all looked at, this would take
+    // minutes.
+    let text = "Clock = actor
+  asked: array[replier[int]]
+  new () make {asked := array_new[replier[int]]()} end new
+  now () returns (int)
+    asked.append(replyto)
+    send self.tick()
+  end now
+  tick () asked.remove_low().deliver(1) end tick
+end Clock
+Desk = actor
+  get (c: Clock) returns (int) reply (c.now()) end get
+end Desk
+Asker = actor
+  sum: int
+  new () make {sum := 0} end new
+  ask (d: Desk, c: Clock) sum := sum + d.get(c) end ask
+  tell () print(sum.unparse()) end tell
+end Asker
+main ()
+  a: Asker := Asker.new()
+  b: Asker := Asker.new()
+  d: Desk := Desk.new()
+  c: Clock := Clock.new()
+  for i: int in 1.to(50000) do
+    send a.ask(d, c)
+    send b.ask(d, c)
+  end
+  send a.tell()
+end main";
+    let engine = load(text, Mode::Compiled);
+    let begun = Instant::now();
+    assert_eq!(printed(&engine, Collect::Ordinary, None), "50000\n");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
 }
 
 #[test]

@@ -17,6 +17,7 @@
 mod code;
 mod create;
 mod credit;
+mod cycles;
 mod exceptions;
 mod guest;
 pub mod layout;
@@ -521,7 +522,7 @@ pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
             Kind::Outgoing => packets::expect_answer(cx, owing),
             // Who is asked may wait for who asks.
             Kind::Message if to != 0 && state(get(owing, message::RECEIVER)) == State::Active => {
-                (*cx).actors.suspect(owing);
+                (*cx).actors.suspects.add(owing);
             }
             Kind::Replier if get(owing, replier::USED) != 0 => {
                 let answer = match get(owing, replier::EXCEPTION) {

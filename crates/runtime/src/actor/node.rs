@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use bifrost_heap::Marker;
 use bifrost_ir::{FuncId, MethodRef};
-use rustc_hash::FxHashSet;
-use smallvec::SmallVec;
 
 use super::credit::{FAR_LONG, HOLD};
+use super::cycles::{self, Suspects};
 use super::guest::Guest;
 use super::layout::{join, mail, message, owed};
 use super::network::{Network, Received, Wait};
@@ -20,10 +19,9 @@ use super::stats::Stats;
 use super::timers;
 use super::trace::{Trace, What};
 use super::{
-    Answer, Due, Kind, LANDED, Next, State, class_of, deliver_owed, fill, ready, refused, rest, set_state,
-    state,
+    Answer, Due, LANDED, Next, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state,
 };
-use super::{Verdict, owe_as, remove, take_message, take_oldest, words_of};
+use super::{Verdict, owe_as, take_message, take_oldest, words_of};
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
 use crate::object::{get, set};
@@ -67,9 +65,6 @@ impl Held {
     }
 }
 
-/// Most joins that are looked at to find whether a request waits for itself.
-const CYCLE_JOINS_MAX: usize = 4096;
-
 /// After so many actors that could have gone to another node, but were too deep on the stack, it is said anew how deep that is.
 pub const LOOKS: u32 = 4096;
 
@@ -89,8 +84,7 @@ pub struct Actors {
     /// By the time at which they are over, and a number: joins that select.
     pub(super) timers: BTreeMap<(i64, u64), Word>,
     pub(super) tokens: u64,
-    /// Requests that were queued for actors that wait, since the last look.
-    suspects: Vec<Word>,
+    pub(super) suspects: Suspects,
     main: Option<Answer>,
     main_is_reference: bool,
     /// Of a run whose order a seed decides.
@@ -132,7 +126,7 @@ impl Default for Actors {
             ready: VecDeque::new(),
             timers: BTreeMap::new(),
             tokens: 0,
-            suspects: Vec::new(),
+            suspects: Suspects::default(),
             main: None,
             main_is_reference: false,
             order: None,
@@ -209,7 +203,7 @@ impl Actors {
     }
 
     /// A number below `n` by the seed.
-    fn choose(&mut self, n: u64) -> Option<u64> {
+    pub(super) fn choose(&mut self, n: u64) -> Option<u64> {
         let state = self.order.as_mut()?;
         *state ^= *state << 13;
         *state ^= *state >> 7;
@@ -290,10 +284,6 @@ impl Actors {
         }
     }
 
-    pub(super) fn suspect(&mut self, sent: Word) {
-        self.suspects.push(sent);
-    }
-
     pub(super) fn hold(&mut self, held: Held) {
         self.held.push(held);
     }
@@ -341,8 +331,8 @@ impl Actors {
             for waiter in self.timers.values() {
                 marker.root(*waiter);
             }
-            for sent in &self.suspects {
-                marker.root(*sent);
+            for sent in self.suspects.roots() {
+                marker.root(sent);
             }
             for held in self.held.iter().flat_map(|held| held.references()) {
                 marker.root(held);
@@ -402,7 +392,7 @@ impl Cx {
         let actors = &mut self.actors;
         actors.past_sent > 0
             || !actors.ready.is_empty()
-            || !actors.suspects.is_empty()
+            || actors.suspects.are_new()
             || actors.remote.has_mail()
             || self.timer_is_due()
     }
@@ -577,7 +567,7 @@ pub unsafe fn step_node(cx: *mut Cx) -> Result<bool, Ret> {
 unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        look_for_cycles(cx);
+        cycles::look(cx);
         settle_open(cx);
         let mut came = false;
         if (*cx).actors.remote.has_network() {
@@ -594,7 +584,9 @@ unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
             }
         }
         timers::wake_due(cx);
-        let Some(work) = (*cx).actors.pop() else { return Ok(came) };
+        let Some(work) = (*cx).actors.pop() else {
+            return Ok(came || cycles::look_at_left(cx));
+        };
         (*cx).actors.stats.turns += 1;
         (*cx).actors.turn_over = false;
         (*cx).actors.remote.credit.begin_turn();
@@ -805,109 +797,6 @@ pub(super) unsafe fn give_up(cx: *mut Cx, waiter: Word) {
                 fill(cx, waiter, due, 0, Answer::Exception(kept));
             }
         }
-    }
-}
-
-/// Fails requests that wait for themselves: of two actors that request each other.
-unsafe fn look_for_cycles(cx: *mut Cx) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        while let Some(sent) = (*cx).actors.suspects.pop() {
-            if !waits_for_itself(sent) {
-                continue;
-            }
-            let _kept = (*cx).keep(sent);
-            (*cx).actors.stats.cycles += 1;
-            let actor = get(sent, message::RECEIVER);
-            let method = super::method_of(actor, message::slot(sent));
-            let post = get(actor, class_of(actor).mail);
-            let (mut before, mut at) = (0, get(post, super::list_of(method)));
-            while at != sent && at != 0 {
-                (before, at) = (at, get(at, message::NEXT));
-            }
-            if at == 0 {
-                continue;
-            }
-            remove(post, method, before, sent);
-            let _ = (*cx).failure("request cycle");
-            let kept = (*cx).kept_exception(&Default::default());
-            deliver_owed(cx, sent, Answer::Exception(kept));
-        }
-    }
-}
-
-/// Objects that were looked at: mostly a few.
-#[derive(Default)]
-struct Seen {
-    few: SmallVec<[Word; 16]>,
-    many: FxHashSet<Word>,
-    count: usize,
-}
-
-impl Seen {
-    /// Whether it was not looked at before.
-    fn insert(&mut self, object: Word) -> bool {
-        let new = !self.few.contains(&object)
-            && match self.few.len() < self.few.inline_size() {
-                true => {
-                    self.few.push(object);
-                    true
-                }
-                false => self.many.insert(object),
-            };
-        self.count += usize::from(new);
-        new
-    }
-}
-
-/// Whether the actor that a request is queued for waits, directly or through others, for whoever sent the request.
-unsafe fn waits_for_itself(sent: Word) -> bool {
-    // SAFETY: promised by the caller; everything reached is an object of the node.
-    unsafe {
-        let actor = get(sent, message::RECEIVER);
-        let post = get(actor, class_of(actor).mail);
-        let target = if post == 0 { 0 } else { get(post, mail::WAITING) };
-        if target == 0 || get(target, join::FLAGS) & (join::WAITS | join::SELECTS) != join::WAITS {
-            return false;
-        }
-        // Who waits for whom, backwards: from what the request's sender keeps waiting to the receiver's method.
-        let mut seen = Seen::default();
-        let mut left: SmallVec<[Word; 16]> = SmallVec::new();
-        let waiting = |owing: Word, left: &mut SmallVec<[Word; 16]>| {
-            let to = get(owing, owed::TO);
-            if to == 0 || Kind::of(to) != Kind::Join || get(to, join::FLAGS) & join::WAITS == 0 {
-                return;
-            }
-            let due = Due::from_word(get(owing, owed::DUE));
-            if due.pending == Due::CALL || get(to, join::AWAITED) >> u32::from(due.pending.min(63)) & 1 == 1 {
-                left.push(to);
-            }
-        };
-        waiting(sent, &mut left);
-        while let Some(waiter) = left.pop() {
-            if waiter == target {
-                return true;
-            }
-            if !seen.insert(waiter) || seen.count > CYCLE_JOINS_MAX {
-                continue;
-            }
-            if get(waiter, join::FLAGS) & (join::ANSWERED | join::NESTED) != join::ANSWERED {
-                waiting(waiter, &mut left);
-            }
-            let actor = get(waiter, join::ACTOR);
-            if actor == 0 || class_of(actor).functional {
-                continue;
-            }
-            let post = get(actor, class_of(actor).mail);
-            for method in 0..class_of(actor).methods {
-                let mut at = get(post, mail::LISTS + 2 * method);
-                while at != 0 && left.len() < CYCLE_JOINS_MAX {
-                    waiting(at, &mut left);
-                    at = get(at, message::NEXT);
-                }
-            }
-        }
-        false
     }
 }
 

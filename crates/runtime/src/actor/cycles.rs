@@ -1,0 +1,205 @@
+//! Requests that wait for themselves: of two actors that request each other, and of longer rounds.
+//!
+//! A round is closed by the request that is queued last, so each one that is queued for an actor that waits is looked at, backwards along who
+//! waits for whom. Little is looked at before anything else is done; what needs more is looked at when the node has nothing to do, which
+//! comes if a round makes it wait.
+
+use smallvec::SmallVec;
+
+use rustc_hash::FxHashSet;
+
+use super::layout::{join, mail, message, owed};
+use super::{Answer, Due, Kind, class_of, deliver_owed, list_of, method_of, remove};
+use crate::abi::Word;
+use crate::cx::Cx;
+use crate::object::get;
+
+/// How many joins and messages are looked at for one request before anything else is done.
+const AT_ONCE: usize = 256;
+
+/// Requests that may wait for themselves.
+#[derive(Default, Debug)]
+pub(super) struct Suspects {
+    /// Queued since the last look.
+    new: Vec<Word>,
+    /// Too much was to be looked at.
+    left: Vec<Word>,
+    /// When so many are left, those that nobody awaits any more are forgotten.
+    many: usize,
+}
+
+impl Suspects {
+    /// A request was queued for an actor that waits.
+    pub(super) fn add(&mut self, sent: Word) {
+        self.new.push(sent);
+    }
+
+    /// Whether there are some that were not looked at yet.
+    pub(super) fn are_new(&self) -> bool {
+        !self.new.is_empty()
+    }
+
+    /// The objects that they consist of.
+    pub(super) fn roots(&self) -> impl Iterator<Item = Word> {
+        self.new.iter().chain(&self.left).copied()
+    }
+
+    /// Those that are new are looked at later.
+    ///
+    /// # Safety
+    /// All are messages.
+    unsafe fn leave(&mut self) {
+        self.left.append(&mut self.new);
+        if self.left.len() >= self.many.max(64) {
+            // SAFETY: promised by the caller.
+            self.left.retain(|sent| unsafe { who_waits(*sent).is_some() });
+            self.many = 2 * self.left.len();
+        }
+    }
+}
+
+/// Fails those of the requests that were queued since the last look which wait for themselves, or leaves them for later.
+///
+/// # Safety
+/// `cx` is the current context.
+pub(super) unsafe fn look(cx: *mut Cx) {
+    // SAFETY: promised by the caller; what is suspected are messages, which the node keeps.
+    unsafe {
+        while let Some(sent) = (*cx).actors.suspects.new.pop() {
+            // A seed decides that some are left.
+            let at_once =
+                if (*cx).actors.is_ordered() && (*cx).actors.choose(2) == Some(0) { 0 } else { AT_ONCE };
+            if look_at(cx, sent, at_once).is_none() {
+                // Those that were queued before wait as well: the one that closes a round is the last, and fails.
+                (*cx).actors.suspects.new.push(sent);
+                (*cx).actors.suspects.leave();
+            }
+        }
+    }
+}
+
+/// The node has nothing else to do: looks at one of the requests that were left. Whether there was one.
+///
+/// # Safety
+/// As for [`look`].
+pub(super) unsafe fn look_at_left(cx: *mut Cx) -> bool {
+    // SAFETY: as for `look`.
+    unsafe {
+        let Some(sent) = (*cx).actors.suspects.left.pop() else { return false };
+        let _ = look_at(cx, sent, usize::MAX);
+        true
+    }
+}
+
+/// Fails a request if it waits for itself; `None` if more was to be looked at than so many joins and messages.
+unsafe fn look_at(cx: *mut Cx, sent: Word, most: usize) -> Option<()> {
+    // SAFETY: promised by the caller; everything reached is an object of the node.
+    unsafe {
+        let mut left = most;
+        if !waits_for_itself(sent, &mut left)? {
+            return Some(());
+        }
+        let actor = get(sent, message::RECEIVER);
+        let method = method_of(actor, message::slot(sent));
+        let post = get(actor, class_of(actor).mail);
+        let (mut before, mut at) = (0, get(post, list_of(method)));
+        while at != sent && at != 0 {
+            left = left.checked_sub(1)?;
+            (before, at) = (at, get(at, message::NEXT));
+        }
+        if at == 0 {
+            return Some(());
+        }
+        let _kept = (*cx).keep(sent);
+        (*cx).actors.stats.cycles += 1;
+        remove(post, method, before, sent);
+        let _ = (*cx).failure("request cycle");
+        let kept = (*cx).kept_exception(&Default::default());
+        deliver_owed(cx, sent, Answer::Exception(kept));
+        Some(())
+    }
+}
+
+/// The join that waits for what is owed.
+unsafe fn who_waits(owing: Word) -> Option<Word> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let to = get(owing, owed::TO);
+        if to == 0 || Kind::of(to) != Kind::Join || get(to, join::FLAGS) & join::WAITS == 0 {
+            return None;
+        }
+        let due = Due::from_word(get(owing, owed::DUE));
+        let awaited =
+            due.pending == Due::CALL || get(to, join::AWAITED) >> u32::from(due.pending.min(63)) & 1 == 1;
+        awaited.then_some(to)
+    }
+}
+
+/// Whether the actor that a request is queued for waits, directly or through others, for whoever sent the request. `None` if more was to be
+/// looked at than so many joins and messages, which are counted off.
+unsafe fn waits_for_itself(sent: Word, most: &mut usize) -> Option<bool> {
+    // SAFETY: promised by the caller; everything reached is an object of the node.
+    unsafe {
+        let actor = get(sent, message::RECEIVER);
+        let post = get(actor, class_of(actor).mail);
+        let target = if post == 0 { 0 } else { get(post, mail::WAITING) };
+        if target == 0 || get(target, join::FLAGS) & (join::WAITS | join::SELECTS) != join::WAITS {
+            return Some(false);
+        }
+        // Who waits for whom, backwards: from what the request's sender keeps waiting to the receiver's method. First along those that wait for
+        // each other's answers, then to what is queued for them.
+        let mut seen = Seen::default();
+        let mut waiters: SmallVec<[Word; 16]> = who_waits(sent).into_iter().collect();
+        let mut mailed: SmallVec<[Word; 16]> = SmallVec::new();
+        loop {
+            while let Some(waiter) = waiters.pop() {
+                if waiter == target {
+                    return Some(true);
+                }
+                if !seen.insert(waiter) {
+                    continue;
+                }
+                *most = most.checked_sub(1)?;
+                if get(waiter, join::FLAGS) & (join::ANSWERED | join::NESTED) != join::ANSWERED {
+                    waiters.extend(who_waits(waiter));
+                }
+                let actor = get(waiter, join::ACTOR);
+                if actor != 0 && !class_of(actor).functional {
+                    mailed.push(actor);
+                }
+            }
+            let Some(actor) = mailed.pop() else { return Some(false) };
+            let post = get(actor, class_of(actor).mail);
+            let methods = if post == 0 { 0 } else { class_of(actor).methods };
+            for method in 0..methods {
+                let mut at = get(post, mail::LISTS + 2 * method);
+                while at != 0 {
+                    *most = most.checked_sub(1)?;
+                    waiters.extend(who_waits(at));
+                    at = get(at, message::NEXT);
+                }
+            }
+        }
+    }
+}
+
+/// Objects that were looked at: mostly a few.
+#[derive(Default)]
+struct Seen {
+    few: SmallVec<[Word; 16]>,
+    many: FxHashSet<Word>,
+}
+
+impl Seen {
+    /// Whether it was not looked at before.
+    fn insert(&mut self, object: Word) -> bool {
+        !self.few.contains(&object)
+            && match self.few.len() < self.few.inline_size() {
+                true => {
+                    self.few.push(object);
+                    true
+                }
+                false => self.many.insert(object),
+            }
+    }
+}
