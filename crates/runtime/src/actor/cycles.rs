@@ -149,10 +149,11 @@ unsafe fn waits_for_itself(sent: Word, most: &mut usize) -> Option<bool> {
         // Who waits for whom, backwards: from what the request's sender keeps waiting to the receiver's method. First along those that wait for
         // each other's answers, then to what is queued for them.
         let mut seen = Seen::default();
-        let mut waiters: SmallVec<[Word; 16]> = who_waits(sent).into_iter().collect();
+        let mut waiters: SmallVec<[Word; 16]> = SmallVec::new();
         let mut mailed: SmallVec<[Word; 16]> = SmallVec::new();
+        let mut next = who_waits(sent);
         loop {
-            while let Some(waiter) = waiters.pop() {
+            while let Some(waiter) = next.take().or_else(|| waiters.pop()) {
                 if waiter == target {
                     return Some(true);
                 }
@@ -161,7 +162,7 @@ unsafe fn waits_for_itself(sent: Word, most: &mut usize) -> Option<bool> {
                 }
                 *most = most.checked_sub(1)?;
                 if get(waiter, join::FLAGS) & (join::ANSWERED | join::NESTED) != join::ANSWERED {
-                    waiters.extend(who_waits(waiter));
+                    next = who_waits(waiter);
                 }
                 let actor = get(waiter, join::ACTOR);
                 if actor != 0 && !class_of(actor).functional {
@@ -175,7 +176,9 @@ unsafe fn waits_for_itself(sent: Word, most: &mut usize) -> Option<bool> {
                 let mut at = get(post, mail::LISTS + 2 * method);
                 while at != 0 {
                     *most = most.checked_sub(1)?;
-                    waiters.extend(who_waits(at));
+                    if let Some(waiter) = who_waits(at) {
+                        waiters.push(waiter);
+                    }
                     at = get(at, message::NEXT);
                 }
             }
