@@ -49,7 +49,7 @@ pub(crate) fn prepare(
     let body = p.block(&func.body);
     let waits = waits && id.is_some();
     if let Some(id) = id.filter(|_| waits) {
-        image.set_join_layout(id, || JoinLayout::new(image, func, &p.template));
+        image.set_join_layout(id, || JoinLayout::new(image, id, &p.template));
     }
     Prepared {
         name: func.name.clone(),

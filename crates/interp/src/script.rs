@@ -4,7 +4,6 @@
 //! which of its ways in; to go on, it walks down again by that path ([`bifrost_ir::ways`]). So a wait costs the depth of
 //! its blocks, and a function that does not wait pays for its join only.
 
-use bifrost_ir::FuncId;
 use bifrost_ir::ways::AFRESH;
 use bifrost_runtime::abi::{Outcome, Ret, Word};
 use bifrost_runtime::actor::layout::join;
@@ -32,7 +31,7 @@ impl Interp {
     ) -> Ret {
         // SAFETY: promised by the caller: the join has room for the variables.
         unsafe {
-            let prepared = self.func(FuncId::from_u32(get(running, join::FUNC) as u32));
+            let prepared = self.func(actor::layout_of(running).func);
             let mut run = Run::new(self, cx, std::ptr::null());
             run.path = SmallVec::from_slice(path);
             run.resuming = !path.is_empty();
@@ -191,10 +190,9 @@ impl Run<'_> {
     pub(crate) fn wait(&mut self, wait: &Await) -> Flow {
         self.arrived();
         let (pending, waiter) = (&wait.pending, self.join);
-        let image = self.interp.image();
         // SAFETY: the join is this function's.
         unsafe {
-            let counts = image.join_layout(get(waiter, join::FUNC)).counts;
+            let counts = actor::layout_of(waiter).counts;
             if pending.iter().any(|at| get(waiter, counts + usize::from(*at)) > 0) {
                 let way = wait.way.expect("only functions that may wait have something pending");
                 return self.land(Next::Stop(way));

@@ -509,18 +509,10 @@ impl Image {
         self.joins[func.index()].get_or_init(make);
     }
 
-    /// Whether that was said.
-    pub fn has_join_layout(&self, func: FuncId) -> bool {
-        self.joins[func.index()].get().is_some()
-    }
-
-    /// How the joins of a function are laid out, by the function's number in a join.
-    ///
-    /// # Panics
-    /// For a function that no join was made of.
+    /// How the joins of a function are laid out, if that was said.
     #[inline]
-    pub fn join_layout(&self, func: Word) -> &JoinLayout {
-        self.joins[func as usize].get().expect("whoever made the join has said it")
+    pub fn join_layout(&self, func: FuncId) -> Option<&JoinLayout> {
+        self.joins[func.index()].get()
     }
 
     /// The table of kept exceptions of which these values are references.

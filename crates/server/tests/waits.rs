@@ -31,7 +31,8 @@ end Late
 fn ways_with_code(engine: &Engine, method: &str) -> Vec<bool> {
     let found = engine.program().funcs.iter().find(|(_, func)| func.name == method);
     let (func, _) = found.expect("the program has the method");
-    engine.image().join_layout(u64::from(func.as_u32())).ways.iter().map(|way| way.has_code()).collect()
+    let layout = engine.image().join_layout(func).expect("the method has waited");
+    layout.ways.iter().map(|way| way.has_code()).collect()
 }
 
 #[test]

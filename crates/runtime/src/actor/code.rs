@@ -8,7 +8,9 @@
 use bifrost_ir::{FuncId, MethodId, MethodRef};
 
 use super::layout::{ActorClass, JoinLayout, State, Waits, Way, join, owed};
-use super::{Answer, Due, Kind, answer, delegate, end, image_of, make_way, note_exception, owe, suspend};
+use super::{
+    Answer, Due, Kind, answer, delegate, end, image_of, layout_of, make_way, note_exception, owe, suspend,
+};
 use crate::abi::{Code, Outcome, Ret, Word, enter};
 use crate::cx::Cx;
 use crate::engine::{Form, MethodEntry};
@@ -51,6 +53,9 @@ pub enum Next {
 /// An outcome of what runs a function with a join: it goes on in another way, which [`Actors::take_next`](super::Actors::take_next) says.
 pub const LANDED: u64 = 1 << 32;
 
+/// What is added to the outcome of such code when the function has stopped: the rest is what the caller gets.
+const STOPPED: u64 = 1 << 33;
+
 /// How the answer stands of a function that runs as code.
 pub mod given {
     /// It was not given.
@@ -81,7 +86,7 @@ pub(super) unsafe fn turns(cx: *mut Cx, class: &ActorClass) -> Option<Code> {
         if !class.takes_all || (*cx).actors.is_traced() {
             return None;
         }
-        class.turns.code(hot_steps(cx), || image_of(cx).engine()?.turns(class))
+        class.turns.code(|| hot_steps(cx), || image_of(cx).engine()?.turns(class))
     }
 }
 
@@ -100,7 +105,7 @@ pub(super) unsafe fn remote(cx: *mut Cx, actor: Word, slot: u32, method: MethodI
         }
         let image = image_of(cx);
         let to = MethodEntry { class, method, slot, arity: 1 + kind.args, references: 1 };
-        let code = kind.remote.code(hot_steps(cx), || image.engine()?.remote_entry(to));
+        let code = kind.remote.code(|| hot_steps(cx), || image.engine()?.remote_entry(to));
         if let Some(code) = code {
             class.table(State::Remote).set(image.entry(slot, Form::Past), code);
         }
@@ -109,25 +114,24 @@ pub(super) unsafe fn remote(cx: *mut Cx, actor: Word, slot: u32, method: MethodI
 }
 
 /// How the joins of a function are laid out.
-unsafe fn layout_of<'a>(cx: *mut Cx, func: FuncId) -> &'a JoinLayout {
+unsafe fn layout_for<'a>(cx: *mut Cx, func: FuncId) -> &'a JoinLayout {
     // SAFETY: promised by the caller.
     unsafe {
         let image = image_of(cx);
-        if !image.has_join_layout(func) {
+        image.join_layout(func).unwrap_or_else(|| {
             image.interpreter().expect("an image with actors has an interpreter").lay_out(func);
-        }
-        image.join_layout(u64::from(func.as_u32()))
+            image.join_layout(func).expect("the interpreter has said it")
+        })
     }
 }
 
-/// A join of a function whose first variables have these words, or the outcome to end with.
+/// A join that is laid out so, whose first variables have these words, or the outcome to end with.
 ///
 /// # Safety
 /// `cx` is the current context, and `args` are words of the types of the function's variables; the caller keeps them.
-unsafe fn new_join(cx: *mut Cx, func: FuncId, args: &[Word]) -> Result<Word, Ret> {
+unsafe fn new_join(cx: *mut Cx, layout: &JoinLayout, args: &[Word]) -> Result<Word, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        let layout = layout_of(cx, func);
         let made = match (*cx).alloc(layout.table, layout.fields()) {
             Ok(made) => made.as_ptr() as Word,
             Err(full) => return Err((*cx).out_of_memory(full)),
@@ -135,9 +139,9 @@ unsafe fn new_join(cx: *mut Cx, func: FuncId, args: &[Word]) -> Result<Word, Ret
         (*cx).actors.stats.joins += 1;
         set(made, owed::KIND, Kind::Join as Word);
         set(made, join::ACTOR, if layout.of_actor { args[0] } else { 0 });
-        set(made, join::FUNC, u64::from(func.as_u32()));
-        for (at, word) in layout.template.iter().enumerate() {
-            set(made, join::WORDS + at, *word);
+        set(made, join::LAYOUT, std::ptr::from_ref(layout) as Word);
+        for (at, word) in &layout.constants {
+            set(made, join::WORDS + *at as usize, *word);
         }
         for (at, word) in args.iter().enumerate() {
             set(made, join::WORDS + at, *word);
@@ -153,10 +157,9 @@ unsafe fn new_join(cx: *mut Cx, func: FuncId, args: &[Word]) -> Result<Word, Ret
 pub unsafe extern "C" fn enter_join(cx: *mut Cx, func: u64, actor: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        let func = FuncId::from_u32(func as u32);
+        let layout = layout_for(cx, FuncId::from_u32(func as u32));
         let args = [actor];
-        let args = if layout_of(cx, func).of_actor { &args[..] } else { &[] };
-        new_join(cx, func, args).map_or_else(|ret| ret, Ret::of)
+        new_join(cx, layout, if layout.of_actor { &args[..] } else { &[] }).map_or_else(|ret| ret, Ret::of)
     }
 }
 
@@ -167,7 +170,7 @@ pub unsafe extern "C" fn enter_join(cx: *mut Cx, func: u64, actor: Word) -> Ret 
 pub unsafe fn pend(cx: *mut Cx, running: Word, owing: Word, pending: u16, element: Option<i64>) {
     // SAFETY: promised by the caller.
     unsafe {
-        let count = image_of(cx).join_layout(get(running, join::FUNC)).counts + usize::from(pending);
+        let count = layout_of(running).counts + usize::from(pending);
         set(running, count, get(running, count) + 1);
         let due = Due { pending, element: element.is_some(), request: next_request(running) };
         owe(cx, owing, running, due, element.unwrap_or(0));
@@ -226,8 +229,10 @@ pub unsafe extern "C" fn leave_code(
 ) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        let next = left(cx, exit, running, Ret { outcome, value }, given);
-        go_on(cx, running, next)
+        match left(cx, exit, running, Ret { outcome, value }, given) {
+            Left::Stopped(ret) => ret,
+            Left::Next(next) => go_on(cx, running, next),
+        }
     }
 }
 
@@ -245,24 +250,41 @@ pub unsafe extern "C" fn leave_way(
 ) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        let next = left(cx, exit, running, Ret { outcome, value }, given);
-        (*cx).actors.land(next)
+        match left(cx, exit, running, Ret { outcome, value }, given) {
+            Left::Stopped(ret) => Ret { outcome: ret.outcome | STOPPED, ..ret },
+            Left::Next(next) => (*cx).actors.land(next),
+        }
     }
 }
 
-/// How a function goes on whose code has left.
-unsafe fn left(cx: *mut Cx, exit: &'static Exit, running: Word, ret: Ret, given: u64) -> Next {
-    let sent = Outcome::from(ret);
+/// What becomes of a function whose code has left.
+enum Left {
+    /// It waits: what its caller gets.
+    Stopped(Ret),
+    /// It goes on.
+    Next(Next),
+}
+
+#[inline]
+unsafe fn left(cx: *mut Cx, exit: &'static Exit, running: Word, ret: Ret, given: u64) -> Left {
     // SAFETY: promised by the caller.
     unsafe {
-        // What owes the answer, or an exception.
-        let _references = (*cx).keep_all(&[running, if exit.sent { ret.value } else { 0 }]);
-        let came = exit.sent.then_some(match sent {
-            Outcome::Signalled => Came::Exception(ret.value),
-            _ => Came::With(ret),
-        });
-        give(cx, running, given);
-        exit.way.map_or(Next::Exit(exit, came), Next::Stop)
+        if given != given::NOT {
+            // What owes the answer, or an exception.
+            let _references = (*cx).keep_all(&[running, if exit.sent { ret.value } else { 0 }]);
+            give(cx, running, given);
+        }
+        let Some(number) = exit.way else {
+            let came = exit.sent.then_some(match Outcome::from(ret) {
+                Outcome::Signalled => Came::Exception(ret.value),
+                _ => Came::With(ret),
+            });
+            return Left::Next(Next::Exit(exit, came));
+        };
+        match stop(cx, running, layout_of(running), number) {
+            Some(ret) => Left::Stopped(ret),
+            None => Left::Next(Next::Way(number)),
+        }
     }
 }
 
@@ -318,10 +340,7 @@ unsafe fn end_at(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
 /// Ends a function as [`end`] does.
 unsafe fn finish(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
     // SAFETY: promised by the caller.
-    unsafe {
-        let func = FuncId::from_u32(get(running, join::FUNC) as u32);
-        end(cx, running, ret, &image_of(cx).program().funcs[func].signature)
-    }
+    unsafe { end(cx, running, ret, &image_of(cx).program().funcs[layout_of(running).func].signature) }
 }
 
 /// Runs a function that may wait, without code at its beginning. `flags` are of its join: those of a call of an actor on itself, or none.
@@ -337,7 +356,7 @@ pub unsafe fn begin(cx: *mut Cx, func: FuncId, args: &[Word], flags: u64) -> Ret
                 return ret;
             }
         }
-        match new_join(cx, func, args) {
+        match new_join(cx, layout_for(cx, func), args) {
             Ok(made) => {
                 set(made, join::FLAGS, flags);
                 go_on(cx, made, Next::Begin)
@@ -364,9 +383,7 @@ pub unsafe fn go_on(cx: *mut Cx, running: Word, mut next: Next) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let _running = (*cx).keep(running);
-        let image = image_of(cx);
-        let layout = image.join_layout(get(running, join::FUNC));
-        let interpreter = image.interpreter().expect("an image with actors has an interpreter");
+        let layout = layout_of(running);
         loop {
             if (*cx).must_attend() {
                 let ret = (*cx).attend();
@@ -386,6 +403,9 @@ pub unsafe fn go_on(cx: *mut Cx, running: Word, mut next: Next) -> Ret {
                     if let Some(code) = way_code(cx, running, number) {
                         let answered = get(running, join::FLAGS) & join::ANSWERED;
                         let ret = enter(code, cx, &[running, answered]);
+                        if ret.outcome & STOPPED != 0 {
+                            return Ret { outcome: ret.outcome & !STOPPED, ..ret };
+                        }
                         if ret.outcome != LANDED {
                             return end_at(cx, running, ret);
                         }
@@ -402,6 +422,7 @@ pub unsafe fn go_on(cx: *mut Cx, running: Word, mut next: Next) -> Ret {
                 Some(Came::With(ret)) if Outcome::from(ret) == Outcome::Pending => ret.value,
                 _ => 0,
             });
+            let interpreter = image_of(cx).interpreter().expect("an image with actors has an interpreter");
             let ret = interpreter.go_on(cx, running, path, came);
             if ret.outcome != LANDED {
                 return finish(cx, running, ret);
@@ -419,8 +440,10 @@ unsafe fn stop(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32) -> 
         match layout.ways[number as usize].waits {
             Waits::Replies(awaited) => {
                 let counts = object::slice(running, layout.counts, layout.pending.len());
-                let concerned = (0..).zip(counts).filter(|(at, _)| awaited >> Word::min(*at, 63) & 1 == 1);
-                let missing = concerned.map(|(_, count)| count).sum();
+                let mut missing = 0;
+                for (at, count) in counts.iter().enumerate() {
+                    missing += if awaited >> at.min(63) & 1 == 1 { *count } else { 0 };
+                }
                 if missing == 0 {
                     return None;
                 }
@@ -439,20 +462,20 @@ unsafe fn stop(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32) -> 
 unsafe fn way_code(cx: *mut Cx, running: Word, number: u32) -> Option<Code> {
     // SAFETY: promised by the caller.
     unsafe {
-        let image = image_of(cx);
-        let func = get(running, join::FUNC);
-        let layout = image.join_layout(func);
+        let layout = layout_of(running);
         let way: &Way = &layout.ways[number as usize];
         // Code knows nothing of exceptions that wait, of messages under way in arms, nor of who must not stop.
         let bound = get(running, join::FLAGS) & join::BOUND != 0;
         if !way.open || bound || get(running, join::EXCEPTIONS) != 0 || get(running, join::TAKEN) != 0 {
             return None;
         }
-        let compile = || image.engine()?.compile_way(image, FuncId::from_u32(func as u32), number);
-        let code = way.hot.code(hot_steps(cx), compile);
-        let counts = object::slice(running, layout.counts, layout.pending.len());
-        let missing = (0..).zip(counts).filter(|(_, count)| **count != 0);
-        set(running, join::HELD, missing.fold(0, |held, (at, _)| held | 1 << Word::min(at, 63)));
+        let compile = || image_of(cx).engine()?.compile_way(image_of(cx), layout.func, number);
+        let code = way.hot.code(|| hot_steps(cx), compile);
+        let mut held = 0;
+        for (at, count) in object::slice(running, layout.counts, layout.pending.len()).iter().enumerate() {
+            held |= Word::from(*count != 0) << at.min(63);
+        }
+        set(running, join::HELD, held);
         code
     }
 }

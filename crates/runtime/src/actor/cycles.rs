@@ -17,6 +17,9 @@ use crate::object::get;
 /// How many joins and messages are looked at for one request before anything else is done.
 const AT_ONCE: usize = 256;
 
+/// So many joins are looked at without remembering them.
+const SHORT: usize = 16;
+
 /// Requests that may wait for themselves.
 #[derive(Default, Debug)]
 pub(super) struct Suspects {
@@ -120,7 +123,35 @@ unsafe fn look_at(cx: *mut Cx, sent: Word, most: usize) -> Option<()> {
     }
 }
 
+/// The join that waits for the answer of another one's method.
+#[inline]
+unsafe fn who_waits_for(waiter: Word) -> Option<Word> {
+    // SAFETY: promised by the caller: a join.
+    unsafe {
+        match get(waiter, join::FLAGS) & (join::ANSWERED | join::NESTED) {
+            join::ANSWERED => None,
+            _ => who_waits(waiter),
+        }
+    }
+}
+
+/// The mail of the actor whose method a join is of, if messages are queued there, and the number of its lists.
+#[inline]
+unsafe fn mailed(waiter: Word) -> Option<(Word, usize)> {
+    // SAFETY: promised by the caller: a join.
+    unsafe {
+        let actor = get(waiter, join::ACTOR);
+        if actor == 0 {
+            return None;
+        }
+        let class = class_of(actor);
+        let post = if class.functional { 0 } else { get(actor, class.mail) };
+        (post != 0 && get(post, mail::COUNT) > 0).then_some((post, class.methods))
+    }
+}
+
 /// The join that waits for what is owed.
+#[inline]
 unsafe fn who_waits(owing: Word) -> Option<Word> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -146,11 +177,22 @@ unsafe fn waits_for_itself(sent: Word, most: &mut usize) -> Option<bool> {
         if target == 0 || get(target, join::FLAGS) & (join::WAITS | join::SELECTS) != join::WAITS {
             return Some(false);
         }
-        // Who waits for whom, backwards: from what the request's sender keeps waiting to the receiver's method. First along those that wait for
-        // each other's answers, then to what is queued for them.
+        // Who waits for whom, backwards: from what the request's sender keeps waiting to the receiver's method.
+        let mut next = who_waits(sent);
+        for _ in 0..SHORT {
+            let Some(waiter) = next else { return Some(false) };
+            if waiter == target {
+                return Some(true);
+            }
+            if mailed(waiter).is_some() {
+                break;
+            }
+            next = who_waits_for(waiter);
+        }
+        // First along those that wait for each other's answers, then to what is queued for them.
         let mut seen = Seen::default();
         let mut waiters: SmallVec<[Word; 16]> = SmallVec::new();
-        let mut mailed: SmallVec<[Word; 16]> = SmallVec::new();
+        let mut posts: SmallVec<[(Word, usize); 8]> = SmallVec::new();
         let mut next = who_waits(sent);
         loop {
             while let Some(waiter) = next.take().or_else(|| waiters.pop()) {
@@ -161,17 +203,12 @@ unsafe fn waits_for_itself(sent: Word, most: &mut usize) -> Option<bool> {
                     continue;
                 }
                 *most = most.checked_sub(1)?;
-                if get(waiter, join::FLAGS) & (join::ANSWERED | join::NESTED) != join::ANSWERED {
-                    next = who_waits(waiter);
-                }
-                let actor = get(waiter, join::ACTOR);
-                if actor != 0 && !class_of(actor).functional {
-                    mailed.push(actor);
+                next = who_waits_for(waiter);
+                if let Some(post) = mailed(waiter) {
+                    posts.push(post);
                 }
             }
-            let Some(actor) = mailed.pop() else { return Some(false) };
-            let post = get(actor, class_of(actor).mail);
-            let methods = if post == 0 { 0 } else { class_of(actor).methods };
+            let Some((post, methods)) = posts.pop() else { return Some(false) };
             for method in 0..methods {
                 let mut at = get(post, mail::LISTS + 2 * method);
                 while at != 0 {

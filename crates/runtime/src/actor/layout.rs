@@ -141,8 +141,8 @@ pub mod join {
 
     /// The actor, or 0.
     pub const ACTOR: usize = owed::FIELDS;
-    /// The function.
-    pub const FUNC: usize = owed::FIELDS + 1;
+    /// The address of the function's [`JoinLayout`](super::JoinLayout), which lasts as long as the image.
+    pub const LAYOUT: usize = owed::FIELDS + 1;
     /// See the constants below.
     pub const FLAGS: usize = owed::FIELDS + 2;
     /// The number of the way by which it goes on, once it has waited ([`JoinLayout::ways`](super::JoinLayout::ways)).
@@ -418,10 +418,15 @@ pub struct Hot {
 
 impl Hot {
     /// The code, made now if this was done so often; if it can be.
-    pub(super) fn code(&self, hot_steps: u64, compile: impl FnOnce() -> Option<Code>) -> Option<Code> {
+    #[inline]
+    pub(super) fn code(
+        &self,
+        hot_steps: impl FnOnce() -> u64,
+        compile: impl FnOnce() -> Option<Code>,
+    ) -> Option<Code> {
         match self.code.get() {
             Some(code) => *code,
-            None if self.steps.fetch_add(1, Ordering::Relaxed) < hot_steps => None,
+            None if self.steps.fetch_add(1, Ordering::Relaxed) < hot_steps() => None,
             None => *self.code.get_or_init(compile),
         }
     }
@@ -471,6 +476,8 @@ impl Way {
 /// How the joins of a function are laid out, and where they go on.
 #[derive(Debug)]
 pub struct JoinLayout {
+    /// The function.
+    pub func: FuncId,
     /// Their table.
     pub table: &'static Table,
     /// Which words are the variables that may be pending.
@@ -479,15 +486,16 @@ pub struct JoinLayout {
     pub counts: usize,
     /// Whether the first variable is the actor.
     pub of_actor: bool,
-    /// The words at the start: zeros for variables, and constants.
-    pub template: Box<[Word]>,
+    /// What is not 0 at the start, by its place among the words: constants.
+    pub constants: Box<[(u32, Word)]>,
     /// The ways into the function.
     pub ways: Box<[Way]>,
 }
 
 impl JoinLayout {
     /// For a function. `template` are its words at the start, of which the first are the variables.
-    pub fn new(image: &Image, func: &Func, template: &[Word]) -> JoinLayout {
+    pub fn new(image: &Image, id: FuncId, template: &[Word]) -> JoinLayout {
+        let func = &image.program().funcs[id];
         let references = func.vars.iter().filter(|(_, var)| image.is_reference(var.ty));
         let answer = func.signature.results.first().is_some_and(|ty| image.is_reference(*ty));
         let pending = ways::pending(func);
@@ -504,10 +512,15 @@ impl JoinLayout {
             Way::new(way.path, waits, way.open)
         });
         JoinLayout {
+            func: id,
             table: join_table(references.map(|(var, _)| var.as_u32()), answer),
             counts: join::WORDS + template.len(),
             of_actor: func.kind == FuncKind::Script,
-            template: template.into(),
+            constants: (0..)
+                .zip(template)
+                .filter(|(_, word)| **word != 0)
+                .map(|(at, word)| (at, *word))
+                .collect(),
             ways: ways.collect(),
             pending: pending.into_iter().map(Var::as_u32).collect(),
         }

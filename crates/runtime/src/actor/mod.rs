@@ -121,8 +121,14 @@ pub unsafe fn method_of(actor: Word, slot: u32) -> MethodId {
 }
 
 unsafe fn set_state(actor: Word, state: State) {
-    // SAFETY: promised by the caller: an actor, whose class has a table for each state.
-    unsafe { *(actor as *mut Word) = std::ptr::from_ref(class_of(actor).table(state)) as Word };
+    // SAFETY: promised by the caller: an actor.
+    unsafe { enter_state(actor, class_of(actor), state) };
+}
+
+#[inline]
+unsafe fn enter_state(actor: Word, class: &ActorClass, state: State) {
+    // SAFETY: promised by the caller: an actor of the class, which has a table for each state.
+    unsafe { *(actor as *mut Word) = std::ptr::from_ref(class.table(state)) as Word };
 }
 
 /// Sends a message of the past type or a request. Returned with the result, or signalled, if the method ran at once and has answered;
@@ -493,14 +499,14 @@ unsafe fn rest(cx: *mut Cx, actor: Word, ret: Ret) -> Ret {
             return Ret::NOTHING;
         }
         if post == 0 {
-            set_state(actor, State::Dormant);
+            enter_state(actor, class, State::Dormant);
         } else if get(post, mail::WAITING) != 0 {
             // The join has set the state.
         } else if get(post, mail::COUNT) == 0 {
             set(actor, class.mail, 0);
-            set_state(actor, State::Dormant);
+            enter_state(actor, class, State::Dormant);
         } else {
-            set_state(actor, State::Active);
+            enter_state(actor, class, State::Active);
             schedule(cx, actor, post);
         }
         Ret::NOTHING
@@ -573,6 +579,16 @@ unsafe fn deliver_owed(cx: *mut Cx, owing: Word, answer: Answer) {
     }
 }
 
+/// How a join is laid out.
+///
+/// # Safety
+/// `join` is a join, whose image lasts as long as the result.
+#[inline]
+pub unsafe fn layout_of<'a>(join: Word) -> &'a JoinLayout {
+    // SAFETY: promised by the caller: who made the join has entered the address.
+    unsafe { &*(get(join, join::LAYOUT) as *const JoinLayout) }
+}
+
 /// Enters a reply into the join that awaits it.
 ///
 /// # Safety
@@ -587,23 +603,21 @@ pub unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: An
             }
             return;
         }
-        let image = image_of(cx);
+        let layout = layout_of(waiter);
         let call = due.pending == Due::CALL;
         match answer {
             // The element is the variable that takes the result.
             Answer::Value(value) if call => set(waiter, join::WORDS + element as usize, value),
             Answer::Value(value) => {
-                let layout = image.join_layout(get(waiter, join::FUNC));
                 let place = join::WORDS + layout.pending[due.pending as usize] as usize;
                 match due.element {
                     false => set(waiter, place, value),
-                    true => store_element(image, get(waiter, place), element, value),
+                    true => store_element(image_of(cx), get(waiter, place), element, value),
                 }
             }
             Answer::Exception(kept) => note_exception(waiter, kept, due),
         }
         if !call {
-            let layout = image.join_layout(get(waiter, join::FUNC));
             let place = layout.counts + due.pending as usize;
             set(waiter, place, get(waiter, place) - 1);
         }
@@ -818,16 +832,24 @@ unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
         set(waiter, join::FLAGS, flags | join::WAITS | join::DETACHED);
         (*cx).actors.stats.waits += 1;
         let actor = get(waiter, join::ACTOR);
-        if actor != 0 && !class_of(actor).functional {
-            let _kept = (*cx).keep(waiter);
-            let post = match mail_of(cx, actor) {
-                Ok(post) => post,
-                Err(full) => return (*cx).out_of_memory(full),
+        if actor != 0
+            && let class = class_of(actor)
+            && !class.functional
+        {
+            let post = match get(actor, class.mail) {
+                0 => {
+                    let _kept = (*cx).keep(waiter);
+                    match mail_of(cx, actor) {
+                        Ok(post) => post,
+                        Err(full) => return (*cx).out_of_memory(full),
+                    }
+                }
+                post => post,
             };
             set(post, mail::WAITING, waiter);
             set(post, mail::TAKES, get(waiter, join::MISSING));
             let selects = flags & join::SELECTS != 0;
-            set_state(actor, if selects { State::Selecting } else { State::Active });
+            enter_state(actor, class, if selects { State::Selecting } else { State::Active });
         }
         if flags & join::DETACHED != 0 {
             return Ret::NOTHING;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bifrost_heap::Marker;
-use bifrost_ir::{FuncId, MethodRef};
+use bifrost_ir::MethodRef;
 
 use super::credit::{FAR_LONG, HOLD};
 use super::cycles::{self, Suspects};
@@ -19,7 +19,8 @@ use super::stats::Stats;
 use super::timers;
 use super::trace::{Trace, What};
 use super::{
-    Answer, Due, LANDED, Next, State, class_of, deliver_owed, fill, ready, refused, rest, set_state, state,
+    Answer, Due, LANDED, Next, State, class_of, deliver_owed, fill, layout_of, ready, refused, rest,
+    set_state, state,
 };
 use super::{Verdict, owe_as, take_message, take_oldest, words_of};
 use crate::abi::{Outcome, Ret, Word};
@@ -624,9 +625,9 @@ unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
         if actor != 0 && !class_of(actor).functional {
             set_state(actor, State::Active);
         }
-        let start = (*cx).trace_clock();
+        let (start, func) = ((*cx).trace_clock(), layout_of(waiter).func);
         let ret = super::code::resume(cx, waiter);
-        (*cx).note(What::Join(FuncId::from_u32(get(waiter, join::FUNC) as u32)), start);
+        (*cx).note(What::Join(func), start);
         ret
     }
 }
@@ -783,8 +784,7 @@ unsafe fn take_accepted(cx: *mut Cx, actor: Word, class: &super::ActorClass) -> 
 pub(super) unsafe fn give_up(cx: *mut Cx, waiter: Word) {
     // SAFETY: promised by the caller.
     unsafe {
-        let image = (*cx).image().clone();
-        let layout = image.join_layout(get(waiter, join::FUNC));
+        let layout = layout_of(waiter);
         let awaited = get(waiter, join::AWAITED);
         for pending in 0..layout.pending.len() as u16 {
             if awaited >> u32::from(pending.min(63)) & 1 == 0 {
