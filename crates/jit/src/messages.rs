@@ -231,23 +231,22 @@ impl Jit {
             leave_if(b, full, other);
 
             store(b, after, cx, offset::ALLOC_NEXT);
-            let number = count(b, post, field(mail::NEXT_NUMBER));
             let table = address(b, kind.table);
             let header = b.ins().iconst(types::I64, (size as u64 & SIZE_MASK) as i64);
             let a_message = b.ins().iconst(types::I64, message::kind(slot) as i64);
             // New memory is all zero.
-            for (word, at) in [
-                (table, TABLE_OFFSET),
-                (header, HEADER_OFFSET),
-                (a_message, field(owed::KIND)),
-                (number, field(message::NUMBER)),
-            ] {
+            for (word, at) in [(table, TABLE_OFFSET), (header, HEADER_OFFSET), (a_message, field(owed::KIND))]
+            {
                 store(b, word, made, at);
             }
             for (at, word) in words[1..].iter().enumerate() {
                 store(b, *word, made, field(message::RECEIVER + at));
             }
-            let first = actor::list_of(method);
+            if class.lists > 1 {
+                let number = count(b, post, field(mail::NEXT_NUMBER));
+                store(b, number, made, field(message::NUMBER));
+            }
+            let first = class.list_of(method);
             let last = load(b, post, field(first + 1));
             let (behind, alone, listed) = (b.create_block(), b.create_block(), b.create_block());
             b.ins().brif(last, behind, &[], alone, &[]);

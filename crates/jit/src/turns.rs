@@ -1,6 +1,8 @@
 //! Turns of actors: messages are taken out of their queue and served (003 section 4.2).
 
-use bifrost_heap::TABLE_OFFSET;
+use std::collections::BTreeSet;
+
+use bifrost_heap::{HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
 use bifrost_runtime::Code;
 use bifrost_runtime::actor::layout::{mail, message, owed};
 use bifrost_runtime::actor::{self, ActorClass, State};
@@ -13,21 +15,28 @@ use cranelift_frontend::FunctionBuilder;
 use crate::messages::{address, cold_block, field, load, store};
 use crate::{CompileError, Jit, exit};
 
-/// The queue of each method is looked at for the oldest message: of classes with more methods than these the runtime does it.
-const METHODS_MAX: usize = 16;
+/// Each list is looked at for the oldest message: of classes with more than these the runtime does it.
+const LISTS_MAX: usize = 16;
 
-/// The oldest message that waits, and the number of its method.
-fn oldest(b: &mut FunctionBuilder<'_>, post: Value, methods: usize) -> (Value, Value) {
+/// Takes the oldest message that waits.
+fn take(b: &mut FunctionBuilder<'_>, post: Value, lists: usize) -> Value {
+    let first = |list: usize| field(mail::LISTS + 2 * list);
+    if lists == 1 {
+        let sent = load(b, post, first(0));
+        // It still leads to the next one, which is served after it.
+        take_out(b, post, sent);
+        return sent;
+    }
     let none = b.ins().iconst(types::I64, 0);
     let (mut oldest, mut which, mut least) = (none, none, b.ins().iconst(types::I64, -1));
-    for method in 0..methods {
-        let first = load(b, post, field(mail::LISTS + 2 * method));
+    for list in 0..lists {
+        let first = load(b, post, first(list));
         let (some, next) = (b.create_block(), b.create_block());
         let [to, of, number] = [(); 3].map(|()| b.append_block_param(next, types::I64));
         b.ins().brif(first, some, &[], next, &[oldest.into(), which.into(), least.into()]);
         b.switch_to_block(some);
         let its = load(b, first, field(message::NUMBER));
-        let this = b.ins().iconst(types::I64, method as i64);
+        let this = b.ins().iconst(types::I64, list as i64);
         let older = b.ins().icmp(IntCC::UnsignedLessThan, its, least);
         let (this, its, first) = (
             b.ins().select(older, this, which),
@@ -38,13 +47,16 @@ fn oldest(b: &mut FunctionBuilder<'_>, post: Value, methods: usize) -> (Value, V
         b.switch_to_block(next);
         (oldest, which, least) = (to, of, number);
     }
-    (oldest, which)
-}
-
-/// Takes the first message of a method out of its queue.
-fn take(b: &mut FunctionBuilder<'_>, post: Value, first: Value, which: Value) {
     let at = b.ins().ishl_imm_u(which, 4);
     let list = b.ins().iadd(post, at);
+    take_out(b, list, oldest);
+    let nothing = b.ins().iconst(types::I64, 0);
+    store(b, nothing, oldest, field(message::NEXT));
+    oldest
+}
+
+/// Takes the first message out of a list; `list` is as far behind the mail as the list is behind the first one.
+fn take_out(b: &mut FunctionBuilder<'_>, list: Value, first: Value) {
     let next = load(b, first, field(message::NEXT));
     store(b, next, list, field(mail::LISTS));
     let (last, taken) = (b.create_block(), b.create_block());
@@ -53,14 +65,12 @@ fn take(b: &mut FunctionBuilder<'_>, post: Value, first: Value, which: Value) {
     store(b, next, list, field(mail::LISTS + 1));
     b.ins().jump(taken, &[]);
     b.switch_to_block(taken);
-    let nothing = b.ins().iconst(types::I64, 0);
-    store(b, nothing, first, field(message::NEXT));
 }
 
 impl Jit {
     /// See [`bifrost_runtime::Engine::turns`].
     pub(crate) fn turns(&self, class: &ActorClass) -> Result<Code, CompileError> {
-        if class.functional || class.methods > METHODS_MAX {
+        if class.functional || class.lists > LISTS_MAX || class.methods == 0 {
             return Err(CompileError::Refused("an actor with many methods".to_owned()));
         }
         let (_, code) = self.small_with_roots(self.signature(2), |b, words, roots| {
@@ -69,20 +79,17 @@ impl Jit {
             let kept = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
             roots.words.push((kept, 0));
             let head = b.create_block();
-            let left = b.append_block_param(head, types::I64);
-            let post = load(b, actor, field(class.mail));
-            let waiting = load(b, post, field(mail::COUNT));
+            let [left, post, waiting] = [(); 3].map(|()| b.append_block_param(head, types::I64));
+            let first = load(b, actor, field(class.mail));
+            let all = load(b, first, field(mail::COUNT));
             let longest = load(b, cx, offset::LONGEST_QUEUE);
-            let longer = b.ins().icmp(IntCC::UnsignedGreaterThan, waiting, longest);
-            let longest = b.ins().select(longer, waiting, longest);
+            let longer = b.ins().icmp(IntCC::UnsignedGreaterThan, all, longest);
+            let longest = b.ins().select(longer, all, longest);
             store(b, longest, cx, offset::LONGEST_QUEUE);
-            b.ins().jump(head, &[most.into()]);
+            b.ins().jump(head, &[most.into(), first.into(), all.into()]);
 
             b.switch_to_block(head);
-            let post = load(b, actor, field(class.mail));
-            let waiting = load(b, post, field(mail::COUNT));
-            let (sent, which) = oldest(b, post, class.methods);
-            take(b, post, sent, which);
+            let sent = take(b, post, class.lists);
             let waiting = b.ins().iadd_imm_s(waiting, -1);
             store(b, waiting, post, field(mail::COUNT));
             b.ins().stack_store(types::I64, sent, kept, 0);
@@ -96,19 +103,19 @@ impl Jit {
             let served = b.create_block();
             let [outcome, value] = [(); 2].map(|()| b.append_block_param(served, types::I64));
             // Methods that take as many words are called in one place.
-            let mut calls: Vec<(usize, Block)> = Vec::new();
-            for (method, kind) in class.messages.iter().enumerate() {
-                let known = calls.iter().find(|(args, _)| *args == kind.args);
-                let call = known.map(|(_, call)| *call).unwrap_or_else(|| {
-                    calls.push((kind.args, b.create_block()));
-                    calls[calls.len() - 1].1
-                });
-                if method + 1 == class.methods {
-                    b.ins().jump(call, &[]);
+            let counts: BTreeSet<usize> = class.messages.iter().map(|kind| kind.args).collect();
+            let calls: Vec<(usize, Block)> =
+                counts.into_iter().map(|args| (args, b.create_block())).collect();
+            let header = load(b, sent, HEADER_OFFSET);
+            let size = b.ins().band_imm_u(header, SIZE_MASK as i64);
+            for (at, (args, call)) in calls.iter().enumerate() {
+                if at + 1 == calls.len() {
+                    b.ins().jump(*call, &[]);
                 } else {
-                    let this = b.ins().icmp_imm_s(IntCC::Equal, which, method as i64);
+                    let words = (OBJECT_WORDS + message::ARGS + args) as i64;
+                    let this = b.ins().icmp_imm_s(IntCC::Equal, size, words);
                     let next = b.create_block();
-                    b.ins().brif(this, call, &[], next, &[]);
+                    b.ins().brif(this, *call, &[], next, &[]);
                     b.switch_to_block(next);
                 }
             }
@@ -155,7 +162,7 @@ impl Jit {
             let zero = b.ins().iconst(types::I64, 0);
             let any = b.ins().icmp_imm_s(IntCC::NotEqual, waiting, 0);
             let may = b.ins().select(any, left, zero);
-            b.ins().brif(may, head, &[left.into()], over, &[]);
+            b.ins().brif(may, head, &[left.into(), post.into(), waiting.into()], over, &[]);
 
             b.switch_to_block(over);
             let nothing = b.ins().iconst(types::I64, 0);

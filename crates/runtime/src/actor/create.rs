@@ -1,11 +1,9 @@
 //! New actors.
 
-use bifrost_ir::{FuncId, MethodId, Signature};
+use bifrost_ir::{FuncId, Signature};
 
 use super::layout::mail;
-use super::{
-    Answer, State, class_of, code, deliver_owed, failed, list_of, mail_of, packets, remove, set_state,
-};
+use super::{Answer, State, class_of, code, deliver_owed, failed, mail_of, packets, remove, set_state};
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
 use crate::image::Table;
@@ -100,9 +98,9 @@ pub(super) unsafe fn stillborn(cx: *mut Cx, actor: Word) {
         set_state(actor, State::Failed);
         let Ok(post) = mail_of(cx, actor) else { return };
         set(post, mail::FAILURE, why);
-        for method in (0..class.methods as u32).map(MethodId::from_u32) {
-            while let sent @ 1.. = get(post, list_of(method)) {
-                remove(post, method, 0, sent);
+        for list in (mail::LISTS..mail::fields(class.lists)).step_by(2) {
+            while let sent @ 1.. = get(post, list) {
+                remove(post, list, 0, sent);
                 let _sent = (*cx).keep(sent);
                 let _ = failed(cx, actor);
                 let kept = (*cx).kept_exception(&Signature::default());

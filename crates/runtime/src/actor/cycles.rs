@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use rustc_hash::FxHashSet;
 
 use super::layout::{join, mail, message, owed};
-use super::{Answer, Due, Kind, class_of, deliver_owed, list_of, method_of, remove};
+use super::{Answer, Due, Kind, class_of, deliver_owed, method_of, remove};
 use crate::abi::Word;
 use crate::cx::Cx;
 use crate::object::get;
@@ -103,9 +103,9 @@ unsafe fn look_at(cx: *mut Cx, sent: Word, most: usize) -> Option<()> {
             return Some(());
         }
         let actor = get(sent, message::RECEIVER);
-        let method = method_of(actor, message::slot(sent));
-        let post = get(actor, class_of(actor).mail);
-        let (mut before, mut at) = (0, get(post, list_of(method)));
+        let class = class_of(actor);
+        let (post, list) = (get(actor, class.mail), class.list_of(method_of(actor, message::slot(sent))));
+        let (mut before, mut at) = (0, get(post, list));
         while at != sent && at != 0 {
             left = left.checked_sub(1)?;
             (before, at) = (at, get(at, message::NEXT));
@@ -115,7 +115,7 @@ unsafe fn look_at(cx: *mut Cx, sent: Word, most: usize) -> Option<()> {
         }
         let _kept = (*cx).keep(sent);
         (*cx).actors.stats.cycles += 1;
-        remove(post, method, before, sent);
+        remove(post, list, before, sent);
         let _ = (*cx).failure("request cycle");
         let kept = (*cx).kept_exception(&Default::default());
         deliver_owed(cx, sent, Answer::Exception(kept));
@@ -146,7 +146,7 @@ unsafe fn mailed(waiter: Word) -> Option<(Word, usize)> {
         }
         let class = class_of(actor);
         let post = if class.functional { 0 } else { get(actor, class.mail) };
-        (post != 0 && get(post, mail::COUNT) > 0).then_some((post, class.methods))
+        (post != 0 && get(post, mail::COUNT) > 0).then_some((post, class.lists))
     }
 }
 
@@ -208,9 +208,9 @@ unsafe fn waits_for_itself(sent: Word, most: &mut usize) -> Option<bool> {
                     posts.push(post);
                 }
             }
-            let Some((post, methods)) = posts.pop() else { return Some(false) };
-            for method in 0..methods {
-                let mut at = get(post, mail::LISTS + 2 * method);
+            let Some((post, lists)) = posts.pop() else { return Some(false) };
+            for list in (mail::LISTS..mail::fields(lists)).step_by(2) {
+                let mut at = get(post, list);
                 while at != 0 {
                     *most = most.checked_sub(1)?;
                     if let Some(waiter) = who_waits(at) {

@@ -87,9 +87,9 @@ pub mod message {
     use crate::abi::Word;
     use crate::object;
 
-    /// The next message for the same method, or, of one that is under way in an arm, the one around it.
+    /// The next message of the same list, or, of one that is under way in an arm, the one around it.
     pub const NEXT: usize = owed::FIELDS;
-    /// When it came, by the receiver's count.
+    /// When it came, by the receiver's count, where that has several lists.
     pub const NUMBER: usize = owed::FIELDS + 1;
     /// The actor. With the arguments behind it these are the words that the method takes.
     pub const RECEIVER: usize = owed::FIELDS + 2;
@@ -234,11 +234,11 @@ pub mod far {
     pub const FIELDS: usize = 2;
 }
 
-/// Fields of an actor's mail: what is queued for it, a list for each method of its class.
+/// Fields of an actor's mail: what is queued for it, a list for each method of its class, or one for all ([`ActorClass::lists`](super::ActorClass::lists)).
 pub mod mail {
     /// How many messages are queued.
     pub const COUNT: usize = 0;
-    /// The number of the next message.
+    /// The number of the next message, where there are several lists.
     pub const NEXT_NUMBER: usize = 1;
     /// 1 while the actor is in the queue of those that have something to do.
     pub const SCHEDULED: usize = 2;
@@ -251,9 +251,9 @@ pub mod mail {
     /// First and last message of the first method.
     pub const LISTS: usize = 6;
 
-    /// How many fields an actor's mail has.
-    pub fn fields(methods: usize) -> usize {
-        LISTS + 2 * methods
+    /// How many fields mail with so many lists has.
+    pub fn fields(lists: usize) -> usize {
+        LISTS + 2 * lists
     }
 }
 
@@ -336,6 +336,8 @@ pub struct ActorClass {
     pub mail: usize,
     /// How many methods the class has.
     pub methods: usize,
+    /// How many lists the mail has: one where the oldest message is always the next one, else one for each method.
+    pub lists: usize,
     /// What messages for each method have in common.
     pub messages: Vec<MessageKind>,
     /// Its tables by state. Their entries take messages.
@@ -362,6 +364,15 @@ impl ActorClass {
     #[inline]
     pub fn message(&self, method: MethodId) -> &MessageKind {
         &self.messages[method.as_u32() as usize]
+    }
+
+    /// Which field of the mail is the first message of the list that those for a method are in; the next is the last.
+    #[inline]
+    pub fn list_of(&self, method: MethodId) -> usize {
+        match self.lists {
+            1 => mail::LISTS,
+            _ => mail::LISTS + 2 * method.as_u32() as usize,
+        }
     }
 
     /// Whether the guard of a method depends on what the message carries.
@@ -573,9 +584,9 @@ impl Tables {
     }
 }
 
-/// The table of the mail of actors with so many methods.
-pub(crate) fn mail_table(methods: usize) -> &'static Table {
-    let lists = (mail::LISTS..mail::fields(methods)).map(|at| at as u32);
+/// The table of mail with so many lists.
+fn mail_table(lists: usize) -> &'static Table {
+    let lists = (mail::LISTS..mail::fields(lists)).map(|at| at as u32);
     inner_table("mail", Shape::of([mail::WAITING as u32, mail::FAILURE as u32].into_iter().chain(lists)))
 }
 
@@ -637,6 +648,14 @@ impl ActorClass {
             guards[at] = Some(*func);
             looks[at] = reads_params(&program.funcs[*func]);
         }
+        let selects = |body: &Body| match body {
+            Body::Func(func) => {
+                program.funcs[*func].body.contains(&|stmt| matches!(stmt, Stmt::Select { .. }))
+            }
+            Body::Native(_) => false,
+        };
+        let takes_all = guards.iter().all(Option::is_none);
+        let lists = if takes_all && !class.bodies.iter().any(selects) { 1 } else { methods };
         let creations = actor.creators.iter().map(|func| &program.funcs[*func].signature);
         let creations = creations.map(|signature| Pattern::of_arguments(&program.types, signature)).collect();
         let own = &program.types.def(class.ty).methods;
@@ -646,14 +665,15 @@ impl ActorClass {
             functional: actor.functional,
             creators: actor.creators.clone(),
             creations,
-            takes_all: guards.iter().all(Option::is_none),
+            takes_all,
             guards,
             looks,
             mail: class.fields.len(),
             methods,
             tables,
             code,
-            mail_table: mail_table(methods),
+            lists,
+            mail_table: mail_table(lists),
             turns: Hot::default(),
             any: are_alike(program, id, actor)
                 .then(|| lasting_object(tables[State::Dormant as usize], class.fields.len() + 1)),

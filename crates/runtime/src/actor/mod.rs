@@ -306,10 +306,12 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
             }
             post => post,
         };
-        let number = get(post, mail::NEXT_NUMBER);
-        set(post, mail::NEXT_NUMBER, number + 1);
-        set(made, message::NUMBER, number);
-        append(post, method, made);
+        if class.lists > 1 {
+            let number = get(post, mail::NEXT_NUMBER);
+            set(post, mail::NEXT_NUMBER, number + 1);
+            set(made, message::NUMBER, number);
+        }
+        append(post, class.list_of(method), made);
         let count = get(post, mail::COUNT) + 1;
         set(post, mail::COUNT, count);
         if count >= 2 * MAIL_LONG || count >= MAIL_LONG && count.is_multiple_of(MAIL_STEP) {
@@ -360,21 +362,16 @@ unsafe fn mail_of(cx: *mut Cx, actor: Word) -> Result<Word, HeapFull> {
         if post != 0 {
             return Ok(post);
         }
-        let made = (*cx).alloc(class.mail_table, mail::fields(class.methods))?.as_ptr() as Word;
+        let made = (*cx).alloc(class.mail_table, mail::fields(class.lists))?.as_ptr() as Word;
         set(actor, class.mail, made);
         Ok(made)
     }
 }
 
-/// Which field of an actor's mail is the first message for a method; the next is the last.
-pub fn list_of(method: MethodId) -> usize {
-    mail::LISTS + 2 * method.as_u32() as usize
-}
-
-unsafe fn append(post: Word, method: MethodId, made: Word) {
+/// Puts a message behind those of the list that begins in this field.
+unsafe fn append(post: Word, first: usize, made: Word) {
     // SAFETY: promised by the caller.
     unsafe {
-        let first = list_of(method);
         match get(post, first + 1) {
             0 => set(post, first, made),
             last => set(last, message::NEXT, made),
@@ -383,11 +380,10 @@ unsafe fn append(post: Word, method: MethodId, made: Word) {
     }
 }
 
-/// Takes a message out of its list; `before` is the one before it.
-unsafe fn remove(post: Word, method: MethodId, before: Word, taken: Word) {
+/// Takes a message out of the list that begins in this field; `before` is the one before it.
+unsafe fn remove(post: Word, first: usize, before: Word, taken: Word) {
     // SAFETY: promised by the caller.
     unsafe {
-        let first = list_of(method);
         let next = get(taken, message::NEXT);
         match before {
             0 => set(post, first, next),
@@ -438,14 +434,15 @@ pub unsafe fn take_message(
 ) -> Result<Option<(MethodId, Word)>, Ret> {
     // SAFETY: promised by the caller; conditions have no effects, so that the lists stay as they are.
     unsafe {
-        let post = get(actor, class_of(actor).mail);
+        let class = class_of(actor);
+        let post = get(actor, class.mail);
         if post == 0 || get(post, mail::COUNT) == 0 {
             return Ok(None);
         }
         (*cx).actors.stats.saw_queue(get(post, mail::COUNT));
         let mut oldest: Option<(u64, MethodId, Word, Word)> = None;
         for method in methods {
-            let (mut before, mut at) = (0, get(post, list_of(method)));
+            let (mut before, mut at) = (0, get(post, class.list_of(method)));
             while at != 0 && oldest.is_none_or(|(number, ..)| get(at, message::NUMBER) < number) {
                 match accepts(cx, method, at)? {
                     Verdict::Takes => {
@@ -459,7 +456,7 @@ pub unsafe fn take_message(
             }
         }
         let Some((_, method, before, taken)) = oldest else { return Ok(None) };
-        remove(post, method, before, taken);
+        remove(post, class.list_of(method), before, taken);
         Ok(Some((method, taken)))
     }
 }
@@ -475,13 +472,13 @@ unsafe fn take_oldest(cx: *mut Cx, actor: Word) -> Option<Word> {
         }
         (*cx).actors.stats.saw_queue(get(post, mail::COUNT));
         let (mut number, mut oldest, mut list) = (u64::MAX, 0, 0);
-        for method in 0..class.methods as u32 {
-            let first = get(post, list_of(MethodId::from_u32(method)));
+        for at in (mail::LISTS..mail::fields(class.lists)).step_by(2) {
+            let first = get(post, at);
             if first != 0 && get(first, message::NUMBER) < number {
-                (number, oldest, list) = (get(first, message::NUMBER), first, method);
+                (number, oldest, list) = (get(first, message::NUMBER), first, at);
             }
         }
-        remove(post, MethodId::from_u32(list), 0, oldest);
+        remove(post, list, 0, oldest);
         Some(oldest)
     }
 }
