@@ -152,17 +152,20 @@ impl Jit {
             b.switch_to_block(has_mail);
             let waiter = load(b, post, field(mail::WAITING));
             let late = b.ins().uload8(types::I64, MemFlagsData::trusted(), cx, offset::TURN_OVER);
-            let (table, active) = (load(b, actor, TABLE_OFFSET), address(b, class.table(State::Active)));
-            let other = b.ins().bxor(table, active);
-            let ends = b.ins().bor(waiter, late);
-            let ends = b.ins().bor(ends, other);
+            let mut ends = b.ins().bor(waiter, late);
+            if class.lists > 1 {
+                // It may select, or be at rest since it was asked whether it refuses.
+                let (table, active) = (load(b, actor, TABLE_OFFSET), address(b, class.table(State::Active)));
+                let other = b.ins().bxor(table, active);
+                ends = b.ins().bor(ends, other);
+            }
             b.ins().brif(ends, over, &[], more, &[]);
             b.switch_to_block(more);
             let waiting = load(b, post, field(mail::COUNT));
-            let zero = b.ins().iconst(types::I64, 0);
-            let any = b.ins().icmp_imm_s(IntCC::NotEqual, waiting, 0);
-            let may = b.ins().select(any, left, zero);
-            b.ins().brif(may, head, &[left.into(), post.into(), waiting.into()], over, &[]);
+            let any = b.create_block();
+            b.ins().brif(waiting, any, &[], over, &[]);
+            b.switch_to_block(any);
+            b.ins().brif(left, head, &[left.into(), post.into(), waiting.into()], over, &[]);
 
             b.switch_to_block(over);
             let nothing = b.ins().iconst(types::I64, 0);

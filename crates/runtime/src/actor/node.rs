@@ -681,7 +681,7 @@ pub(super) unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
 }
 
 /// Most messages that an actor serves in one turn.
-const TURN_MESSAGES: u32 = 64;
+const TURN_MESSAGES: u32 = 256;
 
 /// An actor's turn: it serves messages while it has some, no method of it waits and its time is not over.
 unsafe fn turn(cx: *mut Cx, actor: Word) -> Ret {
