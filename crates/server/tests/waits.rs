@@ -496,10 +496,22 @@ end main";
     let interpreted = load(text, Mode::Interpreted);
     let expected = ran(&interpreted, Collect::Ordinary, None, &["50"]).0.output;
     assert!(expected.contains(" 5000 "), "{expected}");
-    for collect in [Collect::Ordinary, Collect::Zeal(3)] {
-        let engine = load(text, Run { hot_steps: 3, ..Run::from(Mode::Compiled) });
-        assert_eq!(ran(&engine, collect, None, &["50"]).0.output, expected);
-        assert!(has_turns_as_code(&engine, "Box"));
+    // Who selects has a list for each method, and one with very many is served without code.
+    let selects = "  pick () wait when by (n: int): log := n end end pick\n";
+    let many: String = (0..12).map(|k| format!("  other{k} () log := {k} end other{k}\n")).collect();
+    let with = |more: &str| text.replace("end Box", &format!("{more}end Box"));
+    let cases = [
+        (with(""), true),
+        (with(selects), true),
+        (with(&many), true),
+        (with(&format!("{selects}{many}")), false),
+    ];
+    for (text, has_code) in cases {
+        for collect in [Collect::Ordinary, Collect::Zeal(3)] {
+            let engine = load(&text, Run { hot_steps: 3, ..Run::from(Mode::Compiled) });
+            assert_eq!(ran(&engine, collect, None, &["50"]).0.output, expected);
+            assert_eq!(has_turns_as_code(&engine, "Box"), has_code, "{text}");
+        }
     }
 }
 
