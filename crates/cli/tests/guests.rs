@@ -264,6 +264,35 @@ fn an_actor_that_never_answers_takes_the_time_of_a_batch() {
 }
 
 #[test]
+fn messages_of_routines_are_under_way_until_they_are_served() {
+    let server = server(&[
+        "--nodes",
+        "1",
+        "--set",
+        "limits.batch_time_ms_max=1500",
+        "--set",
+        "limits.requests_max=100",
+    ]);
+    let s = session(&server);
+    let counter: Counter = s.lookup("counter");
+    let sleeper = stubs::new_sleeper(&s);
+    sleeper.send().sleep(&counter);
+    // More than may be under way: the routine waits, until the batch's time is over.
+    let text = failure(stubs::notes(&s, &sleeper, 1000).claim());
+    assert!(text.starts_with(&format!("{}: ", ErrorNumber::TimeLimit as u32)), "{text}");
+    s.clear_exceptions();
+    // Those that were sent are served when the actor can; then there is room for more.
+    let other = session(&server);
+    let same: Counter = other.lookup("counter");
+    same.send().release(0);
+    assert_eq!(same.value().claim().map_err(told), Ok(5));
+    let noted = sleeper.value().claim().map_err(told).expect("there is room");
+    assert!((90..=100).contains(&noted), "{noted}");
+    stubs::notes(&s, &sleeper, 2000);
+    assert_eq!(sleeper.value().claim().map_err(told), Ok(noted + 2000));
+}
+
+#[test]
 fn answers_that_nobody_takes_have_a_limit() {
     let server = server(&["--nodes", "1", "--set", "batch_heap_bytes_max=4194304"]);
     let s = session(&server);

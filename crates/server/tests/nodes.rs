@@ -4,9 +4,11 @@
 mod orders;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bifrost_engine::{Engine, Mode};
 use bifrost_runtime::actor::Stats;
+use bifrost_runtime::cx::Kill;
 use bifrost_runtime::{Collect, Limits};
 use bifrost_server::Space;
 use bifrost_server::nodes::{Nodes, nap};
@@ -518,4 +520,44 @@ end main";
         class.message(method).remote.has_code()
     };
     assert_eq!(["plain", "many", "named"].map(has_code), [true, true, false]);
+}
+
+#[test]
+fn a_node_that_is_flooded_stops() {
+    // Each message makes a string, for which the node looks at two million references.
+    let text = "Holder = actor
+  all: array[string]
+  new (n: int) make {all := array_fill[string](1, n, \"x\")} end new
+  note (s: string)
+  end note
+  size () returns (int) reply (all.length()) end size
+end Holder
+main ()
+  h: Holder := Holder.new(2000000) on 1
+  h.size()
+  for i: int in 1.to(5000) do send h.note(\"some text\") end
+  while true do h := h end
+end main";
+    let engine = load(text, Mode::Compiled);
+    let limits = Limits { collect: Collect::Zeal(1), ..Limits::default() };
+    let space = Space::new(engine.clone(), Limits::default()).expect("there is memory for a heap");
+    let nodes = Nodes::new(space, 2, limits, |_| {}).expect("there are means for a node");
+    let main = engine.find_entry("main", 0).expect("the program has one");
+    let mut stopped = None;
+    let said = nodes.run(|space| {
+        space.capture_output();
+        let poll = space.poll().clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(2));
+            poll.kill(poll.epoch(), Kill::Stop);
+        });
+        let mut cx = space.lock();
+        // SAFETY: the context runs this engine's image, and `main` takes nothing.
+        let ended = unsafe { engine.call(&mut cx, main, &[]) };
+        stopped = Some(Instant::now());
+        (ended.map_err(|raised| raised.to_string()), cx.take_output())
+    });
+    assert_eq!(said.unwrap(), (Err("killed(Stop)".to_owned()), String::new()));
+    let took = stopped.expect("it was stopped").elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }

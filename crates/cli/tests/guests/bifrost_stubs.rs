@@ -5,15 +5,15 @@ use bifrost_veneer as bf;
 /// What the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [170, 90, 158, 239, 6, 125, 43, 153, 165, 147, 73, 51, 176, 121, 126, 233, 10, 228, 226, 173, 104, 90, 179, 50, 175, 178, 175, 74, 131, 187, 180, 25],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Item","kind":"object","immutable":true,"methods":[{"name":"name","results":[5]}]},{"name":"Adder","kind":"object","actor":true,"methods":[{"name":"add","params":[{"name":"n","type":2}],"results":[2]}]},{"name":"Counter","kind":"object","actor":true,"supertypes":[10],"methods":[{"name":"add","params":[{"name":"n","type":2}],"results":[2]},{"name":"step","params":[{"name":"n","type":2}]},{"name":"value","results":[2]},{"name":"place","results":[2]},{"name":"fail","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"broken","values":[2]}]},{"name":"fall","results":[2]},{"name":"never","results":[2],"doc":"Answers nobody, until `release`."},{"name":"waiters","results":[2]},{"name":"release","params":[{"name":"n","type":2}]},{"name":"meet","params":[{"name":"c","type":11},{"name":"n","type":2}],"results":[2],"doc":"When two meet, each at the other's request: it goes on when the other has come."},{"name":"other","results":[11]},{"name":"long","params":[{"name":"n","type":2}],"results":[5],"doc":"2 to the power of n characters."},{"name":"list","results":[18]},{"name":"item","params":[{"name":"i","type":9}],"results":[5]},{"name":"all","params":[{"name":"g","type":20},{"name":"n","type":2}]}]},{"name":"Gate","kind":"object","actor":true,"methods":[{"name":"pass","results":[2]}]},{"name":"Ring","kind":"object","actor":true,"methods":[{"name":"join","params":[{"name":"r","type":13}]},{"name":"far","params":[{"name":"steps","type":2}],"results":[2],"doc":"The number of the one so many steps away."}]},{"name":"Keeper","kind":"object","actor":true,"methods":[{"name":"count","results":[2]}]},{"name":"replier[int]","kind":"object","element":2,"immutable":true},{"name":"array[replier[int]]","kind":"array","element":15,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[15],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":15}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[15],"signals":[{"name":"bounds"}]},{"name":"top","results":[15],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":15}]},{"name":"append_low","params":[{"name":"v","type":15}]},{"name":"remove","results":[15],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[15],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[15]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[17]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]}]},{"name":"sequence[replier[int]]","kind":"sequence","element":15,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[15],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[15],"signals":[{"name":"bounds"}]},{"name":"top","results":[15],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":15}],"results":[17]},{"name":"concat","params":[{"name":"x","type":17}],"results":[17]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":15}],"results":[17],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[17],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[15]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[16]}]},{"name":"array[int]","kind":"array","element":2,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":2}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}]},{"name":"append_low","params":[{"name":"v","type":2}]},{"name":"remove","results":[2],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[2],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[19]},{"name":"sort"},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]},{"name":"similar","params":[{"name":"x","type":18}],"results":[1]},{"name":"copy","results":[18]},{"name":"unparse","results":[5]}]},{"name":"sequence[int]","kind":"sequence","element":2,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}],"results":[19]},{"name":"concat","params":[{"name":"x","type":19}],"results":[19]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":2}],"results":[19],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[19],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[18]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]},{"name":"similar","params":[{"name":"x","type":19}],"results":[1]},{"name":"copy","results":[19]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"group[Counter]","kind":"object","element":11,"immutable":true,"methods":[{"name":"size","results":[2]},{"name":"member","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"members","yields":[11]}]},{"name":"maybe[Ring]","kind":"object","element":13,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[13],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":13}],"results":[13]}]},{"name":"array[Counter]","kind":"array","element":11,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":11}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[11],"signals":[{"name":"bounds"}]},{"name":"top","results":[11],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":11}]},{"name":"append_low","params":[{"name":"v","type":11}]},{"name":"remove","results":[11],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[11],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[11]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[23]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]}]},{"name":"sequence[Counter]","kind":"sequence","element":11,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[11],"signals":[{"name":"bounds"}]},{"name":"top","results":[11],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":11}],"results":[23]},{"name":"concat","params":[{"name":"x","type":23}],"results":[23]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":11}],"results":[23],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[23],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[11]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[22]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]},{"name":"similar","params":[{"name":"x","type":24}],"results":[1]},{"name":"copy","results":[24]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]},{"name":"similar","params":[{"name":"x","type":25}],"results":[1]},{"name":"copy","results":[25]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]},{"name":"similar","params":[{"name":"x","type":26}],"results":[1]},{"name":"copy","results":[26]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]},{"name":"similar","params":[{"name":"x","type":27}],"results":[1]},{"name":"copy","results":[27]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":28}],"results":[1]},{"name":"similar","params":[{"name":"x","type":28}],"results":[1]},{"name":"copy","results":[28]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":29}],"results":[1]},{"name":"similar","params":[{"name":"x","type":29}],"results":[1]},{"name":"copy","results":[29]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":30}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":31}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":32}],"results":[1]},{"name":"similar","params":[{"name":"x","type":32}],"results":[1]},{"name":"copy","results":[32]},{"name":"unparse","results":[5]}]},{"name":"cell[Item]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":33}],"results":[1]}]},{"name":"cell[Adder]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":34}],"results":[1]}]},{"name":"cell[Counter]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":35}],"results":[1]}]},{"name":"cell[Gate]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":36}],"results":[1]}]},{"name":"cell[Ring]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":37}],"results":[1]}]},{"name":"cell[Keeper]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":38}],"results":[1]}]},{"name":"cell[replier[int]]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":39}],"results":[1]}]},{"name":"cell[array[replier[int]]]","kind":"cell","element":16,"methods":[{"name":"put","params":[{"name":"v","type":16}]},{"name":"full","results":[1]},{"name":"get","results":[16],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":40}],"results":[1]}]},{"name":"cell[sequence[replier[int]]]","kind":"cell","element":17,"methods":[{"name":"put","params":[{"name":"v","type":17}]},{"name":"full","results":[1]},{"name":"get","results":[17],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":41}],"results":[1]}]},{"name":"cell[array[int]]","kind":"cell","element":18,"methods":[{"name":"put","params":[{"name":"v","type":18}]},{"name":"full","results":[1]},{"name":"get","results":[18],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":42}],"results":[1]},{"name":"similar","params":[{"name":"x","type":42}],"results":[1]},{"name":"copy","results":[42]},{"name":"unparse","results":[5]}]},{"name":"cell[sequence[int]]","kind":"cell","element":19,"methods":[{"name":"put","params":[{"name":"v","type":19}]},{"name":"full","results":[1]},{"name":"get","results":[19],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":43}],"results":[1]},{"name":"similar","params":[{"name":"x","type":43}],"results":[1]},{"name":"copy","results":[43]},{"name":"unparse","results":[5]}]},{"name":"cell[group[Counter]]","kind":"cell","element":20,"methods":[{"name":"put","params":[{"name":"v","type":20}]},{"name":"full","results":[1]},{"name":"get","results":[20],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":44}],"results":[1]}]},{"name":"cell[maybe[Ring]]","kind":"cell","element":21,"methods":[{"name":"put","params":[{"name":"v","type":21}]},{"name":"full","results":[1]},{"name":"get","results":[21],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":45}],"results":[1]}]},{"name":"cell[array[Counter]]","kind":"cell","element":22,"methods":[{"name":"put","params":[{"name":"v","type":22}]},{"name":"full","results":[1]},{"name":"get","results":[22],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":46}],"results":[1]}]},{"name":"cell[sequence[Counter]]","kind":"cell","element":23,"methods":[{"name":"put","params":[{"name":"v","type":23}]},{"name":"full","results":[1]},{"name":"get","results":[23],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":47}],"results":[1]}]}],"routines":[{"name":"new_item","params":[{"name":"name","type":5}],"results":[9]},{"name":"start"},{"name":"new_counter","params":[{"name":"from","type":2}],"results":[11]},{"name":"new_counter_on","params":[{"name":"from","type":2},{"name":"k","type":2}],"results":[11]},{"name":"new_counters","params":[{"name":"from","type":2},{"name":"k","type":2}],"results":[20]},{"name":"new_gate","params":[{"name":"count","type":2}],"results":[12]},{"name":"step","params":[{"name":"c","type":11},{"name":"n","type":2}]},{"name":"busy","params":[{"name":"rounds","type":2}],"results":[2]},{"name":"name_it","params":[{"name":"name","type":5},{"name":"c","type":11}]},{"name":"named","params":[{"name":"name","type":5}],"results":[11],"signals":[{"name":"not_found"}]},{"name":"forget","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"new_ring_on","params":[{"name":"own","type":2},{"name":"k","type":2}],"results":[13]},{"name":"new_keeper","params":[{"name":"k","type":2}],"results":[14]},{"name":"many","params":[{"name":"count","type":2}],"results":[22]},{"name":"setup"}]}"#,
+    digest: [104, 133, 123, 216, 162, 71, 233, 124, 116, 81, 57, 199, 29, 67, 158, 211, 96, 128, 163, 119, 82, 37, 44, 123, 9, 66, 31, 10, 13, 191, 125, 38],
+    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Item","kind":"object","immutable":true,"methods":[{"name":"name","results":[5]}]},{"name":"Adder","kind":"object","actor":true,"methods":[{"name":"add","params":[{"name":"n","type":2}],"results":[2]}]},{"name":"Counter","kind":"object","actor":true,"supertypes":[10],"methods":[{"name":"add","params":[{"name":"n","type":2}],"results":[2]},{"name":"step","params":[{"name":"n","type":2}]},{"name":"value","results":[2]},{"name":"place","results":[2]},{"name":"fail","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"broken","values":[2]}]},{"name":"fall","results":[2]},{"name":"never","results":[2],"doc":"Answers nobody, until `release`."},{"name":"waiters","results":[2]},{"name":"release","params":[{"name":"n","type":2}]},{"name":"meet","params":[{"name":"c","type":11},{"name":"n","type":2}],"results":[2],"doc":"When two meet, each at the other's request: it goes on when the other has come."},{"name":"other","results":[11]},{"name":"long","params":[{"name":"n","type":2}],"results":[5],"doc":"2 to the power of n characters."},{"name":"list","results":[19]},{"name":"item","params":[{"name":"i","type":9}],"results":[5]},{"name":"all","params":[{"name":"g","type":21},{"name":"n","type":2}]}]},{"name":"Gate","kind":"object","actor":true,"methods":[{"name":"pass","results":[2]}]},{"name":"Ring","kind":"object","actor":true,"methods":[{"name":"join","params":[{"name":"r","type":13}]},{"name":"far","params":[{"name":"steps","type":2}],"results":[2],"doc":"The number of the one so many steps away."}]},{"name":"Sleeper","kind":"object","actor":true,"methods":[{"name":"sleep","params":[{"name":"c","type":11}]},{"name":"note"},{"name":"value","results":[2]}]},{"name":"Keeper","kind":"object","actor":true,"methods":[{"name":"count","results":[2]}]},{"name":"replier[int]","kind":"object","element":2,"immutable":true},{"name":"array[replier[int]]","kind":"array","element":16,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[16],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":16}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[16],"signals":[{"name":"bounds"}]},{"name":"top","results":[16],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":16}]},{"name":"append_low","params":[{"name":"v","type":16}]},{"name":"remove","results":[16],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[16],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[16]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[18]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]}]},{"name":"sequence[replier[int]]","kind":"sequence","element":16,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[16],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[16],"signals":[{"name":"bounds"}]},{"name":"top","results":[16],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":16}],"results":[18]},{"name":"concat","params":[{"name":"x","type":18}],"results":[18]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":16}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[18],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[16]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[17]}]},{"name":"array[int]","kind":"array","element":2,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":2}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}]},{"name":"append_low","params":[{"name":"v","type":2}]},{"name":"remove","results":[2],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[2],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[20]},{"name":"sort"},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]},{"name":"similar","params":[{"name":"x","type":19}],"results":[1]},{"name":"copy","results":[19]},{"name":"unparse","results":[5]}]},{"name":"sequence[int]","kind":"sequence","element":2,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[2],"signals":[{"name":"bounds"}]},{"name":"top","results":[2],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":2}],"results":[20]},{"name":"concat","params":[{"name":"x","type":20}],"results":[20]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":2}],"results":[20],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[20],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[2]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[19]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]},{"name":"similar","params":[{"name":"x","type":20}],"results":[1]},{"name":"copy","results":[20]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"group[Counter]","kind":"object","element":11,"immutable":true,"methods":[{"name":"size","results":[2]},{"name":"member","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"members","yields":[11]}]},{"name":"maybe[Ring]","kind":"object","element":13,"immutable":true,"methods":[{"name":"is_some","results":[1]},{"name":"is_none","results":[1]},{"name":"value","results":[13],"signals":[{"name":"wrong_tag"}]},{"name":"value_or","params":[{"name":"v","type":13}],"results":[13]}]},{"name":"array[Counter]","kind":"array","element":11,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":11}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[11],"signals":[{"name":"bounds"}]},{"name":"top","results":[11],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":11}]},{"name":"append_low","params":[{"name":"v","type":11}]},{"name":"remove","results":[11],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[11],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[11]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[24]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"sequence[Counter]","kind":"sequence","element":11,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[11],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[11],"signals":[{"name":"bounds"}]},{"name":"top","results":[11],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":11}],"results":[24]},{"name":"concat","params":[{"name":"x","type":24}],"results":[24]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":11}],"results":[24],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[24],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[11]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[23]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]},{"name":"similar","params":[{"name":"x","type":25}],"results":[1]},{"name":"copy","results":[25]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]},{"name":"similar","params":[{"name":"x","type":26}],"results":[1]},{"name":"copy","results":[26]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]},{"name":"similar","params":[{"name":"x","type":27}],"results":[1]},{"name":"copy","results":[27]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":28}],"results":[1]},{"name":"similar","params":[{"name":"x","type":28}],"results":[1]},{"name":"copy","results":[28]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":29}],"results":[1]},{"name":"similar","params":[{"name":"x","type":29}],"results":[1]},{"name":"copy","results":[29]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":30}],"results":[1]},{"name":"similar","params":[{"name":"x","type":30}],"results":[1]},{"name":"copy","results":[30]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":31}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":32}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":33}],"results":[1]},{"name":"similar","params":[{"name":"x","type":33}],"results":[1]},{"name":"copy","results":[33]},{"name":"unparse","results":[5]}]},{"name":"cell[Item]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":34}],"results":[1]}]},{"name":"cell[Adder]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":35}],"results":[1]}]},{"name":"cell[Counter]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":36}],"results":[1]}]},{"name":"cell[Gate]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":37}],"results":[1]}]},{"name":"cell[Ring]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":38}],"results":[1]}]},{"name":"cell[Sleeper]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":39}],"results":[1]}]},{"name":"cell[Keeper]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":40}],"results":[1]}]},{"name":"cell[replier[int]]","kind":"cell","element":16,"methods":[{"name":"put","params":[{"name":"v","type":16}]},{"name":"full","results":[1]},{"name":"get","results":[16],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":41}],"results":[1]}]},{"name":"cell[array[replier[int]]]","kind":"cell","element":17,"methods":[{"name":"put","params":[{"name":"v","type":17}]},{"name":"full","results":[1]},{"name":"get","results":[17],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":42}],"results":[1]}]},{"name":"cell[sequence[replier[int]]]","kind":"cell","element":18,"methods":[{"name":"put","params":[{"name":"v","type":18}]},{"name":"full","results":[1]},{"name":"get","results":[18],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":43}],"results":[1]}]},{"name":"cell[array[int]]","kind":"cell","element":19,"methods":[{"name":"put","params":[{"name":"v","type":19}]},{"name":"full","results":[1]},{"name":"get","results":[19],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":44}],"results":[1]},{"name":"similar","params":[{"name":"x","type":44}],"results":[1]},{"name":"copy","results":[44]},{"name":"unparse","results":[5]}]},{"name":"cell[sequence[int]]","kind":"cell","element":20,"methods":[{"name":"put","params":[{"name":"v","type":20}]},{"name":"full","results":[1]},{"name":"get","results":[20],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":45}],"results":[1]},{"name":"similar","params":[{"name":"x","type":45}],"results":[1]},{"name":"copy","results":[45]},{"name":"unparse","results":[5]}]},{"name":"cell[group[Counter]]","kind":"cell","element":21,"methods":[{"name":"put","params":[{"name":"v","type":21}]},{"name":"full","results":[1]},{"name":"get","results":[21],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":46}],"results":[1]}]},{"name":"cell[maybe[Ring]]","kind":"cell","element":22,"methods":[{"name":"put","params":[{"name":"v","type":22}]},{"name":"full","results":[1]},{"name":"get","results":[22],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":47}],"results":[1]}]},{"name":"cell[array[Counter]]","kind":"cell","element":23,"methods":[{"name":"put","params":[{"name":"v","type":23}]},{"name":"full","results":[1]},{"name":"get","results":[23],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":48}],"results":[1]}]},{"name":"cell[sequence[Counter]]","kind":"cell","element":24,"methods":[{"name":"put","params":[{"name":"v","type":24}]},{"name":"full","results":[1]},{"name":"get","results":[24],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":49}],"results":[1]}]}],"routines":[{"name":"new_item","params":[{"name":"name","type":5}],"results":[9]},{"name":"start"},{"name":"new_counter","params":[{"name":"from","type":2}],"results":[11]},{"name":"new_counter_on","params":[{"name":"from","type":2},{"name":"k","type":2}],"results":[11]},{"name":"new_counters","params":[{"name":"from","type":2},{"name":"k","type":2}],"results":[21]},{"name":"new_gate","params":[{"name":"count","type":2}],"results":[12]},{"name":"step","params":[{"name":"c","type":11},{"name":"n","type":2}]},{"name":"busy","params":[{"name":"rounds","type":2}],"results":[2]},{"name":"new_sleeper","results":[14]},{"name":"notes","params":[{"name":"s","type":14},{"name":"n","type":2}]},{"name":"name_it","params":[{"name":"name","type":5},{"name":"c","type":11}]},{"name":"named","params":[{"name":"name","type":5}],"results":[11],"signals":[{"name":"not_found"}]},{"name":"forget","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"new_ring_on","params":[{"name":"own","type":2},{"name":"k","type":2}],"results":[13]},{"name":"new_keeper","params":[{"name":"k","type":2}],"results":[15]},{"name":"many","params":[{"name":"count","type":2}],"results":[23]},{"name":"setup"}]}"#,
     basic: [
-        (0, bf::CellNumbers { ty: 24, put: 253, full: 254, get: 255 }),
-        (1, bf::CellNumbers { ty: 25, put: 260, full: 261, get: 262 }),
-        (2, bf::CellNumbers { ty: 26, put: 267, full: 268, get: 269 }),
-        (3, bf::CellNumbers { ty: 27, put: 274, full: 275, get: 276 }),
-        (4, bf::CellNumbers { ty: 28, put: 281, full: 282, get: 283 }),
-        (5, bf::CellNumbers { ty: 29, put: 288, full: 289, get: 290 }),
+        (0, bf::CellNumbers { ty: 25, put: 256, full: 257, get: 258 }),
+        (1, bf::CellNumbers { ty: 26, put: 263, full: 264, get: 265 }),
+        (2, bf::CellNumbers { ty: 27, put: 270, full: 271, get: 272 }),
+        (3, bf::CellNumbers { ty: 28, put: 277, full: 278, get: 279 }),
+        (4, bf::CellNumbers { ty: 29, put: 284, full: 285, get: 286 }),
+        (5, bf::CellNumbers { ty: 30, put: 291, full: 292, get: 293 }),
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -32,7 +32,7 @@ pub struct Any(bf::Stub);
 
 bf::object! {
     Any, INTERFACE, type 6,
-    cell (30, 295, 296, 297),
+    cell (31, 298, 299, 300),
     below []
 }
 
@@ -42,7 +42,7 @@ pub struct Directory(bf::Stub);
 
 bf::object! {
     Directory, INTERFACE, type 7,
-    cell (31, 299, 300, 301),
+    cell (32, 302, 303, 304),
     below [Any]
 }
 
@@ -88,7 +88,7 @@ pub struct Bytes(bf::Stub);
 
 bf::object! {
     Bytes, INTERFACE, type 8,
-    cell (32, 303, 304, 305),
+    cell (33, 306, 307, 308),
     below [Any]
 }
 
@@ -160,7 +160,7 @@ pub struct Item(bf::Stub);
 
 bf::object! {
     Item, INTERFACE, type 9,
-    cell (33, 310, 311, 312),
+    cell (34, 313, 314, 315),
     below [Any]
 }
 
@@ -178,7 +178,7 @@ pub struct Adder(bf::Stub);
 
 bf::object! {
     Adder, INTERFACE, type 10,
-    cell (34, 314, 315, 316),
+    cell (35, 317, 318, 319),
     below [Any]
 }
 
@@ -213,7 +213,7 @@ pub struct Counter(bf::Stub);
 
 bf::object! {
     Counter, INTERFACE, type 11,
-    cell (35, 318, 319, 320),
+    cell (36, 321, 322, 323),
     below [Adder, Any]
 }
 
@@ -432,7 +432,7 @@ pub struct Gate(bf::Stub);
 
 bf::object! {
     Gate, INTERFACE, type 12,
-    cell (36, 322, 323, 324),
+    cell (37, 325, 326, 327),
     below [Any]
 }
 
@@ -467,7 +467,7 @@ pub struct Ring(bf::Stub);
 
 bf::object! {
     Ring, INTERFACE, type 13,
-    cell (37, 326, 327, 328),
+    cell (38, 329, 330, 331),
     below [Any]
 }
 
@@ -512,13 +512,72 @@ impl RingSend<'_> {
     }
 }
 
+/// Theta: `Sleeper`
+#[derive(Clone, Debug)]
+pub struct Sleeper(bf::Stub);
+
+bf::object! {
+    Sleeper, INTERFACE, type 14,
+    cell (39, 333, 334, 335),
+    below [Any]
+}
+
+impl Sleeper {
+    /// Theta: `sleep (c: Counter)`
+    #[track_caller]
+    pub fn sleep(&self, c: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
+        bf::call! { self.0, 149, c }
+    }
+
+    /// Theta: `note ()`
+    #[track_caller]
+    pub fn note(&self) -> bf::Promise<()> {
+        bf::call! { self.0, 150 }
+    }
+
+    /// Theta: `value () returns (int)`
+    #[track_caller]
+    pub fn value(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 151 }
+    }
+
+    /// Messages that nobody awaits: whatever an actor answers is dropped.
+    pub fn send(&self) -> SleeperSend<'_> {
+        SleeperSend(&self.0)
+    }
+}
+
+/// Sends to a `Sleeper` without awaiting anything.
+#[derive(Clone, Copy, Debug)]
+pub struct SleeperSend<'a>(&'a bf::Stub);
+
+impl SleeperSend<'_> {
+    /// Theta: `sleep (c: Counter)`
+    #[track_caller]
+    pub fn sleep(&self, c: impl bf::IntoArg<Counter>) {
+        bf::send! { self.0, 149, c }
+    }
+
+    /// Theta: `note ()`
+    #[track_caller]
+    pub fn note(&self) {
+        bf::send! { self.0, 150 }
+    }
+
+    /// Theta: `value () returns (int)`
+    #[track_caller]
+    pub fn value(&self) {
+        bf::send! { self.0, 151 }
+    }
+}
+
 /// Theta: `Keeper`
 #[derive(Clone, Debug)]
 pub struct Keeper(bf::Stub);
 
 bf::object! {
-    Keeper, INTERFACE, type 14,
-    cell (38, 330, 331, 332),
+    Keeper, INTERFACE, type 15,
+    cell (40, 337, 338, 339),
     below [Any]
 }
 
@@ -526,7 +585,7 @@ impl Keeper {
     /// Theta: `count () returns (int)`
     #[track_caller]
     pub fn count(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 149 }
+        bf::call! { self.0, 152 }
     }
 
     /// Messages that nobody awaits: whatever an actor answers is dropped.
@@ -543,7 +602,7 @@ impl KeeperSend<'_> {
     /// Theta: `count () returns (int)`
     #[track_caller]
     pub fn count(&self) {
-        bf::send! { self.0, 149 }
+        bf::send! { self.0, 152 }
     }
 }
 
@@ -552,8 +611,8 @@ impl KeeperSend<'_> {
 pub struct ReplierOfInt(bf::Stub);
 
 bf::object! {
-    ReplierOfInt, INTERFACE, type 15,
-    cell (39, 334, 335, 336),
+    ReplierOfInt, INTERFACE, type 16,
+    cell (41, 341, 342, 343),
     below [Any]
 }
 
@@ -562,8 +621,8 @@ bf::object! {
 pub struct ArrayOfReplierOfInt(bf::Stub);
 
 bf::object! {
-    ArrayOfReplierOfInt, INTERFACE, type 16,
-    cell (40, 338, 339, 340),
+    ArrayOfReplierOfInt, INTERFACE, type 17,
+    cell (42, 345, 346, 347),
     below [Any]
 }
 
@@ -571,37 +630,37 @@ impl ArrayOfReplierOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 150 }
+        bf::call! { self.0, 153 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 154 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 152 }
+        bf::call! { self.0, 155 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 153 }
+        bf::call! { self.0, 156 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 154 }
+        bf::call! { self.0, 157 }
     }
 
     /// Theta: `fetch (i: int) returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> ReplierOfInt {
-        bf::call! { self.0, 155, i }
+        bf::call! { self.0, 158, i }
     }
 
     /// Theta: `store (i: int, v: replier[int]) signals (bounds)`
@@ -611,67 +670,67 @@ impl ArrayOfReplierOfInt {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<ReplierOfInt>,
     ) -> bf::Promise<()> {
-        bf::call! { self.0, 156, i, v }
+        bf::call! { self.0, 159, i, v }
     }
 
     /// Theta: `bottom () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> ReplierOfInt {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 160 }
     }
 
     /// Theta: `top () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> ReplierOfInt {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 161 }
     }
 
     /// Theta: `append (v: replier[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<ReplierOfInt>) -> bf::Promise<()> {
-        bf::call! { self.0, 159, v }
+        bf::call! { self.0, 162, v }
     }
 
     /// Theta: `append_low (v: replier[int])`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<ReplierOfInt>) -> bf::Promise<()> {
-        bf::call! { self.0, 160, v }
+        bf::call! { self.0, 163, v }
     }
 
     /// Theta: `remove () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> ReplierOfInt {
-        bf::call! { self.0, 161 }
+        bf::call! { self.0, 164 }
     }
 
     /// Theta: `remove_low () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> ReplierOfInt {
-        bf::call! { self.0, 162 }
+        bf::call! { self.0, 165 }
     }
 
     /// Theta: `elements () yields (replier[int])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(ReplierOfInt,)> {
-        bf::Iter::of_method(&self.0, 163)
+        bf::Iter::of_method(&self.0, 166)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 164)
+        bf::Iter::of_method(&self.0, 167)
     }
 
     /// Theta: `to_sequence () returns (sequence[replier[int]])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 165 }
+        bf::call! { self.0, 168 }
     }
 
     /// Theta: `equal (x: array[replier[int]]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfReplierOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 166, x }
+        bf::call! { self.0, 169, x }
     }
 }
 
@@ -680,8 +739,8 @@ impl ArrayOfReplierOfInt {
 pub struct SequenceOfReplierOfInt(bf::Stub);
 
 bf::object! {
-    SequenceOfReplierOfInt, INTERFACE, type 17,
-    cell (41, 342, 343, 344),
+    SequenceOfReplierOfInt, INTERFACE, type 18,
+    cell (43, 349, 350, 351),
     below [Any]
 }
 
@@ -689,43 +748,43 @@ impl SequenceOfReplierOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 167 }
+        bf::call! { self.0, 170 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 168 }
+        bf::call! { self.0, 171 }
     }
 
     /// Theta: `fetch (i: int) returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> ReplierOfInt {
-        bf::call! { self.0, 169, i }
+        bf::call! { self.0, 172, i }
     }
 
     /// Theta: `bottom () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> ReplierOfInt {
-        bf::call! { self.0, 170 }
+        bf::call! { self.0, 173 }
     }
 
     /// Theta: `top () returns (replier[int]) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> ReplierOfInt {
-        bf::call! { self.0, 171 }
+        bf::call! { self.0, 174 }
     }
 
     /// Theta: `append (v: replier[int]) returns (sequence[replier[int]])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<ReplierOfInt>) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 172, v }
+        bf::call! { self.0, 175, v }
     }
 
     /// Theta: `concat (x: sequence[replier[int]]) returns (sequence[replier[int]])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfReplierOfInt>) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 173, x }
+        bf::call! { self.0, 176, x }
     }
 
     /// Theta: `replace (i: int, v: replier[int]) returns (sequence[replier[int]]) signals (bounds)`
@@ -735,7 +794,7 @@ impl SequenceOfReplierOfInt {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<ReplierOfInt>,
     ) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 174, i, v }
+        bf::call! { self.0, 177, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[replier[int]]) signals (bounds)`
@@ -745,25 +804,25 @@ impl SequenceOfReplierOfInt {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfReplierOfInt {
-        bf::call! { self.0, 175, at, count }
+        bf::call! { self.0, 178, at, count }
     }
 
     /// Theta: `elements () yields (replier[int])`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(ReplierOfInt,)> {
-        bf::Iter::of_method(&self.0, 176)
+        bf::Iter::of_method(&self.0, 179)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 177)
+        bf::Iter::of_method(&self.0, 180)
     }
 
     /// Theta: `to_array () returns (array[replier[int]])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfReplierOfInt {
-        bf::call! { self.0, 178 }
+        bf::call! { self.0, 181 }
     }
 }
 
@@ -772,8 +831,8 @@ impl SequenceOfReplierOfInt {
 pub struct ArrayOfInt(bf::Stub);
 
 bf::object! {
-    ArrayOfInt, INTERFACE, type 18,
-    cell (42, 346, 347, 348),
+    ArrayOfInt, INTERFACE, type 19,
+    cell (44, 353, 354, 355),
     below [Any]
 }
 
@@ -781,127 +840,127 @@ impl ArrayOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 179 }
+        bf::call! { self.0, 182 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 180 }
+        bf::call! { self.0, 183 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 181 }
+        bf::call! { self.0, 184 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 182 }
+        bf::call! { self.0, 185 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 183 }
+        bf::call! { self.0, 186 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 184, i }
+        bf::call! { self.0, 187, i }
     }
 
     /// Theta: `store (i: int, v: int) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 185, i, v }
+        bf::call! { self.0, 188, i, v }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 186 }
+        bf::call! { self.0, 189 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 187 }
+        bf::call! { self.0, 190 }
     }
 
     /// Theta: `append (v: int)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 188, v }
+        bf::call! { self.0, 191, v }
     }
 
     /// Theta: `append_low (v: int)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
-        bf::call! { self.0, 189, v }
+        bf::call! { self.0, 192, v }
     }
 
     /// Theta: `remove () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 190 }
+        bf::call! { self.0, 193 }
     }
 
     /// Theta: `remove_low () returns (int) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 191 }
+        bf::call! { self.0, 194 }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 192)
+        bf::Iter::of_method(&self.0, 195)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 193)
+        bf::Iter::of_method(&self.0, 196)
     }
 
     /// Theta: `to_sequence () returns (sequence[int])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfInt {
-        bf::call! { self.0, 194 }
+        bf::call! { self.0, 197 }
     }
 
     /// Theta: `sort ()`
     #[track_caller]
     pub fn sort(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 195 }
+        bf::call! { self.0, 198 }
     }
 
     /// Theta: `equal (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 196, x }
+        bf::call! { self.0, 199, x }
     }
 
     /// Theta: `similar (x: array[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<ArrayOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 197, x }
+        bf::call! { self.0, 200, x }
     }
 
     /// Theta: `copy () returns (array[int])`
     #[track_caller]
     pub fn copy(&self) -> ArrayOfInt {
-        bf::call! { self.0, 198 }
+        bf::call! { self.0, 201 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 199 }
+        bf::call! { self.0, 202 }
     }
 }
 
@@ -910,8 +969,8 @@ impl ArrayOfInt {
 pub struct SequenceOfInt(bf::Stub);
 
 bf::object! {
-    SequenceOfInt, INTERFACE, type 19,
-    cell (43, 353, 354, 355),
+    SequenceOfInt, INTERFACE, type 20,
+    cell (45, 360, 361, 362),
     below [Any]
 }
 
@@ -919,103 +978,103 @@ impl SequenceOfInt {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 200 }
+        bf::call! { self.0, 203 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 201 }
+        bf::call! { self.0, 204 }
     }
 
     /// Theta: `fetch (i: int) returns (int) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> bf::Promise<i64> {
-        bf::call! { self.0, 202, i }
+        bf::call! { self.0, 205, i }
     }
 
     /// Theta: `bottom () returns (int) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 203 }
+        bf::call! { self.0, 206 }
     }
 
     /// Theta: `top () returns (int) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 204 }
+        bf::call! { self.0, 207 }
     }
 
     /// Theta: `append (v: int) returns (sequence[int])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 205, v }
+        bf::call! { self.0, 208, v }
     }
 
     /// Theta: `concat (x: sequence[int]) returns (sequence[int])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfInt>) -> SequenceOfInt {
-        bf::call! { self.0, 206, x }
+        bf::call! { self.0, 209, x }
     }
 
     /// Theta: `replace (i: int, v: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn replace(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 207, i, v }
+        bf::call! { self.0, 210, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[int]) signals (bounds)`
     #[track_caller]
     pub fn subseq(&self, at: impl bf::IntoArg<i64>, count: impl bf::IntoArg<i64>) -> SequenceOfInt {
-        bf::call! { self.0, 208, at, count }
+        bf::call! { self.0, 211, at, count }
     }
 
     /// Theta: `elements () yields (int)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 209)
+        bf::Iter::of_method(&self.0, 212)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 210)
+        bf::Iter::of_method(&self.0, 213)
     }
 
     /// Theta: `to_array () returns (array[int])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfInt {
-        bf::call! { self.0, 211 }
+        bf::call! { self.0, 214 }
     }
 
     /// Theta: `equal (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 212, x }
+        bf::call! { self.0, 215, x }
     }
 
     /// Theta: `similar (x: sequence[int]) returns (bool)`
     #[track_caller]
     pub fn similar(&self, x: impl bf::IntoArg<SequenceOfInt>) -> bf::Promise<bool> {
-        bf::call! { self.0, 213, x }
+        bf::call! { self.0, 216, x }
     }
 
     /// Theta: `copy () returns (sequence[int])`
     #[track_caller]
     pub fn copy(&self) -> SequenceOfInt {
-        bf::call! { self.0, 214 }
+        bf::call! { self.0, 217 }
     }
 
     /// Theta: `unparse () returns (string)`
     #[track_caller]
     pub fn unparse(&self) -> bf::Promise<String> {
-        bf::call! { self.0, 215 }
+        bf::call! { self.0, 218 }
     }
 
     /// Theta: `hash () returns (int)`
     #[track_caller]
     pub fn hash(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 216 }
+        bf::call! { self.0, 219 }
     }
 }
 
@@ -1024,8 +1083,8 @@ impl SequenceOfInt {
 pub struct GroupOfCounter(bf::Stub);
 
 bf::object! {
-    GroupOfCounter, INTERFACE, type 20,
-    cell (44, 360, 361, 362),
+    GroupOfCounter, INTERFACE, type 21,
+    cell (46, 367, 368, 369),
     below [Any]
 }
 
@@ -1033,19 +1092,19 @@ impl GroupOfCounter {
     /// Theta: `size () returns (int)`
     #[track_caller]
     pub fn size(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 217 }
+        bf::call! { self.0, 220 }
     }
 
     /// Theta: `member (i: int) returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn member(&self, i: impl bf::IntoArg<i64>) -> Counter {
-        bf::call! { self.0, 218, i }
+        bf::call! { self.0, 221, i }
     }
 
     /// Theta: `members () yields (Counter)`
     #[track_caller]
     pub fn members(&self) -> bf::Iter<(Counter,)> {
-        bf::Iter::of_method(&self.0, 219)
+        bf::Iter::of_method(&self.0, 222)
     }
 }
 
@@ -1054,8 +1113,8 @@ impl GroupOfCounter {
 pub struct MaybeOfRing(bf::Stub);
 
 bf::object! {
-    MaybeOfRing, INTERFACE, type 21,
-    cell (45, 364, 365, 366),
+    MaybeOfRing, INTERFACE, type 22,
+    cell (47, 371, 372, 373),
     below [Any]
 }
 
@@ -1063,25 +1122,25 @@ impl MaybeOfRing {
     /// Theta: `is_some () returns (bool)`
     #[track_caller]
     pub fn is_some(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 220 }
+        bf::call! { self.0, 223 }
     }
 
     /// Theta: `is_none () returns (bool)`
     #[track_caller]
     pub fn is_none(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 221 }
+        bf::call! { self.0, 224 }
     }
 
     /// Theta: `value () returns (Ring) signals (wrong_tag)`
     #[track_caller]
     pub fn value(&self) -> Ring {
-        bf::call! { self.0, 222 }
+        bf::call! { self.0, 225 }
     }
 
     /// Theta: `value_or (v: Ring) returns (Ring)`
     #[track_caller]
     pub fn value_or(&self, v: impl bf::IntoArg<Ring>) -> Ring {
-        bf::call! { self.0, 223, v }
+        bf::call! { self.0, 226, v }
     }
 }
 
@@ -1090,8 +1149,8 @@ impl MaybeOfRing {
 pub struct ArrayOfCounter(bf::Stub);
 
 bf::object! {
-    ArrayOfCounter, INTERFACE, type 22,
-    cell (46, 368, 369, 370),
+    ArrayOfCounter, INTERFACE, type 23,
+    cell (48, 375, 376, 377),
     below [Any]
 }
 
@@ -1099,103 +1158,103 @@ impl ArrayOfCounter {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 224 }
+        bf::call! { self.0, 227 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 225 }
+        bf::call! { self.0, 228 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 226 }
+        bf::call! { self.0, 229 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 227 }
+        bf::call! { self.0, 230 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 228 }
+        bf::call! { self.0, 231 }
     }
 
     /// Theta: `fetch (i: int) returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Counter {
-        bf::call! { self.0, 229, i }
+        bf::call! { self.0, 232, i }
     }
 
     /// Theta: `store (i: int, v: Counter) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 230, i, v }
+        bf::call! { self.0, 233, i, v }
     }
 
     /// Theta: `bottom () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Counter {
-        bf::call! { self.0, 231 }
+        bf::call! { self.0, 234 }
     }
 
     /// Theta: `top () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Counter {
-        bf::call! { self.0, 232 }
+        bf::call! { self.0, 235 }
     }
 
     /// Theta: `append (v: Counter)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 233, v }
+        bf::call! { self.0, 236, v }
     }
 
     /// Theta: `append_low (v: Counter)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Counter>) -> bf::Promise<()> {
-        bf::call! { self.0, 234, v }
+        bf::call! { self.0, 237, v }
     }
 
     /// Theta: `remove () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Counter {
-        bf::call! { self.0, 235 }
+        bf::call! { self.0, 238 }
     }
 
     /// Theta: `remove_low () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Counter {
-        bf::call! { self.0, 236 }
+        bf::call! { self.0, 239 }
     }
 
     /// Theta: `elements () yields (Counter)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Counter,)> {
-        bf::Iter::of_method(&self.0, 237)
+        bf::Iter::of_method(&self.0, 240)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 238)
+        bf::Iter::of_method(&self.0, 241)
     }
 
     /// Theta: `to_sequence () returns (sequence[Counter])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfCounter {
-        bf::call! { self.0, 239 }
+        bf::call! { self.0, 242 }
     }
 
     /// Theta: `equal (x: array[Counter]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfCounter>) -> bf::Promise<bool> {
-        bf::call! { self.0, 240, x }
+        bf::call! { self.0, 243, x }
     }
 }
 
@@ -1204,8 +1263,8 @@ impl ArrayOfCounter {
 pub struct SequenceOfCounter(bf::Stub);
 
 bf::object! {
-    SequenceOfCounter, INTERFACE, type 23,
-    cell (47, 372, 373, 374),
+    SequenceOfCounter, INTERFACE, type 24,
+    cell (49, 379, 380, 381),
     below [Any]
 }
 
@@ -1213,43 +1272,43 @@ impl SequenceOfCounter {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 241 }
+        bf::call! { self.0, 244 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 242 }
+        bf::call! { self.0, 245 }
     }
 
     /// Theta: `fetch (i: int) returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Counter {
-        bf::call! { self.0, 243, i }
+        bf::call! { self.0, 246, i }
     }
 
     /// Theta: `bottom () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Counter {
-        bf::call! { self.0, 244 }
+        bf::call! { self.0, 247 }
     }
 
     /// Theta: `top () returns (Counter) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Counter {
-        bf::call! { self.0, 245 }
+        bf::call! { self.0, 248 }
     }
 
     /// Theta: `append (v: Counter) returns (sequence[Counter])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Counter>) -> SequenceOfCounter {
-        bf::call! { self.0, 246, v }
+        bf::call! { self.0, 249, v }
     }
 
     /// Theta: `concat (x: sequence[Counter]) returns (sequence[Counter])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfCounter>) -> SequenceOfCounter {
-        bf::call! { self.0, 247, x }
+        bf::call! { self.0, 250, x }
     }
 
     /// Theta: `replace (i: int, v: Counter) returns (sequence[Counter]) signals (bounds)`
@@ -1259,7 +1318,7 @@ impl SequenceOfCounter {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Counter>,
     ) -> SequenceOfCounter {
-        bf::call! { self.0, 248, i, v }
+        bf::call! { self.0, 251, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Counter]) signals (bounds)`
@@ -1269,25 +1328,25 @@ impl SequenceOfCounter {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfCounter {
-        bf::call! { self.0, 249, at, count }
+        bf::call! { self.0, 252, at, count }
     }
 
     /// Theta: `elements () yields (Counter)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Counter,)> {
-        bf::Iter::of_method(&self.0, 250)
+        bf::Iter::of_method(&self.0, 253)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 251)
+        bf::Iter::of_method(&self.0, 254)
     }
 
     /// Theta: `to_array () returns (array[Counter])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfCounter {
-        bf::call! { self.0, 252 }
+        bf::call! { self.0, 255 }
     }
 }
 
@@ -1351,6 +1410,22 @@ pub fn busy(session: &bf::Session, rounds: impl bf::IntoArg<i64>) -> bf::Promise
     bf::call_routine! { session, INTERFACE, 7, rounds }
 }
 
+/// Theta: `new_sleeper () returns (Sleeper)`
+#[track_caller]
+pub fn new_sleeper(session: &bf::Session) -> Sleeper {
+    bf::call_routine! { session, INTERFACE, 8 }
+}
+
+/// Theta: `notes (s: Sleeper, n: int)`
+#[track_caller]
+pub fn notes(
+    session: &bf::Session,
+    s: impl bf::IntoArg<Sleeper>,
+    n: impl bf::IntoArg<i64>,
+) -> bf::Promise<()> {
+    bf::call_routine! { session, INTERFACE, 9, s, n }
+}
+
 /// Theta: `name_it (name: string, c: Counter)`
 #[track_caller]
 pub fn name_it(
@@ -1358,19 +1433,19 @@ pub fn name_it(
     name: impl bf::IntoArg<String>,
     c: impl bf::IntoArg<Counter>,
 ) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 8, name, c }
+    bf::call_routine! { session, INTERFACE, 10, name, c }
 }
 
 /// Theta: `named (name: string) returns (Counter) signals (not_found)`
 #[track_caller]
 pub fn named(session: &bf::Session, name: impl bf::IntoArg<String>) -> Counter {
-    bf::call_routine! { session, INTERFACE, 9, name }
+    bf::call_routine! { session, INTERFACE, 11, name }
 }
 
 /// Theta: `forget (name: string) signals (not_found)`
 #[track_caller]
 pub fn forget(session: &bf::Session, name: impl bf::IntoArg<String>) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 10, name }
+    bf::call_routine! { session, INTERFACE, 12, name }
 }
 
 /// Theta: `new_ring_on (own: int, k: int) returns (Ring)`
@@ -1380,23 +1455,23 @@ pub fn new_ring_on(
     own: impl bf::IntoArg<i64>,
     k: impl bf::IntoArg<i64>,
 ) -> Ring {
-    bf::call_routine! { session, INTERFACE, 11, own, k }
+    bf::call_routine! { session, INTERFACE, 13, own, k }
 }
 
 /// Theta: `new_keeper (k: int) returns (Keeper)`
 #[track_caller]
 pub fn new_keeper(session: &bf::Session, k: impl bf::IntoArg<i64>) -> Keeper {
-    bf::call_routine! { session, INTERFACE, 12, k }
+    bf::call_routine! { session, INTERFACE, 14, k }
 }
 
 /// Theta: `many (count: int) returns (array[Counter])`
 #[track_caller]
 pub fn many(session: &bf::Session, count: impl bf::IntoArg<i64>) -> ArrayOfCounter {
-    bf::call_routine! { session, INTERFACE, 13, count }
+    bf::call_routine! { session, INTERFACE, 15, count }
 }
 
 /// Theta: `setup ()`
 #[track_caller]
 pub fn setup(session: &bf::Session) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 14 }
+    bf::call_routine! { session, INTERFACE, 16 }
 }

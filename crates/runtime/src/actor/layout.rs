@@ -648,14 +648,15 @@ impl ActorClass {
             guards[at] = Some(*func);
             looks[at] = reads_params(&program.funcs[*func]);
         }
-        let selects = |body: &Body| match body {
-            Body::Func(func) => {
-                program.funcs[*func].body.contains(&|stmt| matches!(stmt, Stmt::Select { .. }))
-            }
-            Body::Native(_) => false,
-        };
+        let funcs = class.bodies.iter().filter_map(|body| match body {
+            Body::Func(func) => Some(func),
+            Body::Native(_) => None,
+        });
+        let is_selection = |stmt: &Stmt| matches!(stmt, Stmt::Select { .. });
+        let selects =
+            funcs.chain(&actor.creators).any(|func| program.funcs[*func].body.contains(&is_selection));
         let takes_all = guards.iter().all(Option::is_none);
-        let lists = if takes_all && !class.bodies.iter().any(selects) { 1 } else { methods };
+        let lists = if takes_all && !selects { 1 } else { methods };
         let creations = actor.creators.iter().map(|func| &program.funcs[*func].signature);
         let creations = creations.map(|signature| Pattern::of_arguments(&program.types, signature)).collect();
         let own = &program.types.def(class.ty).methods;

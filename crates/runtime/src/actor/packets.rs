@@ -418,6 +418,16 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
                 }
             },
         }
+        // SAFETY: as above.
+        unsafe {
+            // What comes may be much, and each packet may take a collection. A guest goes on after its run was ended, and needs all answers.
+            if !(*cx).is_guest() && (*cx).must_attend() {
+                let stopped = (*cx).stop();
+                if !stopped.returned() {
+                    return stopped;
+                }
+            }
+        }
     }
     // SAFETY: as above.
     unsafe {

@@ -4,14 +4,14 @@ use bifrost_ir::Signature;
 
 use super::layout::{message, owed};
 use super::{
-    Answer, Due, Kind, State, deliver_to, message_of, node, owe, packets, queue, send, state, words_of,
+    Answer, Due, Kind, State, deliver_to, guest, message_of, node, owe, packets, queue, send, state, words_of,
 };
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
 use crate::image::RoutineDesc;
 use crate::object::{get, set};
 
-/// Sends a message of the past type: as [`send`], but in a transaction of the program, or a batch that is one, it leaves when that is
+/// Sends a message of the past type: as [`send`], but what a session sends is under way until it was served ([`set_open_max`](Cx::set_open_max)), and in a transaction of the program, or a batch that is one, it leaves when that is
 /// committed.
 ///
 /// # Safety
@@ -22,6 +22,7 @@ pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
         (*cx).actors.past_sent = 1;
         if !(*cx).holds_messages() {
             return match state(args[0]) {
+                State::Remote if (*cx).is_guest() => guest::tell(cx, slot, args),
                 State::Remote => packets::send_past(cx, slot, args),
                 _ => send(cx, slot, args),
             };
