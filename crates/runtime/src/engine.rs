@@ -58,8 +58,8 @@ pub trait Engine: Send + Sync {
     }
 
     /// Code that goes on with a function that may wait at the way into it of that number ([`bifrost_ir::ways`]): it takes a join that has the
-    /// function's variables and no exception, and whether that has answered. It comes back as the function does, or with
-    /// [`LANDED`](crate::actor::LANDED). `None` if it is to be interpreted from there.
+    /// function's variables and no exception, and whether that has answered. It comes back as the function does, or as
+    /// [`leave_way`](crate::actor::leave_way) has. `None` if it is to be interpreted from there.
     fn compile_way(&self, image: &Image, func: FuncId, number: u32) -> Option<Code> {
         let _ = (image, func, number);
         None

@@ -70,8 +70,7 @@ pub(super) unsafe fn look(cx: *mut Cx) {
     unsafe {
         while let Some(sent) = (*cx).actors.suspects.new.pop() {
             // A seed decides that some are left.
-            let at_once =
-                if (*cx).actors.is_ordered() && (*cx).actors.choose(2) == Some(0) { 0 } else { AT_ONCE };
+            let at_once = if (*cx).actors.choose(2) == Some(0) { 0 } else { AT_ONCE };
             if look_at(cx, sent, at_once).is_none() {
                 // Those that were queued before wait as well: the one that closes a round is the last, and fails.
                 (*cx).actors.suspects.new.push(sent);

@@ -17,7 +17,7 @@ use smallvec::SmallVec;
 use super::layout::owed;
 use super::packets::{self, GRANT, RELEASE};
 use super::remote::{self, at_address};
-use super::{Answer, Due, Kind, class_of, method_of, node, owe, send, send_past};
+use super::{Answer, Due, Kind, class_of, keep_words, method_of, node, owe, send, send_past};
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::{Cx, Kill};
 use crate::image::Table;
@@ -232,12 +232,7 @@ pub(super) unsafe fn tell(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     unsafe {
         let method = MethodRef { ty: Table::of(args[0]).info().ty, method: method_of(args[0], slot) };
         let waits = (*cx).actors.guest.missing >= (*cx).actors.guest.open_max;
-        let _args = waits.then(|| {
-            let references = class_of(args[0]).message(method.method).references;
-            let all = args[1..].iter().enumerate().filter(|(at, _)| references >> at & 1 == 1);
-            let all: SmallVec<[Word; 8]> = all.map(|(_, word)| *word).chain([args[0]]).collect();
-            (*cx).keep_all(&all)
-        });
+        let _words = waits.then(|| keep_words(cx, class_of(args[0]).message(method.method), args));
         match ask(cx, method, slot, args, Asked::default(), Wanted::Nothing) {
             Ok(_) => Ret::NOTHING,
             Err(killed) => killed,

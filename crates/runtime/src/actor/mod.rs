@@ -57,6 +57,7 @@ use crate::abi::{Outcome, Ret, Word, enter};
 use crate::cx::Cx;
 use crate::image::{Image, Table};
 use crate::object::{self, get, set};
+use crate::roots::KeptAll;
 use layout::{join, mail, message, owed, replier};
 
 /// Who sends to an actor that so many messages wait for makes way at the end of a loop's step; code queues no more by itself.
@@ -259,6 +260,14 @@ unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     }
 }
 
+/// Keeps the actor and the arguments of a message that are references.
+unsafe fn keep_words(cx: *mut Cx, kind: &MessageKind, args: &[Word]) -> KeptAll {
+    let references = args[1..].iter().enumerate().filter(|(at, _)| kind.references >> at & 1 == 1);
+    let words: SmallVec<[Word; 8]> = references.map(|(_, word)| *word).chain([args[0]]).collect();
+    // SAFETY: promised by the caller: the current context, an actor, and what a method of it takes.
+    unsafe { (*cx).keep_all(&words) }
+}
+
 /// A message as an object, or the outcome to end with.
 unsafe fn message_of(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller; all that is allocated is kept until it is reachable.
@@ -267,11 +276,7 @@ unsafe fn message_of(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
         let kind = class_of(actor).message(method_of(actor, slot));
         let fields = message::ARGS + kind.args;
         // What has room collects nothing.
-        let _words = (!(*cx).has_room(fields)).then(|| {
-            let args = args[1..].iter().enumerate().filter(|(at, _)| kind.references >> at & 1 == 1);
-            let references: SmallVec<[Word; 8]> = args.map(|(_, word)| *word).chain([actor]).collect();
-            (*cx).keep_all(&references)
-        });
+        let _words = (!(*cx).has_room(fields)).then(|| keep_words(cx, kind, args));
         let made = match (*cx).alloc(kind.table, fields) {
             Ok(made) => made.as_ptr() as Word,
             Err(full) => return (*cx).out_of_memory(full),
