@@ -573,8 +573,14 @@ impl bifrost_runtime::Engine for Jit {
         self.try_compile(image, func, Some(number)).ok()
     }
 
-    fn resting_entry(&self, to: MethodEntry<'_>, form: Form, code: Code) -> Option<Code> {
-        self.resting(to, form, code).ok()
+    fn resting_entry(
+        &self,
+        to: MethodEntry<'_>,
+        form: Form,
+        code: Code,
+        guard: Option<Code>,
+    ) -> Option<Code> {
+        self.resting(to, form, code, guard).ok()
     }
 
     fn queueing_entry(&self, to: MethodEntry<'_>, form: Form) -> Option<Code> {

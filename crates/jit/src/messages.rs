@@ -158,7 +158,13 @@ impl Jit {
     }
 
     /// See [`bifrost_runtime::Engine::resting_entry`].
-    pub(crate) fn resting(&self, to: MethodEntry<'_>, form: Form, code: Code) -> Result<Code, CompileError> {
+    pub(crate) fn resting(
+        &self,
+        to: MethodEntry<'_>,
+        form: Form,
+        code: Code,
+        guard: Option<Code>,
+    ) -> Result<Code, CompileError> {
         let MethodEntry { class, slot, arity, references, .. } = to;
         let slow = self.message_stub(slot, arity, references, form);
         let (_, code) = self.small_with_roots(self.signature(arity), |b, words, roots| {
@@ -176,6 +182,17 @@ impl Jit {
             self.end_in(b, words, slow.0);
 
             b.switch_to_block(room);
+            if let Some(guard) = guard {
+                let kept = words[1..].iter().enumerate().filter(|(at, _)| references >> at & 1 == 1);
+                roots.references.extend(kept.map(|(_, word)| *word));
+                let call = self.pass_on(b, words, guard.0);
+                let [outcome, refused] = *b.inst_results(call) else {
+                    unreachable!("calls have two results")
+                };
+                // What it is then, the runtime finds out.
+                let unlike = b.ins().bor(outcome, refused);
+                leave_if(b, unlike, deep);
+            }
             begin_call(b, class, form, cx, actor);
             let call = self.pass_on(b, words, code.0);
             let [outcome, value] = *b.inst_results(call) else { unreachable!("calls have two results") };

@@ -75,9 +75,16 @@ pub trait Engine: Send + Sync {
     fn message_stub(&self, slot: u32, arity: usize, references: u32, form: Form) -> Code;
 
     /// An entry of the arity to actors at rest: a message for the slot's method is a call of `code` on the sender's stack, unless that is
-    /// too deep or messages are looked at (003 section 4.2). Without it they go the way of [`Engine::message_stub`].
-    fn resting_entry(&self, to: MethodEntry<'_>, form: Form, code: Code) -> Option<Code> {
-        let _ = (to, form, code);
+    /// too deep, messages are looked at (003 section 4.2), or the method's guard, whose code is given, refuses them. Those go the way of
+    /// [`Engine::message_stub`], and all do without it.
+    fn resting_entry(
+        &self,
+        to: MethodEntry<'_>,
+        form: Form,
+        code: Code,
+        guard: Option<Code>,
+    ) -> Option<Code> {
+        let _ = (to, form, code, guard);
         None
     }
 

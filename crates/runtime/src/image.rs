@@ -662,8 +662,8 @@ impl Image {
         let entry = MethodEntry { class, method, slot, arity, references };
         for form in Form::ALL {
             let at = self.entry(slot, form);
-            let resting = class.guard(method).is_none().then(|| engine.resting_entry(entry, form, code));
-            if let Some(resting) = resting.flatten() {
+            let guard = class.guard(method).map(|guard| self.code(guard));
+            if let Some(resting) = engine.resting_entry(entry, form, code, guard) {
                 class.table(State::Dormant).set(at, resting);
             }
             if let Some(queueing) = engine.queueing_entry(entry, form) {

@@ -15,7 +15,7 @@ use crate::abi::{Code, Outcome, Ret, Word, enter};
 use crate::cx::Cx;
 use crate::engine::{Form, MethodEntry};
 use crate::image::Table;
-use crate::object::{self, get, set};
+use crate::object::{get, set};
 
 /// A place where the code of a function leaves. It lasts as long as the code.
 #[derive(Debug)]
@@ -333,14 +333,8 @@ unsafe fn end_at(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
             Outcome::Returned | Outcome::Pending => Ret::NOTHING,
             _ => ret,
         };
-        finish(cx, running, ret)
+        end(cx, running, ret)
     }
-}
-
-/// Ends a function as [`end`] does.
-unsafe fn finish(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe { end(cx, running, ret, &image_of(cx).program().funcs[layout_of(running).func].signature) }
 }
 
 /// Runs a function that may wait, without code at its beginning. `flags` are of its join: those of a call of an actor on itself, or none.
@@ -371,8 +365,51 @@ pub unsafe fn begin(cx: *mut Cx, func: FuncId, args: &[Word], flags: u64) -> Ret
 /// # Safety
 /// `cx` is the current context, and `waiter` a join that is not waiting any more.
 pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe { go_on(cx, waiter, Next::Way(get(waiter, join::WAY) as u32)) }
+    // SAFETY: promised by the caller; whoever runs the node keeps the join.
+    unsafe {
+        let number = get(waiter, join::WAY) as u32;
+        let layout = layout_of(waiter);
+        let ended = match layout.ways[number as usize].hot.known() {
+            Some(code) if is_open(waiter) && !(*cx).must_attend() => enter_way(cx, waiter, layout, code),
+            _ => Err(Next::Way(number)),
+        };
+        ended.unwrap_or_else(|next| go_on(cx, waiter, next))
+    }
+}
+
+/// Goes on as code: what the caller gets, or how the function goes on.
+#[inline]
+unsafe fn enter_way(cx: *mut Cx, running: Word, layout: &JoinLayout, code: Code) -> Result<Ret, Next> {
+    // SAFETY: promised by the caller, who keeps the join.
+    unsafe {
+        let held = match layout.counts_of(running) {
+            [] => 0,
+            [count] => Word::from(*count != 0),
+            counts => {
+                let held = counts.iter().enumerate().map(|(at, count)| Word::from(*count != 0) << at.min(63));
+                held.fold(0, |all, bit| all | bit)
+            }
+        };
+        set(running, join::HELD, held);
+        let answered = get(running, join::FLAGS) & join::ANSWERED;
+        let ret = enter(code, cx, &[running, answered]);
+        match ret.outcome {
+            LANDED => Err((*cx).actors.take_next()),
+            outcome if outcome & STOPPED != 0 => Ok(Ret { outcome: outcome & !STOPPED, ..ret }),
+            _ => Ok(end_at(cx, running, ret)),
+        }
+    }
+}
+
+/// Whether machine code may go on with a function: it knows nothing of exceptions that wait, of messages under way in arms, nor of who must
+/// not stop.
+#[inline]
+unsafe fn is_open(running: Word) -> bool {
+    // SAFETY: promised by the caller: a join.
+    unsafe {
+        let bound = get(running, join::FLAGS) & join::BOUND;
+        bound | get(running, join::EXCEPTIONS) | get(running, join::TAKEN) == 0
+    }
 }
 
 /// Runs a function that has a join until it ends or waits: what its caller gets, or, if that is gone, returned or killed.
@@ -388,7 +425,7 @@ pub unsafe fn go_on(cx: *mut Cx, running: Word, mut next: Next) -> Ret {
             if (*cx).must_attend() {
                 let ret = (*cx).attend();
                 if !ret.returned() {
-                    return finish(cx, running, ret);
+                    return end(cx, running, ret);
                 }
             }
             let (path, came) = match next {
@@ -400,16 +437,11 @@ pub unsafe fn go_on(cx: *mut Cx, running: Word, mut next: Next) -> Ret {
                     }
                 },
                 Next::Way(number) => {
-                    if let Some(code) = way_code(cx, running, number) {
-                        let answered = get(running, join::FLAGS) & join::ANSWERED;
-                        let ret = enter(code, cx, &[running, answered]);
-                        if ret.outcome & STOPPED != 0 {
-                            return Ret { outcome: ret.outcome & !STOPPED, ..ret };
+                    if let Some(code) = way_code(cx, running, layout, number) {
+                        match enter_way(cx, running, layout, code) {
+                            Ok(ret) => return ret,
+                            Err(other) => next = other,
                         }
-                        if ret.outcome != LANDED {
-                            return end_at(cx, running, ret);
-                        }
-                        next = (*cx).actors.take_next();
                         continue;
                     }
                     (&*layout.ways[number as usize].path, None)
@@ -425,7 +457,7 @@ pub unsafe fn go_on(cx: *mut Cx, running: Word, mut next: Next) -> Ret {
             let interpreter = image_of(cx).interpreter().expect("an image with actors has an interpreter");
             let ret = interpreter.go_on(cx, running, path, came);
             if ret.outcome != LANDED {
-                return finish(cx, running, ret);
+                return end(cx, running, ret);
             }
             next = (*cx).actors.take_next();
         }
@@ -439,11 +471,13 @@ unsafe fn stop(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32) -> 
         set(running, join::WAY, u64::from(number));
         match layout.ways[number as usize].waits {
             Waits::Replies(awaited) => {
-                let counts = object::slice(running, layout.counts, layout.pending.len());
-                let mut missing = 0;
-                for (at, count) in counts.iter().enumerate() {
-                    missing += if awaited >> at.min(63) & 1 == 1 { *count } else { 0 };
-                }
+                let missing = match layout.counts_of(running) {
+                    [count] => *count * (awaited & 1),
+                    counts => {
+                        let awaited = |at: usize| awaited >> at.min(63) & 1;
+                        counts.iter().enumerate().map(|(at, count)| count * awaited(at)).sum()
+                    }
+                };
                 if missing == 0 {
                     return None;
                 }
@@ -459,24 +493,15 @@ unsafe fn stop(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32) -> 
 }
 
 /// The code that goes on with a function at a way, if it was interpreted often and can be.
-unsafe fn way_code(cx: *mut Cx, running: Word, number: u32) -> Option<Code> {
+unsafe fn way_code(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32) -> Option<Code> {
     // SAFETY: promised by the caller.
     unsafe {
-        let layout = layout_of(running);
         let way: &Way = &layout.ways[number as usize];
-        // Code knows nothing of exceptions that wait, of messages under way in arms, nor of who must not stop.
-        let bound = get(running, join::FLAGS) & join::BOUND != 0;
-        if !way.open || bound || get(running, join::EXCEPTIONS) != 0 || get(running, join::TAKEN) != 0 {
+        if !way.open || !is_open(running) {
             return None;
         }
         let compile = || image_of(cx).engine()?.compile_way(image_of(cx), layout.func, number);
-        let code = way.hot.code(|| hot_steps(cx), compile);
-        let mut held = 0;
-        for (at, count) in object::slice(running, layout.counts, layout.pending.len()).iter().enumerate() {
-            held |= Word::from(*count != 0) << at.min(63);
-        }
-        set(running, join::HELD, held);
-        code
+        way.hot.code(|| hot_steps(cx), compile)
     }
 }
 
@@ -486,7 +511,7 @@ unsafe fn way_code(cx: *mut Cx, running: Word, number: u32) -> Option<Code> {
 /// `cx` is the current context, and `running` the join of a function that is at this way.
 pub unsafe fn goes_on_as_code(cx: *mut Cx, running: Word, number: u32) -> bool {
     // SAFETY: promised by the caller.
-    unsafe { way_code(cx, running, number).is_some() }
+    unsafe { way_code(cx, running, layout_of(running), number).is_some() }
 }
 
 /// The exception that a message came back with, which is in the context.

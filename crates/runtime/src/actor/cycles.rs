@@ -173,7 +173,9 @@ unsafe fn waits_for_itself(sent: Word, most: &mut usize) -> Option<bool> {
         let actor = get(sent, message::RECEIVER);
         let post = get(actor, class_of(actor).mail);
         let target = if post == 0 { 0 } else { get(post, mail::WAITING) };
-        if target == 0 || get(target, join::FLAGS) & (join::WAITS | join::SELECTS) != join::WAITS {
+        // One that is ready waits for nothing.
+        let flags = join::WAITS | join::SELECTS | join::READY;
+        if target == 0 || get(target, join::FLAGS) & flags != join::WAITS {
             return Some(false);
         }
         // Who waits for whom, backwards: from what the request's sender keeps waiting to the receiver's method.

@@ -442,9 +442,15 @@ impl Hot {
         }
     }
 
+    /// The code, if there is some already.
+    #[inline]
+    pub(super) fn known(&self) -> Option<Code> {
+        *self.code.get()?
+    }
+
     /// Whether there is code.
     pub fn has_code(&self) -> bool {
-        self.code.get().is_some_and(Option::is_some)
+        self.known().is_some()
     }
 }
 
@@ -535,6 +541,16 @@ impl JoinLayout {
             ways: ways.collect(),
             pending: pending.into_iter().map(Var::as_u32).collect(),
         }
+    }
+
+    /// How many replies are missing, for each variable that may be pending.
+    ///
+    /// # Safety
+    /// `join` is one that is laid out so, whose counts nobody changes as long as this is used.
+    #[inline]
+    pub(super) unsafe fn counts_of<'a>(&self, join: Word) -> &'a [Word] {
+        // SAFETY: promised by the caller.
+        unsafe { object::slice(join, self.counts, self.pending.len()) }
     }
 
     /// How many fields a join has.

@@ -50,7 +50,7 @@ pub use stats::Stats;
 pub use trace::{EVENTS_MAX, Event, Trace, What};
 
 use bifrost_heap::HeapFull;
-use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeKind};
+use bifrost_ir::{MethodId, MethodRef, SignalId, TypeKind};
 use smallvec::SmallVec;
 
 use crate::abi::{Outcome, Ret, Word, enter};
@@ -902,14 +902,20 @@ unsafe fn given_answer(cx: *mut Cx, running: Word, flags: u64) -> Ret {
 ///
 /// # Safety
 /// `cx` is the current context, `running` the join. `ret` is returned, signalled with the exception in the context, or killed.
-unsafe fn end(cx: *mut Cx, running: Word, ret: Ret, signature: &Signature) -> Ret {
+unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         if ret.outcome == Outcome::Killed as u64 {
             return ret;
         }
-        let _kept = (*cx).keep(running);
         let flags = get(running, join::FLAGS);
+        let settled = join::ANSWERED | join::DETACHED;
+        if ret.returned() && flags & (settled | join::NESTED) == settled && get(running, join::EXCEPTIONS) == 0 {
+            set(running, join::FLAGS, flags | join::ENDED);
+            return leave_actor(cx, running);
+        }
+        let signature = &image_of(cx).program().funcs[layout_of(running).func].signature;
+        let _kept = (*cx).keep(running);
         let detached = flags & join::DETACHED != 0;
         let nested = flags & join::NESTED != 0;
         if !ret.returned() && (detached || flags & join::ANSWERED != 0) {
@@ -949,11 +955,20 @@ unsafe fn end(cx: *mut Cx, running: Word, ret: Ret, signature: &Signature) -> Re
             }
             return Ret::NOTHING;
         }
+        leave_actor(cx, running)
+    }
+}
+
+/// What becomes of the actor of a method that has ended after its caller was gone: returned, or killed.
+#[inline]
+unsafe fn leave_actor(cx: *mut Cx, running: Word) -> Ret {
+    // SAFETY: promised by the caller: a join.
+    unsafe {
         let actor = get(running, join::ACTOR);
-        if actor != 0 && !class_of(actor).functional {
-            set(get(actor, class_of(actor).mail), mail::WAITING, 0);
-            return rest(cx, actor, Ret::NOTHING);
+        if actor == 0 || class_of(actor).functional {
+            return Ret::NOTHING;
         }
-        Ret::NOTHING
+        set(get(actor, class_of(actor).mail), mail::WAITING, 0);
+        rest(cx, actor, Ret::NOTHING)
     }
 }

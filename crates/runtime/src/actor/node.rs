@@ -277,12 +277,20 @@ impl Actors {
         self.ready.push_back(work);
     }
 
+    #[inline]
     fn pop(&mut self) -> Option<Work> {
-        let count = self.ready.len();
-        match self.choose(count.max(1) as u64) {
-            Some(at) if count > 0 => self.ready.swap_remove_front(at as usize),
-            _ => self.ready.pop_front(),
+        if self.order.is_some() && !self.ready.is_empty() {
+            let at = self.choose(self.ready.len() as u64)?;
+            return self.ready.swap_remove_front(at as usize);
         }
+        self.ready.pop_front()
+    }
+
+    /// Whether there is more to look at before a step than what there is to do.
+    #[inline]
+    fn looks_around(&self) -> bool {
+        let remote = &self.remote;
+        self.suspects.are_new() || remote.has_network() || remote.open.is_some() || !self.timers.is_empty()
     }
 
     pub(super) fn hold(&mut self, held: Held) {
@@ -564,27 +572,12 @@ pub unsafe fn step_node(cx: *mut Cx) -> Result<bool, Ret> {
     }
 }
 
-/// Takes what came from other nodes, and does one thing that there is to do. Whether there was one.
+/// Looks whether something was sent or is due, takes what came from other nodes, and does one thing that there is to do. Whether there was
+/// one.
 unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        cycles::look(cx);
-        settle_open(cx);
-        let mut came = false;
-        if (*cx).actors.remote.has_network() {
-            if (*cx).actors.remote.knows_many() {
-                (*cx).collect();
-            }
-            if (*cx).actors.wants_search() || search::wait_ms(cx) == Some(0) {
-                search::ask(cx);
-            }
-            came = receive(cx, Wait::No)?;
-            if (*cx).actors.remote.credit.holds {
-                // What others know are actors.
-                (*cx).actors.remote.release_held(Some(&|actor| has_long_mail(actor, FAR_LONG / 2)));
-            }
-        }
-        timers::wake_due(cx);
+        let came = (*cx).actors.looks_around() && look_around(cx)?;
         let Some(work) = (*cx).actors.pop() else {
             return Ok(came || cycles::look_at_left(cx));
         };
@@ -612,6 +605,32 @@ unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
     }
 }
 
+/// What there may be to look at before a step. Whether something came from other nodes.
+#[inline(never)]
+unsafe fn look_around(cx: *mut Cx) -> Result<bool, Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        cycles::look(cx);
+        settle_open(cx);
+        let mut came = false;
+        if (*cx).actors.remote.has_network() {
+            if (*cx).actors.remote.knows_many() {
+                (*cx).collect();
+            }
+            if (*cx).actors.wants_search() || search::wait_ms(cx) == Some(0) {
+                search::ask(cx);
+            }
+            came = receive(cx, Wait::No)?;
+            if (*cx).actors.remote.credit.holds {
+                // What others know are actors.
+                (*cx).actors.remote.release_held(Some(&|actor| has_long_mail(actor, FAR_LONG / 2)));
+            }
+        }
+        timers::wake_due(cx);
+        Ok(came)
+    }
+}
+
 /// Goes on with a method that waited.
 unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
     // SAFETY: promised by the caller.
@@ -622,7 +641,7 @@ unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
             return Ret::NOTHING;
         }
         let actor = get(waiter, join::ACTOR);
-        if actor != 0 && !class_of(actor).functional {
+        if actor != 0 && state(actor) == State::Selecting {
             set_state(actor, State::Active);
         }
         let (start, func) = ((*cx).trace_clock(), layout_of(waiter).func);
