@@ -114,52 +114,57 @@ pub(super) unsafe fn remote(cx: *mut Cx, actor: Word, slot: u32, method: MethodI
 }
 
 /// How the joins of a function are laid out.
+#[inline]
 unsafe fn layout_for<'a>(cx: *mut Cx, func: FuncId) -> &'a JoinLayout {
+    // SAFETY: promised by the caller.
+    unsafe { image_of(cx).join_layout(func).unwrap_or_else(|| lay_out(cx, func)) }
+}
+
+#[cold]
+unsafe fn lay_out<'a>(cx: *mut Cx, func: FuncId) -> &'a JoinLayout {
     // SAFETY: promised by the caller.
     unsafe {
         let image = image_of(cx);
-        image.join_layout(func).unwrap_or_else(|| {
-            image.interpreter().expect("an image with actors has an interpreter").lay_out(func);
-            image.join_layout(func).expect("the interpreter has said it")
-        })
+        image.interpreter().expect("an image with actors has an interpreter").lay_out(func);
+        image.join_layout(func).expect("the interpreter has said it")
     }
 }
 
-/// A join that is laid out so, whose first variables have these words, or the outcome to end with.
+/// A join that is laid out so, of an actor or of none, or the outcome to end with. The words of its variables are still those that all begin with.
 ///
 /// # Safety
-/// `cx` is the current context, and `args` are words of the types of the function's variables; the caller keeps them.
-unsafe fn new_join(cx: *mut Cx, layout: &JoinLayout, args: &[Word]) -> Result<Word, Ret> {
+/// `cx` is the current context; the caller keeps the actor.
+#[inline]
+unsafe fn new_join(cx: *mut Cx, layout: &JoinLayout, actor: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let made = match (*cx).alloc(layout.table, layout.fields()) {
             Ok(made) => made.as_ptr() as Word,
-            Err(full) => return Err((*cx).out_of_memory(full)),
+            Err(full) => return (*cx).out_of_memory(full),
         };
         (*cx).actors.stats.joins += 1;
         set(made, owed::KIND, Kind::Join as Word);
-        set(made, join::ACTOR, if layout.of_actor { args[0] } else { 0 });
+        set(made, join::ACTOR, actor);
         set(made, join::LAYOUT, std::ptr::from_ref(layout) as Word);
         for (at, word) in &layout.constants {
             set(made, join::WORDS + *at as usize, *word);
         }
-        for (at, word) in args.iter().enumerate() {
-            set(made, join::WORDS + at, *word);
-        }
-        Ok(made)
+        Ret::of(made)
     }
 }
 
-/// A join for code that has none yet. `actor` is the function's first variable if that is the actor.
+/// A join for code that has none yet. `actor` is the function's first variable if that is the actor, else 0.
 ///
 /// # Safety
 /// `cx` is the current context; the code keeps the actor.
 pub unsafe extern "C" fn enter_join(cx: *mut Cx, func: u64, actor: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        let layout = layout_for(cx, FuncId::from_u32(func as u32));
-        let args = [actor];
-        new_join(cx, layout, if layout.of_actor { &args[..] } else { &[] }).map_or_else(|ret| ret, Ret::of)
+        let made = new_join(cx, layout_for(cx, FuncId::from_u32(func as u32)), actor);
+        if made.returned() && actor != 0 {
+            set(made.value, join::WORDS, actor);
+        }
+        made
     }
 }
 
@@ -167,6 +172,7 @@ pub unsafe extern "C" fn enter_join(cx: *mut Cx, func: u64, actor: Word) -> Ret 
 ///
 /// # Safety
 /// `cx` is the current context, `owing` came with an outcome `Pending` of a request of the join's function; both are kept.
+#[inline]
 pub unsafe fn pend(cx: *mut Cx, running: Word, owing: Word, pending: u16, element: Option<i64>) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -181,6 +187,7 @@ pub unsafe fn pend(cx: *mut Cx, running: Word, owing: Word, pending: u16, elemen
 ///
 /// # Safety
 /// `running` is a join.
+#[inline]
 pub unsafe fn next_request(running: Word) -> u64 {
     // SAFETY: promised by the caller.
     unsafe {
@@ -270,9 +277,7 @@ unsafe fn left(cx: *mut Cx, exit: &'static Exit, running: Word, ret: Ret, given:
     // SAFETY: promised by the caller.
     unsafe {
         if given != given::NOT {
-            // What owes the answer, or an exception.
-            let _references = (*cx).keep_all(&[running, if exit.sent { ret.value } else { 0 }]);
-            give(cx, running, given);
+            give(cx, running, given, if exit.sent { ret.value } else { 0 });
         }
         let Some(number) = exit.way else {
             let came = exit.sent.then_some(match Outcome::from(ret) {
@@ -288,10 +293,12 @@ unsafe fn left(cx: *mut Cx, exit: &'static Exit, running: Word, ret: Ret, given:
     }
 }
 
-/// Answers as code has said that leaves or ends, if that was not done before.
-unsafe fn give(cx: *mut Cx, running: Word, how: u64) {
+/// Answers as code has said that leaves or ends, if that was not done before. What owes another answer, or an exception, is kept meanwhile.
+#[cold]
+unsafe fn give(cx: *mut Cx, running: Word, how: u64, came: Word) {
     // SAFETY: promised by the caller: the join has the answer.
     unsafe {
+        let _references = (*cx).keep_all(&[running, came]);
         if get(running, join::FLAGS) & join::ANSWERED != 0 {
             return;
         }
@@ -311,7 +318,7 @@ pub unsafe extern "C" fn end_code(cx: *mut Cx, running: Word, outcome: u64, valu
     // SAFETY: promised by the caller.
     unsafe {
         let _running = (*cx).keep(running);
-        give(cx, running, given);
+        give(cx, running, given, 0);
         end_at(cx, running, Ret { outcome, value })
     }
 }
@@ -350,13 +357,16 @@ pub unsafe fn begin(cx: *mut Cx, func: FuncId, args: &[Word], flags: u64) -> Ret
                 return ret;
             }
         }
-        match new_join(cx, layout_for(cx, func), args) {
-            Ok(made) => {
-                set(made, join::FLAGS, flags);
-                go_on(cx, made, Next::Begin)
-            }
-            Err(ret) => ret,
+        let layout = layout_for(cx, func);
+        let made = new_join(cx, layout, if layout.of_actor { args[0] } else { 0 });
+        if !made.returned() {
+            return made;
         }
+        for (at, word) in args.iter().enumerate() {
+            set(made.value, join::WORDS + at, *word);
+        }
+        set(made.value, join::FLAGS, flags);
+        go_on(cx, made.value, Next::Begin)
     }
 }
 
@@ -370,7 +380,7 @@ pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
         let number = get(waiter, join::WAY) as u32;
         let layout = layout_of(waiter);
         let ended = match layout.ways[number as usize].hot.known() {
-            Some(code) if is_open(waiter) && !(*cx).must_attend() => enter_way(cx, waiter, layout, code),
+            Some(code) if is_open(waiter) => enter_way(cx, waiter, layout, code),
             _ => Err(Next::Way(number)),
         };
         ended.unwrap_or_else(|next| go_on(cx, waiter, next))
@@ -465,6 +475,7 @@ pub unsafe fn go_on(cx: *mut Cx, running: Word, mut next: Next) -> Ret {
 }
 
 /// Has a function wait at a way: what it ends with meanwhile. Nothing if it need not.
+#[inline]
 unsafe fn stop(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32) -> Option<Ret> {
     // SAFETY: promised by the caller.
     unsafe {

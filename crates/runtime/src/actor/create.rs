@@ -96,7 +96,7 @@ pub(super) unsafe fn stillborn(cx: *mut Cx, actor: Word) {
         let _why = (*cx).keep(why);
         let class = class_of(actor);
         set_state(actor, State::Failed);
-        let Ok(post) = mail_of(cx, actor) else { return };
+        let Ok(post) = mail_of(cx, super::class_of(actor), actor, actor) else { return };
         set(post, mail::FAILURE, why);
         for list in (mail::LISTS..mail::fields(class.lists)).step_by(2) {
             while let sent @ 1.. = get(post, list) {

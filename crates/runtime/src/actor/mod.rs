@@ -301,15 +301,9 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
             return pending(made);
         }
         let method = method_of(actor, message::slot(made));
-        let post = match get(actor, class.mail) {
-            0 => {
-                let _made = (*cx).keep(made);
-                match mail_of(cx, actor) {
-                    Ok(post) => post,
-                    Err(full) => return (*cx).out_of_memory(full),
-                }
-            }
-            post => post,
+        let post = match mail_of(cx, class, actor, made) {
+            Ok(post) => post,
+            Err(full) => return (*cx).out_of_memory(full),
         };
         if class.lists > 1 {
             let number = get(post, mail::NEXT_NUMBER);
@@ -358,16 +352,19 @@ pub fn bit_of(method: MethodId) -> u32 {
     method.as_u32().min(63)
 }
 
-/// The mail of an actor, made if it has none.
-unsafe fn mail_of(cx: *mut Cx, actor: Word) -> Result<Word, HeapFull> {
+/// The mail of an actor of the class, made if it has none. `kept` is kept meanwhile, and by it the actor.
+#[inline]
+unsafe fn mail_of(cx: *mut Cx, class: &ActorClass, actor: Word, kept: Word) -> Result<Word, HeapFull> {
     // SAFETY: promised by the caller.
     unsafe {
-        let class = class_of(actor);
         let post = get(actor, class.mail);
         if post != 0 {
             return Ok(post);
         }
-        let made = (*cx).alloc(class.mail_table, mail::fields(class.lists))?.as_ptr() as Word;
+        let fields = mail::fields(class.lists);
+        // What has room collects nothing.
+        let _kept = (!(*cx).has_room(fields)).then(|| (*cx).keep(kept));
+        let made = (*cx).alloc(class.mail_table, fields)?.as_ptr() as Word;
         set(actor, class.mail, made);
         Ok(made)
     }
@@ -519,6 +516,7 @@ unsafe fn rest(cx: *mut Cx, actor: Word, ret: Ret) -> Ret {
 ///
 /// # Safety
 /// `cx` is the current context, `owing` came with the outcome, and `to` is a join or a caller; both are kept.
+#[inline]
 pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -532,15 +530,22 @@ pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
             Kind::Message if to != 0 && state(get(owing, message::RECEIVER)) == State::Active => {
                 (*cx).actors.suspects.add(owing);
             }
-            Kind::Replier if get(owing, replier::USED) != 0 => {
-                let answer = match get(owing, replier::EXCEPTION) {
-                    0 => Answer::Value(get(owing, replier::VALUE)),
-                    kept => Answer::Exception(kept),
-                };
-                deliver(cx, to, due, element, answer);
-            }
+            Kind::Replier if get(owing, replier::USED) != 0 => deliver_kept(cx, owing),
             _ => {}
         }
+    }
+}
+
+/// Brings the answer to whoever waits for it that a destination got before anybody did.
+#[cold]
+unsafe fn deliver_kept(cx: *mut Cx, destination: Word) {
+    // SAFETY: promised by the caller: a destination that was used.
+    unsafe {
+        let answer = match get(destination, replier::EXCEPTION) {
+            0 => Answer::Value(get(destination, replier::VALUE)),
+            kept => Answer::Exception(kept),
+        };
+        deliver_owed(cx, destination, answer);
     }
 }
 
@@ -827,6 +832,7 @@ pub unsafe fn end_arm(cx: *mut Cx, running: Word, given: Answer) {
 ///
 /// # Safety
 /// `cx` is the current context, and `waiter` the join, which waits.
+#[inline]
 unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -838,15 +844,9 @@ unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
             && let class = class_of(actor)
             && !class.functional
         {
-            let post = match get(actor, class.mail) {
-                0 => {
-                    let _kept = (*cx).keep(waiter);
-                    match mail_of(cx, actor) {
-                        Ok(post) => post,
-                        Err(full) => return (*cx).out_of_memory(full),
-                    }
-                }
-                post => post,
+            let post = match mail_of(cx, class, actor, waiter) {
+                Ok(post) => post,
+                Err(full) => return (*cx).out_of_memory(full),
             };
             set(post, mail::WAITING, waiter);
             set(post, mail::TAKES, get(waiter, join::MISSING));
@@ -886,6 +886,7 @@ unsafe fn make_way(cx: *mut Cx, waiter: Word) -> Ret {
 }
 
 /// The answer that a method has given while its caller is still there.
+#[inline(never)]
 unsafe fn given_answer(cx: *mut Cx, running: Word, flags: u64) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
