@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 use rustc_hash::FxHashSet;
 
 use super::layout::{join, mail, message, owed};
-use super::{Answer, Due, Kind, class_of, deliver_owed, method_of, remove};
+use super::{Answer, Due, Kind, State, class_of, deliver_owed, method_of, remove, state};
 use crate::abi::Word;
 use crate::cx::Cx;
 use crate::object::get;
@@ -23,7 +23,7 @@ const SHORT: usize = 16;
 /// Requests that may wait for themselves.
 #[derive(Default, Debug)]
 pub(super) struct Suspects {
-    /// Queued since the last look.
+    /// Queued since the last look, for actors that may wait.
     new: Vec<Word>,
     /// Too much was to be looked at.
     left: Vec<Word>,
@@ -32,11 +32,6 @@ pub(super) struct Suspects {
 }
 
 impl Suspects {
-    /// A request was queued for an actor that waits.
-    pub(super) fn add(&mut self, sent: Word) {
-        self.new.push(sent);
-    }
-
     /// Whether there are some that were not looked at yet.
     pub(super) fn are_new(&self) -> bool {
         !self.new.is_empty()
@@ -57,6 +52,25 @@ impl Suspects {
             // SAFETY: promised by the caller.
             self.left.retain(|sent| unsafe { who_waits(*sent).is_some() });
             self.many = 2 * self.left.len();
+        }
+    }
+}
+
+/// A request was queued, whose answer somebody awaits: who is asked may wait for who asks, unless it is about to go on.
+///
+/// # Safety
+/// `cx` is the current context, and `sent` a message.
+pub(super) unsafe fn suspect(cx: *mut Cx, sent: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let actor = get(sent, message::RECEIVER);
+        if state(actor) != State::Active {
+            return;
+        }
+        let post = get(actor, class_of(actor).mail);
+        let waiter = if post == 0 { 0 } else { get(post, mail::WAITING) };
+        if waiter == 0 || get(waiter, join::FLAGS) & join::READY == 0 {
+            (*cx).actors.suspects.new.push(sent);
         }
     }
 }

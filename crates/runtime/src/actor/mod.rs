@@ -526,10 +526,7 @@ pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
         match Kind::of(owing) {
             Kind::Outgoing if to == 0 => packets::settle_open(cx),
             Kind::Outgoing => packets::expect_answer(cx, owing),
-            // Who is asked may wait for who asks.
-            Kind::Message if to != 0 && state(get(owing, message::RECEIVER)) == State::Active => {
-                (*cx).actors.suspects.add(owing);
-            }
+            Kind::Message if to != 0 => cycles::suspect(cx, owing),
             Kind::Replier if get(owing, replier::USED) != 0 => deliver_kept(cx, owing),
             _ => {}
         }
