@@ -5,7 +5,8 @@ use bifrost_ir::MethodId;
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::actor::layout::{mail, message, owed};
 use bifrost_runtime::actor::outlet::{Packet, offset as outlet};
-use bifrost_runtime::actor::{self, ActorClass, MAIL_LONG, State};
+use bifrost_runtime::actor::layout::MessageKind;
+use bifrost_runtime::actor::{self, ActorClass, MAIL_LONG, SPARE_ARGS, State};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use bifrost_runtime::{Code, Form, MethodEntry};
@@ -92,6 +93,11 @@ pub(crate) fn begin_call(
         let active = address(b, class.table(State::Active));
         store(b, active, actor, TABLE_OFFSET);
     }
+}
+
+/// Where a context has the messages with so many arguments that can be used again.
+pub(crate) fn spare(args: usize) -> Option<i32> {
+    (args < SPARE_ARGS).then_some(offset::SPARE + 8 * args as i32)
 }
 
 /// Whether the runtime must be asked what becomes of an actor whose method ended with this. Nothing if it need never be.
@@ -240,22 +246,9 @@ impl Jit {
             let waiting = load(b, post, field(mail::COUNT));
             let many = b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, waiting, MAIL_LONG as i64 - 1);
             leave_if(b, many, other);
-            let size = OBJECT_WORDS + message::ARGS + kind.args;
-            let made = load(b, cx, offset::ALLOC_NEXT);
-            let end = load(b, cx, offset::ALLOC_END);
-            let after = b.ins().iadd_imm_s(made, 8 * size as i64);
-            let full = b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
-            leave_if(b, full, other);
-
-            store(b, after, cx, offset::ALLOC_NEXT);
-            let table = address(b, kind.table);
-            let header = b.ins().iconst(types::I64, (size as u64 & SIZE_MASK) as i64);
+            let made = self.new_message(b, cx, kind, other);
             let a_message = b.ins().iconst(types::I64, message::kind(slot) as i64);
-            // New memory is all zero.
-            for (word, at) in [(table, TABLE_OFFSET), (header, HEADER_OFFSET), (a_message, field(owed::KIND))]
-            {
-                store(b, word, made, at);
-            }
+            store(b, a_message, made, field(owed::KIND));
             for (at, word) in words[1..].iter().enumerate() {
                 store(b, *word, made, field(message::RECEIVER + at));
             }
@@ -293,6 +286,43 @@ impl Jit {
             self.end_in(b, words, slow.0);
         })?;
         Ok(code)
+    }
+
+    /// A message of a kind, whose fields are 0 but for those that all of the kind's size have: one that was served, or a new one. Goes to a
+    /// block if there is no room.
+    fn new_message(&self, b: &mut FunctionBuilder<'_>, cx: Value, kind: &MessageKind, full: Block) -> Value {
+        let table = address(b, kind.table);
+        let made = b.create_block();
+        let message = b.append_block_param(made, types::I64);
+        let fresh = b.create_block();
+        if let Some(spare) = spare(kind.args) {
+            let old = load(b, cx, spare);
+            let again = b.create_block();
+            b.ins().brif(old, again, &[], fresh, &[]);
+            b.switch_to_block(again);
+            let next = load(b, old, field(message::NEXT));
+            store(b, next, cx, spare);
+            let zero = b.ins().iconst(types::I64, 0);
+            store(b, zero, old, field(message::NEXT));
+            b.ins().jump(made, &[old.into()]);
+        } else {
+            b.ins().jump(fresh, &[]);
+        }
+        b.switch_to_block(fresh);
+        let size = OBJECT_WORDS + message::ARGS + kind.args;
+        let new = load(b, cx, offset::ALLOC_NEXT);
+        let end = load(b, cx, offset::ALLOC_END);
+        let after = b.ins().iadd_imm_s(new, 8 * size as i64);
+        let exceeds = b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
+        leave_if(b, exceeds, full);
+        store(b, after, cx, offset::ALLOC_NEXT);
+        let header = b.ins().iconst(types::I64, (size as u64 & SIZE_MASK) as i64);
+        store(b, header, new, HEADER_OFFSET);
+        // All else in new memory is zero.
+        b.ins().jump(made, &[new.into()]);
+        b.switch_to_block(made);
+        store(b, table, message, TABLE_OFFSET);
+        message
     }
 
     /// See [`bifrost_runtime::Engine::remote_entry`].

@@ -12,7 +12,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types};
 use cranelift_frontend::FunctionBuilder;
 
-use crate::messages::{address, cold_block, field, load, store};
+use crate::messages::{address, cold_block, field, load, spare, store};
 use crate::{CompileError, Jit, exit};
 
 /// Each list is looked at for the oldest message: of classes with more than these the runtime does it.
@@ -100,8 +100,8 @@ impl Jit {
             let at = b.ins().ishl_imm_u(slot, 3);
             let entry = b.ins().iadd(entries, at);
             let entry = load(b, entry, Table::entry_offset(0));
-            let served = b.create_block();
-            let [outcome, value] = [(); 2].map(|()| b.append_block_param(served, types::I64));
+            let (settles, settled) = (b.create_block(), b.create_block());
+            let [outcome, value] = [(); 2].map(|()| b.append_block_param(settles, types::I64));
             // Methods that take as many words are called in one place.
             let counts: BTreeSet<usize> = class.messages.iter().map(|kind| kind.args).collect();
             let calls: Vec<(usize, Block)> =
@@ -126,16 +126,23 @@ impl Jit {
                 let signature = b.import_signature(self.signature(args + 1));
                 let call = b.ins().call_indirect(signature, entry, &words);
                 let [outcome, value] = *b.inst_results(call) else { unreachable!("calls have two results") };
-                b.ins().jump(served, &[outcome.into(), value.into()]);
+                let sent = b.ins().stack_load(types::I64, types::I64, kept, 0);
+                let awaited = load(b, sent, field(owed::TO));
+                let unlike = b.ins().bor(awaited, outcome);
+                let done = b.create_block();
+                b.ins().brif(unlike, settles, &[outcome.into(), value.into()], done, &[]);
+                // Nobody knows the message any more.
+                b.switch_to_block(done);
+                if let Some(spare) = spare(args) {
+                    let others = load(b, cx, spare);
+                    store(b, others, sent, field(message::NEXT));
+                    store(b, sent, cx, spare);
+                }
+                b.ins().jump(settled, &[]);
             }
 
-            b.switch_to_block(served);
-            let sent = b.ins().stack_load(types::I64, types::I64, kept, 0);
-            let awaited = load(b, sent, field(owed::TO));
-            let unlike = b.ins().bor(awaited, outcome);
-            let (settles, settled) = (b.create_block(), b.create_block());
-            b.ins().brif(unlike, settles, &[], settled, &[]);
             b.switch_to_block(settles);
+            let sent = b.ins().stack_load(types::I64, types::I64, kept, 0);
             exit::record(b, cx, &[sent]);
             let call = self.pass_on(b, &[cx, sent, outcome, value], actor::settle_sent as *const u8);
             let [ended, nothing] = *b.inst_results(call) else { unreachable!("calls have two results") };

@@ -638,3 +638,33 @@ main () print((Fib.new()).comp(20).unparse()) end main"
     let used_again = bytes("f: Fib := Fib.new()\n      f.comp(0)\n      f.comp(1)");
     assert!(used_again >= words(10_945), "{used_again}");
 }
+
+#[test]
+fn messages_that_were_served_are_used_again() {
+    let text = "Counter = actor
+  sum: int
+  new () make {sum := 0} end new
+  ask (count: int)
+    for i: int in 1.to(count) do send self.add(i, \"s\") end
+  end ask
+  add (by: int, what: string) sum := sum + by + what.length() end add
+  value () returns (int) reply (sum) end value
+end Counter
+main ()
+  c: Counter := Counter.new()
+  for i: int in 1.to(10000) do
+    send c.ask(100)
+    c.value()
+  end
+  print(c.value().unparse())
+end main";
+    let engine = load(text, Mode::Compiled);
+    for collect in [Collect::Ordinary, Collect::Zeal(100)] {
+        let (ran, stats) = ran(&engine, collect, None, &[]);
+        assert_eq!(ran.output, "51500000\n");
+        assert!(stats.queued >= 1_000_000, "{stats:?}");
+        // Each takes at least eight words; the first turns are without machine code.
+        let bytes = ran.heap.usage.allocated_bytes;
+        assert!(collect != Collect::Ordinary || bytes < 1_000_000 * 64 / 4, "{bytes}");
+    }
+}

@@ -43,7 +43,7 @@ pub use guest::{Asked, Base, Named, Wanted, ask, grant, join, release};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State, Waits, Way};
 pub use network::{Network, Received, Wait};
 pub(crate) use node::run_others;
-pub use node::{Actors, LOOKS, run_node, step_node};
+pub use node::{Actors, LOOKS, SPARE_ARGS, run_node, step_node};
 pub(crate) use program::leave_transaction;
 pub use program::{call_main, send_past};
 pub use stats::Stats;

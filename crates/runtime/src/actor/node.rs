@@ -69,6 +69,9 @@ impl Held {
 /// After so many actors that could have gone to another node, but were too deep on the stack, it is said anew how deep that is.
 pub const LOOKS: u32 = 4096;
 
+/// Messages with fewer arguments are used again.
+pub const SPARE_ARGS: usize = 8;
+
 /// What a node without others looks at to learn whether one has nothing to do.
 static NOBODY: AtomicU32 = AtomicU32::new(0);
 
@@ -113,6 +116,9 @@ pub struct Actors {
     pub(crate) highest: usize,
     pub(crate) looked: u32,
     held: Vec<Held>,
+    /// By how many arguments they have: messages that were served and that nobody knows any more, a list by [`message::NEXT`]. A collection
+    /// frees them.
+    pub(crate) spare: [Word; SPARE_ARGS],
     /// How much code that cannot stop has others above it on the stack.
     others: u32,
     /// Whether packets are being taken.
@@ -147,6 +153,7 @@ impl Default for Actors {
             highest: 0,
             looked: 0,
             held: Vec::new(),
+            spare: [0; SPARE_ARGS],
             others: 0,
             accepts: false,
             stats: Stats::default(),
@@ -329,6 +336,7 @@ impl Actors {
     /// # Safety
     /// All of it are objects of the context's heap.
     pub(crate) unsafe fn trace(&mut self, marker: &mut Marker) {
+        self.spare = [0; SPARE_ARGS];
         // SAFETY: promised by the caller.
         unsafe {
             for work in &self.ready {
