@@ -272,7 +272,7 @@ enum Left {
     Next(Next),
 }
 
-#[inline]
+#[inline(always)]
 unsafe fn left(cx: *mut Cx, exit: &'static Exit, running: Word, ret: Ret, given: u64) -> Left {
     // SAFETY: promised by the caller.
     unsafe {
@@ -324,6 +324,7 @@ pub unsafe extern "C" fn end_code(cx: *mut Cx, running: Word, outcome: u64, valu
 }
 
 /// Ends a function with what its code came back with.
+#[inline]
 unsafe fn end_at(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -374,6 +375,7 @@ pub unsafe fn begin(cx: *mut Cx, func: FuncId, args: &[Word], flags: u64) -> Ret
 ///
 /// # Safety
 /// `cx` is the current context, and `waiter` a join that is not waiting any more.
+#[inline]
 pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
     // SAFETY: promised by the caller; whoever runs the node keeps the join.
     unsafe {
@@ -388,7 +390,7 @@ pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
 }
 
 /// Goes on as code: what the caller gets, or how the function goes on.
-#[inline]
+#[inline(always)]
 unsafe fn enter_way(cx: *mut Cx, running: Word, layout: &JoinLayout, code: Code) -> Result<Ret, Next> {
     // SAFETY: promised by the caller, who keeps the join.
     unsafe {
@@ -475,7 +477,7 @@ pub unsafe fn go_on(cx: *mut Cx, running: Word, mut next: Next) -> Ret {
 }
 
 /// Has a function wait at a way: what it ends with meanwhile. Nothing if it need not.
-#[inline]
+#[inline(always)]
 unsafe fn stop(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32) -> Option<Ret> {
     // SAFETY: promised by the caller.
     unsafe {

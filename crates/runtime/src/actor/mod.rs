@@ -829,7 +829,7 @@ pub unsafe fn end_arm(cx: *mut Cx, running: Word, given: Answer) {
 ///
 /// # Safety
 /// `cx` is the current context, and `waiter` the join, which waits.
-#[inline]
+#[inline(always)]
 unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
