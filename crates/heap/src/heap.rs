@@ -154,6 +154,20 @@ impl Heap {
         self.live_bytes > self.limit_bytes - self.limit_bytes / 32
     }
 
+    /// Whether what lives, as far as the last collection found, fills three quarters of the heap.
+    pub fn is_filled(&self) -> bool {
+        self.live_bytes > self.most_bytes()
+    }
+
+    /// Whether that may be so by now, and so much was allocated that a collection is worth its cost to learn it.
+    pub fn may_be_filled(&self) -> bool {
+        self.filled_bytes() > self.most_bytes() && self.fresh_bytes > self.limit_bytes / 8
+    }
+
+    fn most_bytes(&self) -> usize {
+        self.limit_bytes - self.limit_bytes / 4
+    }
+
     /// A place for an object of `words` words that did not fit the window, and new room for the window if
     /// that is useful. What was left of the old room stays unused until the next collection. The object's header is in its
     /// place, all else is zero.

@@ -16,7 +16,15 @@ use orders::load;
 use orders::output::{self, run_on, simulated, simulated_with_loss};
 
 fn printed(engine: &Arc<Engine>, nodes: u32, collect: Collect, arguments: &[&str]) -> (String, Vec<Stats>) {
-    let limits = Limits { collect, ..Limits::default() };
+    printed_within(engine, nodes, Limits { collect, ..Limits::default() }, arguments)
+}
+
+fn printed_within(
+    engine: &Arc<Engine>,
+    nodes: u32,
+    limits: Limits,
+    arguments: &[&str],
+) -> (String, Vec<Stats>) {
     let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
     let (ran, stats) = run_on(engine, limits, nodes, &arguments, |cx| cx.actors.set_nap(nap));
     (ran.output, stats)
@@ -415,6 +423,49 @@ fn who_floods_a_slow_actor_of_another_node_waits_for_it() {
             );
         }
     }
+}
+
+#[test]
+fn who_fills_the_heap_of_another_node_waits_for_it() {
+    // What waits there are methods of a functional actor, and mail of theirs: none of it came from elsewhere.
+    let text = "Pause = actor
+  all: int
+  new (n: int) make {all := n} end new
+  pass (n: int) returns (int)
+    if n = all then print(\"all came\") end
+    reply (n)
+  end pass
+end Pause
+Slow = actor
+  last: int  pause: Pause
+  new (pause: Pause) make {last := 0, pause := pause} end new
+  add () returns (int)
+    last := last + 1
+    if last // 20 = 0 then last := pause.pass(last) end
+    reply (last)
+  end add
+end Slow
+Eager = functional actor
+  add (slow: Slow)
+    slow.add()
+  end add
+end Eager
+Source = actor
+  flood (eager: Eager, slow: Slow, n: int)
+    for i: int in 1.to(n) do send eager.add(slow) end
+  end flood
+end Source
+main (args: sequence[string])
+  n: int := args[1].to_int()
+  slow: Slow := Slow.new(Pause.new(n) on 0) on 1
+  eager: Eager := Eager.new() on 1
+  source: Source := Source.new()
+  send source.flood(eager, slow, n)
+end main";
+    let engine = load(text, Mode::Compiled);
+    let limits = Limits { heap_bytes: 40 << 20, ..Limits::default() };
+    let (output, stats) = printed_within(&engine, 2, limits, &["400000"]);
+    assert_eq!(output, "all came\n", "{stats:?}");
 }
 
 #[test]

@@ -5,7 +5,8 @@
 //! make way is not stopped, but counted.
 //!
 //! A node takes what comes at once, into the mail of its actors. It says so later for what comes from whoever has sent to an actor with
-//! much mail, until that has served half of it. But it does not keep back its word when it has nothing else to do, which is a reason to think
+//! much mail, until that has served half of it, and to all while its heap is filled, whatever that is with: mail of very many actors, or methods of
+//! functional ones, which run as their messages come, and wait. But it does not keep back its word when it has nothing else to do, which is a reason to think
 //! that the actor waits, perhaps for the very methods that are stopped: after [`HOLD`] it says it. So nobody waits for ever, and two
 //! actors that flood each other get on, if slowly; then mail grows, because nothing else is right.
 //!
@@ -32,6 +33,18 @@ pub(super) const FAR_LONG: u64 = 1024;
 /// How long a node that has nothing to do waits before it says what it has taken, though an actor has much mail.
 pub(super) const HOLD: Duration = Duration::from_millis(20);
 
+/// What is against telling a node what was taken of it.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) enum Against {
+    /// Nothing is.
+    #[default]
+    Nothing,
+    /// An actor has much mail, some of which came from there.
+    Mail(Word),
+    /// The heap is filled.
+    Heap,
+}
+
 /// What a node knows of messages that are under way; all by node.
 #[derive(Debug, Default)]
 pub(super) struct Credit {
@@ -39,9 +52,9 @@ pub(super) struct Credit {
     under_way: Vec<u64>,
     /// Bytes that came from there, of which it was not told.
     came: Vec<u32>,
-    /// An actor with much mail, some of which came from there; or 0.
-    pub(super) held: Vec<Word>,
-    /// Whether there is one.
+    /// What is against telling the node.
+    held: Vec<Against>,
+    /// Whether there is something.
     pub(super) holds: bool,
     /// What runs has sent too much there.
     full: Option<u32>,
@@ -52,7 +65,12 @@ pub(super) struct Credit {
 impl Credit {
     pub(super) fn new(nodes: u32) -> Credit {
         let nodes = nodes as usize;
-        Credit { under_way: vec![0; nodes], came: vec![0; nodes], held: vec![0; nodes], ..Credit::default() }
+        Credit {
+            under_way: vec![0; nodes],
+            came: vec![0; nodes],
+            held: vec![Against::Nothing; nodes],
+            ..Credit::default()
+        }
     }
 
     /// A message of so many bytes goes to a node. How many windows are under way there.
@@ -102,16 +120,21 @@ impl Credit {
     pub(super) fn lose(&mut self, node: u32) -> Vec<Word> {
         let at = node as usize;
         if at < self.under_way.len() {
-            (self.held[at], self.came[at], self.under_way[at]) = (0, 0, 0);
+            (self.held[at], self.came[at], self.under_way[at]) = (Against::Nothing, 0, 0);
         }
         self.taken(node, 0)
     }
 
-    /// An actor has much mail, some of which came from a node.
-    pub(super) fn hold(&mut self, from: u32, actor: Word) {
+    /// A node is not told what was taken of it.
+    pub(super) fn hold(&mut self, from: u32, why: Against) {
         if let Some(held) = self.held.get_mut(from as usize) {
-            (*held, self.holds) = (actor, true);
+            (*held, self.holds) = (why, true);
         }
+    }
+
+    /// The actors with much mail.
+    pub(super) fn holding(&self) -> impl Iterator<Item = Word> {
+        self.held.iter().filter_map(|held| if let Against::Mail(actor) = held { Some(*actor) } else { None })
     }
 }
 
@@ -127,23 +150,24 @@ impl Remote {
     /// Says to a node what was taken, if that is much and nothing is against it.
     fn acknowledge(&mut self, node: u32) {
         let at = node as usize;
-        if self.credit.held[at] == 0 && self.credit.came[at] >= TAKEN_BYTES {
+        if matches!(self.credit.held[at], Against::Nothing) && self.credit.came[at] >= TAKEN_BYTES {
             let mut packet = vec![TAKEN];
             put(&mut packet, &[std::mem::take(&mut self.credit.came[at])]);
             self.post(node, &packet);
         }
     }
 
-    /// Lets those wait no longer who have sent to actors that have little mail by now, or, without `is_long`, to any.
-    pub(super) fn release_held(&mut self, is_long: Option<&dyn Fn(Word) -> bool>) {
+    /// Lets those wait no longer for whom there is no reason any more, or, without `lasts`, all.
+    pub(super) fn release_held(&mut self, lasts: Option<&dyn Fn(Against) -> bool>) {
         self.credit.holds = false;
         for node in 0..self.credit.held.len() {
-            let actor = self.credit.held[node];
-            if actor != 0 && is_long.is_some_and(|is_long| is_long(actor)) {
-                self.credit.holds = true;
-            } else if actor != 0 {
-                self.credit.held[node] = 0;
-                self.acknowledge(node as u32);
+            match self.credit.held[node] {
+                Against::Nothing => {}
+                held if lasts.is_some_and(|lasts| lasts(held)) => self.credit.holds = true,
+                _ => {
+                    self.credit.held[node] = Against::Nothing;
+                    self.acknowledge(node as u32);
+                }
             }
         }
     }

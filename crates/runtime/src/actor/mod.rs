@@ -908,7 +908,10 @@ unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
         }
         let flags = get(running, join::FLAGS);
         let settled = join::ANSWERED | join::DETACHED;
-        if ret.returned() && flags & (settled | join::NESTED) == settled && get(running, join::EXCEPTIONS) == 0 {
+        if ret.returned()
+            && flags & (settled | join::NESTED) == settled
+            && get(running, join::EXCEPTIONS) == 0
+        {
             set(running, join::FLAGS, flags | join::ENDED);
             return leave_actor(cx, running);
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bifrost_heap::Marker;
 use bifrost_ir::MethodRef;
 
-use super::credit::{FAR_LONG, HOLD};
+use super::credit::{Against, FAR_LONG, HOLD};
 use super::cycles::{self, Suspects};
 use super::guest::Guest;
 use super::layout::{join, mail, message, owed};
@@ -630,8 +630,13 @@ unsafe fn look_around(cx: *mut Cx) -> Result<bool, Ret> {
             }
             came = receive(cx, Wait::No)?;
             if (*cx).actors.remote.credit.holds {
-                // What others know are actors.
-                (*cx).actors.remote.release_held(Some(&|actor| has_long_mail(actor, FAR_LONG / 2)));
+                let filled = (*cx).heap.is_filled();
+                (*cx).actors.remote.release_held(Some(&|held| match held {
+                    Against::Nothing => false,
+                    // What others know are actors.
+                    Against::Mail(actor) => has_long_mail(actor, FAR_LONG / 2),
+                    Against::Heap => filled,
+                }));
             }
         }
         timers::wake_due(cx);

@@ -14,7 +14,7 @@
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
 use smallvec::SmallVec;
 
-use super::credit::{FAR_LONG, TAKEN};
+use super::credit::{Against, FAR_LONG, TAKEN};
 use super::guest::chooser;
 use super::layout::{away, exception, far, mail, message, outgoing, owed};
 use super::node::Work;
@@ -433,6 +433,12 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
     unsafe {
         (*cx).actors.remote.under_way = false;
         (*cx).actors.remote.speaker = before;
+        if came > 0 && (*cx).heap.may_be_filled() {
+            (*cx).collect();
+        }
+        if came > 0 && (*cx).heap.is_filled() {
+            (*cx).actors.remote.credit.hold(from, Against::Heap);
+        }
         (*cx).actors.remote.came(from, came);
         search::pass_on(cx);
     }
@@ -558,7 +564,7 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
         if ret.outcome == Outcome::Pending as u64 && Kind::of(ret.value) == Kind::Message {
             let actor = get(ret.value, message::RECEIVER);
             if has_long_mail(actor, FAR_LONG) {
-                (*cx).actors.remote.credit.hold(from, actor);
+                (*cx).actors.remote.credit.hold(from, Against::Mail(actor));
             }
         }
         match Outcome::from(ret) {

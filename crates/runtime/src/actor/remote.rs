@@ -251,7 +251,7 @@ impl Remote {
         let asked = self.exports.iter().filter(|export| export.asked.is_some()).map(|export| export.word);
         let open = self.open.iter().map(|open| open.owing).chain([self.unowed]);
         let stopped = self.credit.parked.iter().map(|(_, waiter)| *waiter);
-        asked.chain(unborn).chain(open).chain(stopped).chain(self.credit.held.iter().copied())
+        asked.chain(unborn).chain(open).chain(stopped).chain(self.credit.holding())
     }
 
     /// The objects that others know.
