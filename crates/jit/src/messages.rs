@@ -119,6 +119,29 @@ pub(crate) fn asks(
     }
 }
 
+/// Whether the runtime must be asked indeed ([`asks`]) what becomes of an actor that is not a functional one: if its method has come back without
+/// its answer, goes to the first block if it is at rest, and to the second if the method waits, which has seen to all; else to the third.
+pub(crate) fn look_at_waiting(
+    b: &mut FunctionBuilder<'_>,
+    class: &ActorClass,
+    actor: Value,
+    [outcome, owing]: [Value; 2],
+    [rests, waits, other]: [Block; 3],
+) {
+    let (pending, mailed) = (cold_block(b), cold_block(b));
+    let is_pending = b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Pending as i64);
+    b.ins().brif(is_pending, pending, &[], other, &[]);
+    b.seal_block(pending);
+    b.switch_to_block(pending);
+    let post = load(b, actor, field(class.mail));
+    b.ins().brif(post, mailed, &[], rests, &[]);
+    b.seal_block(mailed);
+    b.switch_to_block(mailed);
+    let waiting = load(b, post, field(mail::WAITING));
+    let itself = b.ins().icmp(IntCC::Equal, waiting, owing);
+    b.ins().brif(itself, waits, &[], other, &[]);
+}
+
 /// Nothing is left to do for an actor whose method was called.
 pub(crate) fn rests(
     b: &mut FunctionBuilder<'_>,
@@ -216,6 +239,22 @@ impl Jit {
 
             b.switch_to_block(ended);
             let (actor, cx) = (load_kept(b, 0), load_kept(b, 8));
+            if !class.functional {
+                let [rest, wait, ask] = [(); 3].map(|()| cold_block(b));
+                let at_rest = if form == Form::Request { rest } else { ask };
+                look_at_waiting(b, class, actor, [outcome, value], [at_rest, wait, ask]);
+                b.switch_to_block(wait);
+                if form == Form::Request {
+                    b.ins().return_(&[outcome, value]);
+                    b.switch_to_block(rest);
+                    rests(b, class, |_| actor);
+                    b.ins().return_(&[outcome, value]);
+                } else {
+                    let nothing = b.ins().iconst(types::I64, 0);
+                    b.ins().return_(&[nothing, nothing]);
+                }
+                b.switch_to_block(ask);
+            }
             match form {
                 Form::Request => {
                     let call = self.end_in(b, &[cx, actor, outcome, value], actor::leave_method as *const u8);

@@ -398,6 +398,22 @@ impl<'a> Lower<'_, 'a, '_> {
         let (ended, rests) = (self.cold_block(), self.b.create_block());
         self.b.ins().brif(asks, ended, &[], rests, &[]);
         self.start(ended);
+        if !class.functional {
+            let [rest, wait, ask] = [(); 3].map(|()| self.cold_block());
+            let at_rest = if form == Form::Request { rest } else { ask };
+            messages::look_at_waiting(&mut self.b, class, actor, came, [at_rest, wait, ask]);
+            self.start(wait);
+            match form {
+                Form::Request => self.b.ins().jump(done, &came.map(BlockArg::Value)),
+                Form::Past => self.b.ins().jump(returned, &[]),
+            };
+            if form == Form::Request {
+                self.start(rest);
+                messages::rests(&mut self.b, class, |_| actor);
+                self.b.ins().jump(done, &came.map(BlockArg::Value));
+            }
+            self.start(ask);
+        }
         let (outcome, ended) = match form {
             Form::Request => self.call_helper_unchecked(Helper::LeaveMethod, &[actor, outcome, value]),
             Form::Past => {

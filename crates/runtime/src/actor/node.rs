@@ -520,7 +520,7 @@ pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
         loop {
-            match step(cx) {
+            match do_next(cx) {
                 Ok(true) => continue,
                 Ok(false) => {}
                 Err(ret) => return ret,
@@ -580,9 +580,16 @@ pub unsafe fn step_node(cx: *mut Cx) -> Result<bool, Ret> {
     }
 }
 
+/// As [`do_next`], for those who do not do much.
+unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
+    // SAFETY: promised by the caller.
+    unsafe { do_next(cx) }
+}
+
 /// Looks whether something was sent or is due, takes what came from other nodes, and does one thing that there is to do. Whether there was
 /// one.
-unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
+#[inline(always)]
+unsafe fn do_next(cx: *mut Cx) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
         let came = (*cx).actors.looks_around() && look_around(cx)?;
