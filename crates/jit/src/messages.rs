@@ -214,12 +214,16 @@ impl Jit {
             if let Some(guard) = guard {
                 let kept = words[1..].iter().enumerate().filter(|(at, _)| references >> at & 1 == 1);
                 roots.references.extend(kept.map(|(_, word)| *word));
+                let others = load(b, cx, offset::RAN_OTHERS);
                 let call = self.pass_on(b, words, guard.0);
                 let [outcome, refused] = *b.inst_results(call) else {
                     unreachable!("calls have two results")
                 };
-                // What it is then, the runtime finds out.
+                // What it is then, the runtime finds out, and so it does if others have run above the guard.
                 let unlike = b.ins().bor(outcome, refused);
+                let now = load(b, cx, offset::RAN_OTHERS);
+                let changed = b.ins().bxor(others, now);
+                let unlike = b.ins().bor(unlike, changed);
                 leave_if(b, unlike, deep);
             }
             begin_call(b, class, form, cx, actor);

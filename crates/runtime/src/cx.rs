@@ -311,6 +311,8 @@ pub mod offset {
     pub const QUEUED: i32 = offset_of!(Cx, actors.stats.queued) as i32;
     /// [`Stats::longest_queue`](crate::actor::Stats::longest_queue)
     pub const LONGEST_QUEUE: i32 = offset_of!(Cx, actors.stats.longest_queue) as i32;
+    /// [`Actors::ran_others`](crate::actor::Actors::ran_others)
+    pub const RAN_OTHERS: i32 = offset_of!(Cx, actors.ran_others) as i32;
     /// [`Actors::spare`](crate::actor::Actors::spare)
     pub const SPARE: i32 = offset_of!(Cx, actors.spare) as i32;
     /// [`Stats::created`](crate::actor::Stats::created)

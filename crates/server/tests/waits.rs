@@ -668,3 +668,68 @@ end main";
         assert!(collect != Collect::Ordinary || bytes < 1_000_000 * 64 / 4, "{bytes}");
     }
 }
+
+/// Others run above a condition that lasts, and change what it has seen.
+#[test]
+fn conditions_that_last_are_true_when_the_method_begins() {
+    let text = "Box = actor
+  full: bool  wrong: int  n: int
+  new (n: int) make {full := false, wrong := 0, n := n} end new
+  disable put when long(full, n)
+  put ()
+    if full then wrong := wrong + 1 end
+    full := true
+  end put
+  clear () full := false end clear
+  told () returns (int) reply (wrong) end told
+end Box
+
+long (result: bool, n: int) returns (bool)
+  sum: int := 0
+  for i: int in 1.to(n) do sum := (sum + i) & 255 end
+  return (result | sum < 0)
+end long
+
+Holder = actor
+  held: array[replier[int]]
+  new () make {held := array_new[replier[int]]()} end new
+  take () returns (int) held.append(replyto) end take
+  give ()
+    first: replier[int] := held.remove_low()
+    first.deliver(1)
+  end give
+end Holder
+
+Later = actor
+  run (b: Box, h: Holder)
+    x: int := h.take()
+    if x = 0 then b.clear() end
+    b.put()
+  end run
+end Later
+
+main (args: sequence[string])
+  b: Box := Box.new(args[1].to_int())
+  h: Holder := Holder.new()
+  for i: int in 1.to(5) do
+    l: Later := Later.new()
+    send l.run(b, h)
+    send h.give()
+    send b.put()
+    b.clear()
+    b.clear()
+  end
+  print(b.told().unparse())
+end main";
+    for (mode, n) in [(Mode::Compiled, 10_000_000), (Mode::Interpreted, 200_000)] {
+        let engine = load(text, mode);
+        // The longer it takes the surer others run above it.
+        let made_way = (0..6).any(|longer| {
+            let arguments = [(n << longer).to_string()];
+            let (ran, stats) = orders::output::run_on(&engine, Limits::default(), 1, &arguments, |_| {});
+            assert_eq!(ran.output, "0\n", "{mode:?}");
+            stats[0].ways > 0
+        });
+        assert!(made_way, "{mode:?}");
+    }
+}

@@ -150,7 +150,16 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
                 run_method(cx, slot, args)
             }
             State::Dormant => {
-                match refused(cx, class, slot, args) {
+                let others = (*cx).actors.ran_others;
+                let mut is_refused = refused(cx, class, slot, args);
+                if (*cx).actors.ran_others != others {
+                    // They may have sent it messages, too.
+                    is_refused = alone(cx, || refused(cx, class, slot, args));
+                    if state(actor) != State::Dormant {
+                        return send(cx, slot, args);
+                    }
+                }
+                match is_refused {
                     Ok(false) => {}
                     Ok(true) => return enqueue(cx, slot, args),
                     Err(ret) => return ret,
@@ -202,7 +211,19 @@ unsafe fn may_nest(cx: *mut Cx) -> bool {
     unsafe { (*cx).may_nest() && !(*cx).actors.postpones() }
 }
 
-/// Whether the actor's class refuses a message now.
+/// Does something while nobody else runs above passive code on the stack.
+unsafe fn alone<T>(cx: *mut Cx, act: impl FnOnce() -> T) -> T {
+    // SAFETY: promised by the caller: `cx` is the current context.
+    unsafe {
+        let before = std::mem::replace(&mut (*cx).actors.alone, true);
+        let done = act();
+        (*cx).actors.alone = before;
+        done
+    }
+}
+
+/// Whether the actor's class refuses a message now. Others may run above a condition that lasts ([`Actors::ran_others`]), and change what it has
+/// seen.
 ///
 /// # Safety
 /// `cx` is the current context, and `args` are the actor and what the slot's method takes; the caller keeps them.
@@ -442,24 +463,57 @@ pub unsafe fn take_message(
             return Ok(None);
         }
         (*cx).actors.stats.saw_queue(get(post, mail::COUNT));
+        let methods: SmallVec<[MethodId; 8]> = methods.collect();
+        let found = match search(cx, post, class, &methods, accepts) {
+            Some(found) => found,
+            None => alone(cx, || search(cx, post, class, &methods, accepts)).expect("nobody else runs"),
+        };
+        let Some(Found { method, before, taken }) = found? else { return Ok(None) };
+        remove(post, class.list_of(method), before, taken);
+        Ok(Some((method, taken)))
+    }
+}
+
+/// A message in a list for its method, and the one before it there.
+struct Found {
+    method: MethodId,
+    before: Word,
+    taken: Word,
+}
+
+/// The oldest message in an actor's mail for these methods that is accepted. `None` if others have run above a condition: what is queued may be
+/// something else by now.
+unsafe fn search(
+    cx: *mut Cx,
+    post: Word,
+    class: &ActorClass,
+    methods: &[MethodId],
+    accepts: &mut dyn FnMut(*mut Cx, MethodId, Word) -> Result<Verdict, Ret>,
+) -> Option<Result<Option<Found>, Ret>> {
+    // SAFETY: promised by the caller; conditions have no effects.
+    unsafe {
         let mut oldest: Option<(u64, MethodId, Word, Word)> = None;
         for method in methods {
-            let (mut before, mut at) = (0, get(post, class.list_of(method)));
+            let (mut before, mut at) = (0, get(post, class.list_of(*method)));
             while at != 0 && oldest.is_none_or(|(number, ..)| get(at, message::NUMBER) < number) {
-                match accepts(cx, method, at)? {
-                    Verdict::Takes => {
-                        oldest = Some((get(at, message::NUMBER), method, before, at));
+                let others = (*cx).actors.ran_others;
+                let verdict = accepts(cx, *method, at);
+                if (*cx).actors.ran_others != others {
+                    return None;
+                }
+                match verdict {
+                    Ok(Verdict::Takes) => {
+                        oldest = Some((get(at, message::NUMBER), *method, before, at));
                         break;
                     }
-                    Verdict::Refuses => {}
-                    Verdict::RefusesAll => break,
+                    Ok(Verdict::Refuses) => {}
+                    Ok(Verdict::RefusesAll) => break,
+                    Err(ret) => return Some(Err(ret)),
                 }
                 (before, at) = (at, get(at, message::NEXT));
             }
         }
-        let Some((_, method, before, taken)) = oldest else { return Ok(None) };
-        remove(post, class.list_of(method), before, taken);
-        Ok(Some((method, taken)))
+        Some(Ok(oldest.map(|(_, method, before, taken)| Found { method, before, taken })))
     }
 }
 

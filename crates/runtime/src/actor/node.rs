@@ -121,6 +121,10 @@ pub struct Actors {
     pub(crate) spare: [Word; SPARE_ARGS],
     /// How much code that cannot stop has others above it on the stack.
     others: u32,
+    /// How often others have run so.
+    pub(crate) ran_others: u64,
+    /// Whether nobody shall now.
+    pub(super) alone: bool,
     /// Whether packets are being taken.
     accepts: bool,
     /// What was done.
@@ -155,6 +159,8 @@ impl Default for Actors {
             held: Vec::new(),
             spare: [0; SPARE_ARGS],
             others: 0,
+            ran_others: 0,
+            alone: false,
             accepts: false,
             stats: Stats::default(),
         }
@@ -328,7 +334,7 @@ impl Actors {
     pub(super) fn begin_main(&mut self, is_reference: bool) {
         (self.main, self.main_is_reference) = (None, is_reference);
         self.past_sent = 0;
-        (self.others, self.accepts) = (0, false);
+        (self.others, self.alone, self.accepts) = (0, false, false);
     }
 
     /// Hands over what the node keeps alive.
@@ -453,12 +459,14 @@ const OTHERS_DEPTH: u32 = 16;
 pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
-        if (*cx).holds_messages() || !(*cx).may_nest() || (*cx).actors.others >= OTHERS_DEPTH {
+        let actors = &(*cx).actors;
+        if actors.alone || actors.others >= OTHERS_DEPTH || (*cx).holds_messages() || !(*cx).may_nest() {
             return Ret::NOTHING;
         }
         let step = (*cx).actors.step;
         let _step = (*cx).keep_all(&step);
         (*cx).actors.others += 1;
+        (*cx).actors.ran_others += 1;
         (*cx).actors.stats.ways += 1;
         let until = (*cx).now_ns().saturating_add(OTHERS_NS);
         let ended = loop {
