@@ -464,9 +464,9 @@ pub unsafe fn take_message(
         }
         (*cx).actors.stats.saw_queue(get(post, mail::COUNT));
         let methods: SmallVec<[MethodId; 8]> = methods.collect();
-        let found = match search(cx, post, class, &methods, accepts) {
+        let found = match find_message(cx, post, class, &methods, accepts) {
             Some(found) => found,
-            None => alone(cx, || search(cx, post, class, &methods, accepts)).expect("nobody else runs"),
+            None => alone(cx, || find_message(cx, post, class, &methods, accepts)).expect("nobody else runs"),
         };
         let Some(Found { method, before, taken }) = found? else { return Ok(None) };
         remove(post, class.list_of(method), before, taken);
@@ -483,7 +483,7 @@ struct Found {
 
 /// The oldest message in an actor's mail for these methods that is accepted. `None` if others have run above a condition: what is queued may be
 /// something else by now.
-unsafe fn search(
+unsafe fn find_message(
     cx: *mut Cx,
     post: Word,
     class: &ActorClass,
