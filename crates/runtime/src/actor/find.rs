@@ -1,0 +1,119 @@
+//! Looking for a message in an actor's mail: the oldest, or the oldest that conditions accept.
+
+use bifrost_ir::MethodId;
+use smallvec::SmallVec;
+
+use super::layout::{ActorClass, mail, message};
+use super::{alone, class_of, remove};
+use crate::abi::{Ret, Word};
+use crate::cx::Cx;
+use crate::object::get;
+
+/// What somebody who looks for a message says of one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// That is it.
+    Takes,
+    /// Not this one.
+    Refuses,
+    /// None for the method.
+    RefusesAll,
+}
+
+/// Looks for the oldest message that `accepts` accepts, and takes it out of the queue. `accepts` gets the method and the message, and may
+/// run conditions.
+///
+/// # Safety
+/// `cx` is the current context, and `actor` an actor that the caller keeps.
+///
+/// # Errors
+/// The outcome of a condition that did not return.
+pub unsafe fn take_message(
+    cx: *mut Cx,
+    actor: Word,
+    methods: &mut dyn Iterator<Item = MethodId>,
+    accepts: &mut dyn FnMut(*mut Cx, MethodId, Word) -> Result<Verdict, Ret>,
+) -> Result<Option<(MethodId, Word)>, Ret> {
+    // SAFETY: promised by the caller; conditions have no effects, so that the lists stay as they are.
+    unsafe {
+        let class = class_of(actor);
+        let post = get(actor, class.mail);
+        if post == 0 || get(post, mail::COUNT) == 0 {
+            return Ok(None);
+        }
+        (*cx).actors.stats.saw_queue(get(post, mail::COUNT));
+        let methods: SmallVec<[MethodId; 8]> = methods.collect();
+        let found = match find_message(cx, post, class, &methods, accepts) {
+            Some(found) => found,
+            None => alone(cx, || find_message(cx, post, class, &methods, accepts)).expect("nobody else runs"),
+        };
+        let Some(Found { method, before, taken }) = found? else { return Ok(None) };
+        remove(post, class.list_of(method), before, taken);
+        Ok(Some((method, taken)))
+    }
+}
+
+/// A message in a list for its method, and the one before it there.
+struct Found {
+    method: MethodId,
+    before: Word,
+    taken: Word,
+}
+
+/// The oldest message in an actor's mail for these methods that is accepted. `None` if others have run above a condition: what is queued may be
+/// something else by now.
+unsafe fn find_message(
+    cx: *mut Cx,
+    post: Word,
+    class: &ActorClass,
+    methods: &[MethodId],
+    accepts: &mut dyn FnMut(*mut Cx, MethodId, Word) -> Result<Verdict, Ret>,
+) -> Option<Result<Option<Found>, Ret>> {
+    // SAFETY: promised by the caller; conditions have no effects.
+    unsafe {
+        let mut oldest: Option<(u64, MethodId, Word, Word)> = None;
+        for method in methods {
+            let (mut before, mut at) = (0, get(post, class.list_of(*method)));
+            while at != 0 && oldest.is_none_or(|(number, ..)| get(at, message::NUMBER) < number) {
+                let others = (*cx).actors.ran_others;
+                let verdict = accepts(cx, *method, at);
+                if (*cx).actors.ran_others != others {
+                    return None;
+                }
+                match verdict {
+                    Ok(Verdict::Takes) => {
+                        oldest = Some((get(at, message::NUMBER), *method, before, at));
+                        break;
+                    }
+                    Ok(Verdict::Refuses) => {}
+                    Ok(Verdict::RefusesAll) => break,
+                    Err(ret) => return Some(Err(ret)),
+                }
+                (before, at) = (at, get(at, message::NEXT));
+            }
+        }
+        Some(Ok(oldest.map(|(_, method, before, taken)| Found { method, before, taken })))
+    }
+}
+
+/// Takes the oldest message out of the queue of an actor that refuses none.
+pub(super) unsafe fn take_oldest(cx: *mut Cx, actor: Word) -> Option<Word> {
+    // SAFETY: promised by the caller: an actor.
+    unsafe {
+        let class = class_of(actor);
+        let post = get(actor, class.mail);
+        if post == 0 || get(post, mail::COUNT) == 0 {
+            return None;
+        }
+        (*cx).actors.stats.saw_queue(get(post, mail::COUNT));
+        let (mut number, mut oldest, mut list) = (u64::MAX, 0, 0);
+        for at in (mail::LISTS..mail::fields(class.lists)).step_by(2) {
+            let first = get(post, at);
+            if first != 0 && get(first, message::NUMBER) < number {
+                (number, oldest, list) = (get(first, message::NUMBER), first, at);
+            }
+        }
+        remove(post, list, 0, oldest);
+        Some(oldest)
+    }
+}
