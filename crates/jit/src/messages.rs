@@ -3,8 +3,7 @@
 use bifrost_heap::{FIELDS_OFFSET, HEADER_OFFSET, OBJECT_WORDS, SIZE_MASK, TABLE_OFFSET};
 use bifrost_ir::MethodId;
 use bifrost_runtime::abi::Outcome;
-use bifrost_runtime::actor::layout::MessageKind;
-use bifrost_runtime::actor::layout::{mail, message, owed};
+use bifrost_runtime::actor::layout::{MessageKind, mail, message, owed};
 use bifrost_runtime::actor::outlet::{Packet, offset as outlet};
 use bifrost_runtime::actor::{self, ActorClass, MAIL_LONG, SPARE_ARGS, State};
 use bifrost_runtime::cx::offset;

@@ -318,7 +318,9 @@ pub unsafe extern "C" fn end_code(cx: *mut Cx, running: Word, outcome: u64, valu
     // SAFETY: promised by the caller.
     unsafe {
         let _running = (*cx).keep(running);
-        give(cx, running, given, 0);
+        if given != given::NOT {
+            give(cx, running, given, 0);
+        }
         end_at(cx, running, Ret { outcome, value })
     }
 }
@@ -395,7 +397,6 @@ unsafe fn enter_way(cx: *mut Cx, running: Word, layout: &JoinLayout, code: Code)
     // SAFETY: promised by the caller, who keeps the join.
     unsafe {
         let held = match layout.counts_of(running) {
-            [] => 0,
             [count] => Word::from(*count != 0),
             counts => {
                 let held = counts.iter().enumerate().map(|(at, count)| Word::from(*count != 0) << at.min(63));

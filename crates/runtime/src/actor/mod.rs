@@ -157,10 +157,10 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
                 let mut is_refused = refused(cx, class, slot, args);
                 if (*cx).actors.ran_others != others {
                     // They may have sent it messages, too.
-                    is_refused = alone(cx, || refused(cx, class, slot, args));
                     if state(actor) != State::Dormant {
                         return send(cx, slot, args);
                     }
+                    is_refused = alone(cx, || refused(cx, class, slot, args));
                 }
                 match is_refused {
                     Ok(false) => {}

@@ -588,7 +588,7 @@ pub unsafe fn step_node(cx: *mut Cx) -> Result<bool, Ret> {
     }
 }
 
-/// As [`do_next`], for those who do not do much.
+/// As [`do_next`], not in its caller's place.
 unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe { do_next(cx) }

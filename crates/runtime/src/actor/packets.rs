@@ -433,11 +433,13 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, packets: &[u8]) -> Ret {
     unsafe {
         (*cx).actors.remote.under_way = false;
         (*cx).actors.remote.speaker = before;
-        if came > 0 && (*cx).heap.may_be_filled() {
-            (*cx).collect();
-        }
-        if came > 0 && (*cx).heap.is_filled() {
-            (*cx).actors.remote.credit.hold(from, Against::Heap);
+        if came > 0 {
+            if (*cx).heap.may_be_filled() {
+                (*cx).collect();
+            }
+            if (*cx).heap.is_filled() {
+                (*cx).actors.remote.credit.hold(from, Against::Heap);
+            }
         }
         (*cx).actors.remote.came(from, came);
         search::pass_on(cx);
