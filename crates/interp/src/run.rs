@@ -852,8 +852,9 @@ unsafe fn body_step(environment: Word, values: &[Word]) -> Ret {
     let run = unsafe { &mut *body.run };
     run.step_loop(body.function, body.steps);
     let flow = match run.block(body.function, body.frame, &body.each.body) {
-        // The iterator polls between its steps; here only the fuel is left to do.
-        Flow::Next | Flow::Continue => run.burn(body.function, Site::default()),
+        // The iterator polls between its steps; here only the fuel is left to do, or to let others run, which it does not.
+        Flow::Next | Flow::Continue if body.function.cost > 0 => run.burn(body.function, Site::default()),
+        Flow::Next | Flow::Continue => run.back_edge(body.function, None),
         flow => flow,
     };
     body.flow = flow;
