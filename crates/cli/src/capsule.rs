@@ -298,6 +298,8 @@ pub struct NodeReport {
     /// What its actors did.
     #[serde(with = "SentStats")]
     pub stats: Stats,
+    /// What its heap has handed out, in bytes.
+    pub allocated_bytes: u64,
     /// What happened when, if that was kept.
     pub trace: Option<NodeTrace>,
 }
@@ -325,7 +327,8 @@ impl Report {
                 SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
             let began = since_1970.saturating_sub(cx.now_ns());
             let trace = cx.actors.take_trace().map(|trace| trace::NodeTrace::new(&trace, began, space));
-            NodeReport { node, stats: cx.actors.stats, trace }
+            let allocated_bytes = cx.heap_stats().usage.allocated_bytes;
+            NodeReport { node, stats: cx.actors.stats, allocated_bytes, trace }
         });
         Report { nodes: reports.collect(), heap }
     }

@@ -9,7 +9,6 @@ use bifrost_ir::{RoutineId, TypeKind, Types};
 use bifrost_native::Registry;
 use bifrost_native::standard::Files;
 use bifrost_repository::Place;
-use bifrost_runtime::actor::Stats;
 use bifrost_runtime::{Cx, HeapStats};
 use bifrost_server::capsules::{self, CAPSULES_MAX, Terms};
 use bifrost_server::config::MEMORY;
@@ -19,7 +18,7 @@ use bifrost_server::program;
 use bifrost_server::space::Space;
 use bifrost_transport::Address;
 
-use crate::capsule::{self, ProgramArgs, Report, Started, TokenArgs};
+use crate::capsule::{self, NodeReport, ProgramArgs, Report, Started, TokenArgs};
 use crate::failure::{Exit, Failure, Outcome};
 
 /// Run a program's routine `main`
@@ -157,7 +156,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     }
     if args.stats {
         for node in reports.iter().flat_map(|(_, report)| &report.nodes) {
-            eprintln!("node {}: {}", node.node, actors_line(&node.stats));
+            eprintln!("node {}: {}", node.node, actors_line(node));
         }
     }
     ended.map_err(|exception| {
@@ -166,11 +165,13 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
 }
 
 /// What the actors of a node did, on one line.
-fn actors_line(stats: &Stats) -> String {
+fn actors_line(NodeReport { stats, allocated_bytes, .. }: &NodeReport) -> String {
+    // With all else that the node has made.
+    let bytes = *allocated_bytes as f64 / stats.created.max(1) as f64;
     let direct = 100.0 * stats.direct as f64 / stats.messages().max(1) as f64;
     format!(
         "actors made {}, on other nodes {}; messages {}, {direct:.1} % of them calls, queued {}, to other nodes {}; methods with a \
-         join {}, waits {}, made way {}; messages that went ahead {}; turns {}; longest queue {}; request cycles {}; exceptions that nobody awaited {}; in cycles of garbage {}",
+         join {}, waits {}, made way {}; messages that went ahead {}; turns {}; longest queue {}; bytes allocated for each actor {bytes:.1}; request cycles {}; exceptions that nobody awaited {}; in cycles of garbage {}",
         stats.created,
         stats.created_remotely,
         stats.messages(),

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::path::Path;
+
 use support::{bifrost, examples, stderr, stdout};
 
 #[test]
@@ -47,6 +49,13 @@ fn what_actors_did_is_told() {
         words[4].trim_end_matches(',').parse::<u64>().unwrap()
     });
     assert_eq!(made.sum::<u64>(), 1_965);
+
+    // Two variables, the mail, and two words before each; else there is next to nothing.
+    let create = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/actors/create.theta");
+    let output = bifrost().args(["run", "--stats"]).arg(&create).arg("100000").output().unwrap();
+    let line = stderr(&output);
+    let bytes = line.split("bytes allocated for each actor ").nth(1).unwrap().split(';').next().unwrap();
+    assert!((40.0..45.0).contains(&bytes.parse::<f64>().unwrap()), "{line}");
 }
 
 #[test]
