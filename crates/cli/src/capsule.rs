@@ -375,7 +375,7 @@ mod tests {
         let stats: serde_json::Map<_, _> =
             names.split(' ').map(|name| (name.to_owned(), most.into())).collect();
         let report = serde_json::json!({
-            "nodes": [{ "node": u32::MAX, "stats": stats, "trace": null }],
+            "nodes": [{ "node": u32::MAX, "stats": stats, "allocated_bytes": most, "trace": null }],
             "heap": vec![most; 10],
         });
         let report = Report::parse(report.to_string().as_bytes()).expect("a report");

@@ -580,6 +580,12 @@ impl Cx {
         stack_pointer() < self.poll_words.stack.load(Ordering::Relaxed)
     }
 
+    /// Asks for attention at the next poll.
+    #[cold]
+    pub(crate) fn ask(&self) {
+        self.poll_words.ask();
+    }
+
     /// What to do when [`Cx::must_attend`]: `Returned` to go on, or the outcome to end with.
     #[cold]
     pub fn attend(&mut self) -> Ret {

@@ -418,6 +418,57 @@ fn who_floods_a_slow_actor_of_another_node_waits_for_it() {
 }
 
 #[test]
+fn passive_code_that_floods_an_actor_of_another_node_waits_for_it() {
+    // `main` has no request, so it is passive, and so is the routine. What waits below them is an actor that the other node needs.
+    let text = "Gate = actor
+  open: bool
+  new () make {open := true} end new
+  pass (n: int) returns (int) reply (n) end pass
+  flood (slow: Slow, n: int) flood(slow, n) end flood
+  told (text: string) print(text) end told
+end Gate
+Slow = actor
+  last: int  wrong: int  gate: Gate
+  new (gate: Gate) make {last := 0, wrong := 0, gate := gate} end new
+  add (n: int)
+    if n ~= last + 1 then wrong := wrong + 1 end
+    last := n
+    if n // 50 = 0 then
+      passed: int := gate.pass(n)
+      if passed ~= last then wrong := wrong + 1 end
+    end
+  end add
+  told () send gate.told(last.unparse() || \" came, \" || wrong.unparse() || \" of them in disorder\") end told
+end Slow
+flood (slow: Slow, n: int)
+  for i: int in 1.to(n) do send slow.add(i) end
+  send slow.told()
+end flood
+main (args: sequence[string])
+  n: int := args[2].to_int()
+  gate: Gate := Gate.new()
+  slow: Slow := Slow.new(gate) on 1
+  if args[1].equal(\"main\") then
+    for i: int in 1.to(n) do send slow.add(i) end
+    send slow.told()
+  elseif args[1].equal(\"routine\") then flood(slow, n)
+  else send gate.flood(slow, n) end
+end main";
+    let messages: u64 = 300_000;
+    for mode in [Mode::Compiled, Mode::Interpreted] {
+        let engine = load(text, mode);
+        for who in ["main", "routine", "gate"] {
+            let (output, stats) = printed(&engine, 2, Collect::Ordinary, &[who, &messages.to_string()]);
+            assert_eq!(output, format!("{messages} came, 0 of them in disorder\n"), "{who}");
+            if who != "gate" {
+                assert!(stats[1].longest_queue < messages / 10, "{who}: {:?}", stats[1]);
+            }
+            assert_eq!(stats[0].ahead, 0, "{who}");
+        }
+    }
+}
+
+#[test]
 fn who_fills_the_heap_of_another_node_waits_for_it() {
     // What waits there are methods of a functional actor, and mail of theirs: none of it came from elsewhere.
     let text = "Pause = actor

@@ -1,8 +1,9 @@
 //! How much may be under way from a node to another that does not get to serve it.
 //!
 //! A node counts the bytes of messages that it has sent to each other one, and the other says how many it has taken (`TAKEN`). Who sends
-//! more than [`WINDOW_BYTES`] ahead makes way at the end of a loop's step, and its method goes on when the other has taken half of them. What cannot
-//! make way is not stopped, but counted.
+//! more than [`WINDOW_BYTES`] ahead makes way at the end of a loop's step, and its method goes on when the other has taken half of them. Passive code,
+//! which cannot be left, has others above it until then ([`run_others`](super::run_others)). What has no loop, and passive code above a packet that is
+//! being taken, is not stopped, but counted.
 //!
 //! A node takes what comes at once, into the mail of its actors. It says so later for what comes from whoever has sent to an actor with
 //! much mail, until that has served half of it, and to all while its heap is filled, whatever that is with: mail of very many actors, or methods of
@@ -97,9 +98,19 @@ impl Credit {
         self.full = None;
     }
 
+    /// The node to which what runs has sent too much, if it has. It is told once.
+    pub(super) fn take_full(&mut self) -> Option<u32> {
+        self.full.take().filter(|node| self.under_way[*node as usize] >= WINDOW_BYTES)
+    }
+
+    /// Whether who has sent too much to a node goes on.
+    pub(super) fn is_open(&self, node: u32) -> bool {
+        self.under_way[node as usize] <= WINDOW_BYTES / 2
+    }
+
     /// Whether a join that makes way shall wait until a node has taken more, and not only until its turn comes.
     pub(super) fn park(&mut self, waiter: Word) -> bool {
-        let full = self.full.take().filter(|node| self.under_way[*node as usize] >= WINDOW_BYTES);
+        let full = self.take_full();
         self.parked.extend(full.map(|node| (node, waiter)));
         full.is_some()
     }
@@ -108,7 +119,7 @@ impl Credit {
     pub(super) fn taken(&mut self, node: u32, bytes: u32) -> Vec<Word> {
         let Some(under_way) = self.under_way.get_mut(node as usize) else { return Vec::new() };
         *under_way = under_way.saturating_sub(u64::from(bytes));
-        match *under_way <= WINDOW_BYTES / 2 {
+        match self.is_open(node) {
             true => {
                 self.parked.extract_if(.., |(other, _)| *other == node).map(|(_, waiter)| waiter).collect()
             }

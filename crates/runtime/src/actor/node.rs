@@ -452,7 +452,7 @@ const OTHERS_NS: u64 = 2_000_000;
 const OTHERS_DEPTH: u32 = 16;
 
 /// Runs others above passive code on the stack, which has had its time and cannot be left: until nothing is to be done, or they have had
-/// theirs. Returned, or killed.
+/// theirs; or, if it has sent too much to a node, until that has taken enough ([`credit`](super::credit)). Returned, or killed.
 ///
 /// # Safety
 /// `cx` is the current context; the caller keeps what it needs.
@@ -468,10 +468,22 @@ pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
         (*cx).actors.others += 1;
         (*cx).actors.ran_others += 1;
         (*cx).actors.stats.ways += 1;
+        let full = match (*cx).actors.accepts {
+            true => None,
+            false => (*cx).actors.remote.credit.take_full(),
+        };
         let until = (*cx).now_ns().saturating_add(OTHERS_NS);
         let ended = loop {
-            match self::step(cx) {
-                Ok(true) if (*cx).now_ns() < until => {}
+            let waits = full.is_some_and(|node| !(*cx).actors.remote.credit.is_open(node));
+            let stepped = match self::step(cx) {
+                Ok(false) if waits => match (*cx).stop() {
+                    ret if ret.returned() => wait(cx, Wait::For(HOLD)),
+                    ret => Err(ret),
+                },
+                stepped => stepped,
+            };
+            match stepped {
+                Ok(stepped) if waits || stepped && (*cx).now_ns() < until => {}
                 Err(ret) if !ret.returned() => break ret,
                 _ => break Ret::NOTHING,
             }
@@ -523,6 +535,19 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
     }
 }
 
+/// Waits for packets, as nothing else is to be done, and not as long where somebody is held back. As [`receive`].
+unsafe fn wait(cx: *mut Cx, most: Wait) -> Result<bool, Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let holds = (*cx).actors.remote.credit.holds;
+        let came = receive(cx, if holds { Wait::For(HOLD) } else { most })?;
+        if holds && !came {
+            (*cx).actors.remote.release_held(None);
+        }
+        Ok(came || holds)
+    }
+}
+
 /// Runs what there is to do until nothing is left: returned, or killed.
 pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
     // SAFETY: promised by the caller: `cx` is the current context.
@@ -535,14 +560,8 @@ pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
             }
             let far = (*cx).actors.remote.has_network();
             if far {
-                let holds = (*cx).actors.remote.credit.holds;
-                let wait = if holds { Wait::For(HOLD) } else { timers::rest(cx) };
-                match receive(cx, wait) {
+                match wait(cx, timers::rest(cx)) {
                     Ok(true) => continue,
-                    Ok(false) if holds => {
-                        (*cx).actors.remote.release_held(None);
-                        continue;
-                    }
                     Ok(false) => {}
                     Err(ret) => return ret,
                 }

@@ -108,6 +108,8 @@ unsafe fn count_sent(cx: *mut Cx, packet: &Writing) {
         };
         if windows > 0 {
             (*cx).actors.end_turn();
+            // Passive code looks whether its turn is over only when it is asked to.
+            (*cx).ask();
             (*cx).actors.stats.ahead += u64::from(windows > 1);
         }
     }
