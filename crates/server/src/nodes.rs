@@ -101,9 +101,14 @@ struct Idle {
     given: AtomicBool,
     /// How often it had nothing to do.
     rests: AtomicU32,
+    /// How often it has taken something from its mail.
+    meals: AtomicU32,
     /// Its thread.
     sleeper: Sleeper,
 }
+
+/// Nodes of other processes are told of one that had nothing to do for so long.
+const TELL: Duration = Duration::from_micros(20);
 
 impl Shared {
     /// How many nodes there are.
@@ -163,6 +168,7 @@ impl Shared {
     pub(crate) fn deliver(&self, from: u32, to: u32, packets: Vec<u8>) {
         self.waiting_bytes.fetch_add(packets.len(), Ordering::Relaxed);
         self.active.add(1);
+        self.idle[to as usize].given.store(true, Ordering::Relaxed);
         self.send(to, Mail::Packets(from, packets));
     }
 
@@ -175,6 +181,10 @@ impl Shared {
     pub(crate) fn lose(&self, nodes: Range<u32>) {
         for node in nodes.clone() {
             self.mark(node, false);
+            if let Some(idle) = self.idle.get(node as usize) {
+                // It is given nothing any more.
+                idle.given.store(true, Ordering::Relaxed);
+            }
         }
         self.tell_all(|| Mail::Lost(nodes.clone()));
     }
@@ -199,10 +209,23 @@ impl Shared {
         idle.idle.load(Ordering::Relaxed).then(|| idle.rests.load(Ordering::Relaxed))
     }
 
-    /// A node of another process has nothing to do.
-    pub(crate) fn hint(&self, node: u32) {
+    /// How often a node here, by its place, has taken something; nothing while more is under way to it.
+    pub(crate) fn hungered(&self, place: u32) -> Option<u32> {
+        let idle = &self.idle[(self.first + place) as usize];
+        (!idle.given.load(Ordering::Relaxed)).then(|| idle.meals.load(Ordering::Relaxed))
+    }
+
+    /// A node of another process has nothing behind what it does.
+    pub(crate) fn hint_hungry(&self, node: u32) {
         if let Some(idle) = self.idle.get(node as usize).filter(|_| !self.is_here(node)) {
             idle.given.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// A node of another process has nothing to do.
+    pub(crate) fn hint(&self, node: u32) {
+        if !self.is_here(node) {
+            self.hint_hungry(node);
             self.mark(node, true);
         }
     }
@@ -212,16 +235,19 @@ impl Shared {
         self.mark(node, false);
     }
 
-    /// Keeps whether a node has nothing to do.
-    fn mark(&self, node: u32, idle: bool) {
-        let Some(known) = self.idle.get(node as usize) else { return };
+    /// Keeps whether a node has nothing to do. Whether that is new.
+    fn mark(&self, node: u32, idle: bool) -> bool {
+        let Some(known) = self.idle.get(node as usize) else { return false };
         // Mostly it is so already, and others look at it.
-        if known.idle.load(Ordering::Relaxed) != idle && known.idle.swap(idle, Ordering::Relaxed) != idle {
+        let new =
+            known.idle.load(Ordering::Relaxed) != idle && known.idle.swap(idle, Ordering::Relaxed) != idle;
+        if new {
             match idle {
                 true => self.idlers.fetch_add(1, Ordering::Relaxed),
                 false => self.idlers.fetch_sub(1, Ordering::Relaxed),
             };
         }
+        new
     }
 }
 
@@ -311,6 +337,8 @@ impl Door {
         if !rested {
             self.shared.active.took();
         }
+        let meals = &self.shared.idle[self.node as usize].meals;
+        meals.store(meals.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         self.set_idle(false);
     }
 
@@ -342,7 +370,11 @@ impl Door {
             self.shared.say_over();
         }
         self.shared.lookers.fetch_add(1, Ordering::Relaxed);
-        let mut found = self.look(since, self.patience.time, PAUSES);
+        let mut found = self.look(since, self.patience.time.min(TELL), PAUSES);
+        if let Some(links) = self.links.as_ref().filter(|_| found.is_none()) {
+            links.tell_idle();
+            found = self.look(since, self.patience.time, PAUSES);
+        }
         self.shared.lookers.fetch_sub(1, Ordering::Relaxed);
         self.set_looking(false);
         if found.is_some() {
@@ -452,26 +484,30 @@ impl Network for Door {
 
     fn idle_node(&mut self) -> Option<u32> {
         let count = self.shared.idle.len() as u32;
-        let is_free = |node: &u32| {
+        let all = || (0..count).map(|at| (self.next + at) % count);
+        // What is nearer costs less.
+        let here = all().filter(|node| self.shared.is_here(*node)).find(|node| {
             let other = &self.shared.idle[*node as usize];
             *node != self.node
                 && other.idle.load(Ordering::Relaxed)
                 && !other.given.swap(true, Ordering::Relaxed)
-        };
-        let all = || (0..count).map(|at| (self.next + at) % count);
-        // What is nearer costs less.
-        let here = all().filter(|node| self.shared.is_here(*node)).find(is_free);
-        let found = here.or_else(|| all().filter(|node| !self.shared.is_here(*node)).find(is_free));
+        });
+        // One far away gets something small at once, and may get something larger behind it before it has said that it has begun.
+        let is_free = |node: &u32| !self.shared.is_here(*node) && self.shared.mark(*node, false);
+        let found = here.or_else(|| all().find(is_free));
         self.next = found.map_or(self.next, |node| node + 1);
         found
     }
 
     fn hungry_node(&mut self) -> Option<u32> {
-        let here = self.shared.first..self.shared.first + self.shared.doors.len() as u32;
-        here.into_iter().find(|node| {
+        let is_hungry = |node: &u32| {
             let given = &self.shared.idle[*node as usize].given;
             *node != self.node && !given.load(Ordering::Relaxed) && !given.swap(true, Ordering::Relaxed)
-        })
+        };
+        // What is nearer costs less.
+        let here = self.shared.first..self.shared.first + self.shared.doors.len() as u32;
+        let others = || (0..self.shared.nodes()).filter(|node| !self.shared.is_here(*node));
+        here.into_iter().find(is_hungry).or_else(|| others().find(is_hungry))
     }
 
     fn idlers(&self) -> Option<Arc<AtomicU32>> {
@@ -850,18 +886,55 @@ mod tests {
         assert_eq!(patience.time, LOOK_MAX);
     }
 
+    fn first_space(limits: Limits) -> Arc<Space> {
+        let mut sources = bifrost_theta::Sources::new();
+        sources.add("main.theta", "main () end main");
+        let compiled = bifrost_theta::compile(&sources, &bifrost_theta::Options::default());
+        let program = compiled.program.expect("a program");
+        let engine = Engine::new(program, bifrost_engine::Mode::Interpreted).expect("an engine");
+        Space::new(engine, limits).expect("a space")
+    }
+
+    #[test]
+    fn new_actors_go_to_who_is_near_first_and_to_nobody_twice() {
+        let limits = Limits::default();
+        // Two nodes here, and two in another process.
+        let joined = Joined::new(0, 2, 2, false, vec![None, None]);
+        let nodes = Nodes::joined(first_space(limits), joined, limits, |_| {}, |_| {}).expect("nodes");
+        let shared = &nodes.shared;
+        let mut door = Door {
+            node: 0,
+            shared: shared.clone(),
+            links: None,
+            mail: channel().1,
+            found: None,
+            next: 1,
+            patience: Patience::new(),
+        };
+        let mut hungry = || [(); 4].map(|()| door.hungry_node());
+        assert_eq!(hungry(), [Some(1), Some(2), Some(3), None]);
+        shared.hint_hungry(1);
+        shared.hint_hungry(3);
+        assert_eq!(hungry(), [Some(3), None, None, None]);
+        // Who has nothing to do gets something, and something behind it.
+        shared.hint(2);
+        assert_eq!([(); 2].map(|()| door.idle_node()), [Some(2), None]);
+        let mut hungry = || [(); 2].map(|()| door.hungry_node());
+        assert_eq!(hungry(), [Some(2), None]);
+        // A node here has no need of more while something is under way to it.
+        assert_eq!(shared.hungered(0), Some(0));
+        shared.deliver(2, 0, vec![0; 8]);
+        assert_eq!(shared.hungered(0), None);
+        shared.hint(2);
+        shared.lose(2..4);
+        assert_eq!(hungry(), [None, None]);
+        assert_eq!(door.idle_node(), None);
+    }
+
     #[test]
     fn nobody_looks_while_a_busy_node_has_no_processor() {
-        let engine = {
-            let mut sources = bifrost_theta::Sources::new();
-            sources.add("main.theta", "main () end main");
-            let compiled = bifrost_theta::compile(&sources, &bifrost_theta::Options::default());
-            Engine::new(compiled.program.expect("a program"), bifrost_engine::Mode::Interpreted)
-        };
-        let engine = engine.expect("an engine");
         let limits = Limits::default();
-        let first = Space::new(engine, limits).expect("a space");
-        let nodes = Nodes::new(first, 3, limits, |_| {}).expect("nodes");
+        let nodes = Nodes::new(first_space(limits), 3, limits, |_| {}).expect("nodes");
         let shared = &nodes.shared;
         // All are busy.
         assert_eq!(shared.may_look(), shared.processors >= 3);

@@ -229,6 +229,32 @@ end main";
 }
 
 #[test]
+fn who_sends_to_itself_does_not_make_way_each_time() {
+    // Nobody serves what waits while it runs.
+    let text = "Box = actor
+  got: int
+  new () make {got := 0} end new
+  hit () got := got + 1 end hit
+  run (n: int) returns (int)
+    for i: int in 1.to(n) do send self.hit() end
+    reply (n)
+  end run
+  value () returns (int) reply (got) end value
+end Box
+main (args: sequence[string])
+  b: Box := Box.new()
+  n: int := b.run(args[1].to_int())
+  print(n.unparse() || \" \" || b.value().unparse())
+end main";
+    for mode in [Mode::Compiled, Mode::Interpreted] {
+        let (ran, stats) = ran(&load(text, mode), Collect::Ordinary, None, &["50000"]);
+        assert_eq!(ran.output, "50000 50000\n");
+        // Once in 32 messages, and when its time is over, which is rare.
+        assert!((1000..5000).contains(&stats.ways), "{stats:?}");
+    }
+}
+
+#[test]
 fn an_actor_serves_several_messages_in_a_turn() {
     // It is in a method while they come.
     let text = "Worker = actor

@@ -66,7 +66,8 @@ use layout::{join, mail, message, owed, replier};
 /// Who sends to an actor that so many messages wait for makes way at the end of a loop's step; code queues no more by itself.
 pub const MAIL_LONG: u64 = 4096;
 
-/// It does so once in as many messages, and at each one when twice as many wait.
+/// It does so once in as many messages, and at each one when twice as many wait; but not if the actor runs now, perhaps the sender itself, and will
+/// serve none before it is done.
 const MAIL_STEP: u64 = 32;
 
 /// What a method fails with that has a result and ends without an answer.
@@ -337,7 +338,9 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
         append(post, class.list_of(method), made);
         let count = get(post, mail::COUNT) + 1;
         set(post, mail::COUNT, count);
-        if count >= 2 * MAIL_LONG || count >= MAIL_LONG && count.is_multiple_of(MAIL_STEP) {
+        if count >= MAIL_LONG
+            && (count.is_multiple_of(MAIL_STEP) || count >= 2 * MAIL_LONG && !is_on_stack(post))
+        {
             // Whoever sends them makes way, if it can, so that the actor gets to serve more than come.
             (*cx).actors.end_turn();
         }
@@ -351,6 +354,15 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
             _ => {}
         }
         pending(made)
+    }
+}
+
+/// Whether a method of an active actor is on the stack, and neither waits nor is in a queue.
+unsafe fn is_on_stack(post: Word) -> bool {
+    // SAFETY: promised by the caller: the actor's mail.
+    unsafe {
+        let waiter = get(post, mail::WAITING);
+        get(post, mail::SCHEDULED) == 0 && (waiter == 0 || get(waiter, join::FLAGS) & join::WAITS == 0)
     }
 }
 

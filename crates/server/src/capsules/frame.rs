@@ -30,6 +30,8 @@ pub(crate) enum Frame<'a> {
     Packets(Entries<'a>),
     /// Nodes of the sender that have nothing to do.
     Idle(Numbers<'a>),
+    /// Nodes of the sender that have nothing to do behind what they do.
+    Hungry(Numbers<'a>),
     /// The sender's nodes have nothing to do.
     Rest(Rest),
     /// A capsule is no more.
@@ -88,6 +90,13 @@ impl<'a> Iterator for Entries<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Numbers<'a>(&'a [u8]);
 
+impl<'a> Numbers<'a> {
+    /// So many numbers of 4 bytes.
+    pub(crate) fn of(bytes: &'a [u8]) -> Numbers<'a> {
+        Numbers(bytes)
+    }
+}
+
 impl Iterator for Numbers<'_> {
     type Item = u32;
 
@@ -124,6 +133,7 @@ const OUTPUT: u8 = 5;
 const STOP: u8 = 6;
 const REPORT: u8 = 7;
 const PING: u8 = 8;
+const HUNGRY: u8 = 9;
 const CONNECT: u8 = 16;
 const CHALLENGE: u8 = 17;
 const HELLO: u8 = 18;
@@ -185,6 +195,7 @@ fn parse(frame: &[u8]) -> Result<Frame<'_>, Malformed> {
             return if whole == entries.0.len() { Ok(Frame::Packets(entries)) } else { Err(short) };
         }
         IDLE if rest.len() % 4 == 0 => Frame::Idle(Numbers(std::mem::take(rest))),
+        HUNGRY if rest.len() % 4 == 0 => Frame::Hungry(Numbers(std::mem::take(rest))),
         REST => {
             let lost = take_u64(rest).ok_or(short)?;
             let (words, odd) = rest.as_chunks::<8>();
@@ -215,7 +226,7 @@ fn parse(frame: &[u8]) -> Result<Frame<'_>, Malformed> {
         WELCOME => Frame::Welcome,
         REFUSED => Frame::Refused(text(std::mem::take(rest))?),
         READY => Frame::Ready,
-        IDLE => return Err(short),
+        IDLE | HUNGRY => return Err(short),
         other => return Err(Malformed::Kind(other)),
     };
     if rest.is_empty() { Ok(found) } else { Err(short) }
@@ -260,6 +271,7 @@ pub(crate) fn put(out: &mut Vec<u8>, frame: &Frame<'_>) {
     match frame {
         Frame::Packets(entries) => with(PACKETS, &[entries.0]),
         Frame::Idle(nodes) => with(IDLE, &[nodes.0]),
+        Frame::Hungry(nodes) => with(HUNGRY, &[nodes.0]),
         Frame::Rest(rest) => {
             with(REST, &[&rest.lost.to_le_bytes()]);
             for count in rest.sent.iter().chain(&rest.received) {
@@ -282,12 +294,6 @@ pub(crate) fn put(out: &mut Vec<u8>, frame: &Frame<'_>) {
     }
     let length = (out.len() - start - LENGTH_BYTES) as u32;
     out[start..start + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
-}
-
-/// Appends a frame that names nodes.
-pub(crate) fn put_idle(out: &mut Vec<u8>, nodes: &[u32]) {
-    let bytes: Vec<u8> = nodes.iter().flat_map(|node| node.to_le_bytes()).collect();
-    put(out, &Frame::Idle(Numbers(&bytes)));
 }
 
 #[cfg(test)]
@@ -325,6 +331,7 @@ mod tests {
             Frame::Packets(Entries(&[])),
             Frame::Packets(Entries(b"\x01\0\0\0\x02\0\0\0\x03\0\0\0abc\x01\0\0\0\x02\0\0\0\0\0\0\0")),
             Frame::Idle(Numbers(&[1, 0, 0, 0])),
+            Frame::Hungry(Numbers(&[1, 0, 0, 0, 2, 0, 0, 0])),
             Frame::Rest(rest),
             Frame::Lost(7),
             Frame::Output("a line\n"),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use bifrost_transport::{ReadError, StreamReading, StreamStopper, StreamWaiter, StreamWriting};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::frame::{Decoder, Entries, Frame, Rest, put, put_idle, put_packets};
+use super::frame::{Decoder, Entries, Frame, Numbers, Rest, put, put_packets};
 use super::greeting::{Connection, Joined};
 use super::{
     INBOX_BYTES_MAX, PING_MS, QUEUE_BYTES_MAX, REPORT_BYTES_MAX, REPORT_MS_MAX, STALL_MS_MAX, WRITE_MS_MAX,
@@ -43,6 +43,8 @@ pub(crate) struct Links {
     silence: Duration,
     /// By node of this capsule: how often it had rested when the others were told of it.
     told: Vec<AtomicU32>,
+    /// How often it had taken something when they were told that it has nothing behind that.
+    told_hungry: Vec<AtomicU32>,
     /// The run is over: connections that end are no losses.
     stopping: AtomicBool,
     /// The first capsule is no more.
@@ -162,6 +164,7 @@ impl Links {
             output,
             silence,
             told: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
+            told_hungry: (0..nodes).map(|_| AtomicU32::new(0)).collect(),
             stopping: AtomicBool::new(false),
             orphaned: AtomicBool::new(false),
             threads: Mutex::default(),
@@ -234,18 +237,32 @@ impl Links {
         }
     }
 
-    /// Tells others, from time to time, of nodes that have nothing to do, and whether nothing can happen any more.
-    pub(crate) fn tick(&self) {
-        let resting: Vec<u32> = (0..self.nodes)
-            .filter_map(|node| {
-                let rested = self.shared.rested(node)?;
-                let told = self.told[node as usize].swap(rested, Ordering::Relaxed);
-                (told != rested).then_some(self.own * self.nodes + node)
-            })
-            .collect();
-        if !resting.is_empty() {
-            self.others().for_each(|peer| peer.add(|out| put_idle(out, &resting)));
+    /// Tells others of nodes that have nothing to do, of each once while that lasts.
+    pub(crate) fn tell_idle(&self) {
+        let resting = self.untold(&self.told, |node| self.shared.rested(node));
+        self.tell_of(&resting, &Frame::Idle(Numbers::of(&resting)));
+    }
+
+    /// The nodes here that have a count now of which the others were not told, as their numbers.
+    fn untold(&self, told: &[AtomicU32], count: impl Fn(u32) -> Option<u32>) -> Vec<u8> {
+        let is_new = |node: &u32| {
+            count(*node).is_some_and(|count| told[*node as usize].swap(count, Ordering::Relaxed) != count)
+        };
+        (0..self.nodes).filter(is_new).flat_map(|node| (self.own * self.nodes + node).to_le_bytes()).collect()
+    }
+
+    /// Tells others of nodes, if there are any.
+    fn tell_of(&self, nodes: &[u8], frame: &Frame<'_>) {
+        if !nodes.is_empty() {
+            self.others().for_each(|peer| peer.add(|out| put(out, frame)));
         }
+    }
+
+    /// Tells others, from time to time, of nodes that have nothing to do, or nothing behind what they do, and whether nothing can happen any more.
+    pub(crate) fn tick(&self) {
+        self.tell_idle();
+        let hungry = self.untold(&self.told_hungry, |node| self.shared.hungered(node));
+        self.tell_of(&hungry, &Frame::Hungry(Numbers::of(&hungry)));
         let mut counts = self.counts.lock();
         if !self.shared.is_quiet() {
             return;
@@ -376,6 +393,10 @@ impl Links {
                 Frame::Idle(nodes) => {
                     let of = self.nodes_of(capsule);
                     nodes.filter(|node| of.contains(node)).for_each(|node| self.shared.hint(node));
+                }
+                Frame::Hungry(nodes) => {
+                    let of = self.nodes_of(capsule);
+                    nodes.filter(|node| of.contains(node)).for_each(|node| self.shared.hint_hungry(node));
                 }
                 Frame::Rest(rest) if self.is_first() => {
                     let mut counts = self.counts.lock();
