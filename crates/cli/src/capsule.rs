@@ -327,7 +327,7 @@ impl Report {
                 SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
             let began = since_1970.saturating_sub(cx.now_ns());
             let trace = cx.actors.take_trace().map(|trace| trace::NodeTrace::new(&trace, began, space));
-            let allocated_bytes = cx.heap_stats().usage.allocated_bytes;
+            let allocated_bytes = cx.taken_bytes();
             NodeReport { node, stats: cx.actors.stats, allocated_bytes, trace }
         });
         Report { nodes: reports.collect(), heap }
