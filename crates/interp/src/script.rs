@@ -254,8 +254,8 @@ impl Run<'_> {
     pub(crate) fn deliver(&mut self, frame: Frame, replier: Place, value: Option<Place>) -> Flow {
         let value = value.map_or(0, |place| frame.get(place));
         // SAFETY: the function is verified: the word is a replier, whose answers have the value's type.
-        unsafe { actor::deliver_to(self.cx, frame.get(replier), value) };
-        Flow::Next
+        let ret = unsafe { actor::deliver_now(self.cx, frame.get(replier), value) };
+        if ret.returned() { Flow::Next } else { Flow::Killed }
     }
 
     pub(crate) fn self_call(&mut self, frame: Frame, call: &SelfCall) -> Flow {

@@ -293,8 +293,7 @@ unsafe extern "C" fn kept(cx: *mut Cx, method: u64) -> Ret {
 
 unsafe extern "C" fn deliver(cx: *mut Cx, replier: Word, word: Word) -> Ret {
     // SAFETY: compiled code passes the current context, and a replier whose answers the word is one of.
-    unsafe { actor::deliver_to(cx, replier, word) };
-    Ret::NOTHING
+    unsafe { actor::deliver_now(cx, replier, word) }
 }
 
 unsafe extern "C" fn unanswered(cx: *mut Cx) -> Ret {

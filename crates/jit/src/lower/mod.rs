@@ -367,7 +367,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
     }
 
     fn block(&mut self, block: &'a Block) {
-        for stmt in &block.0 {
+        for (at, stmt) in block.0.iter().enumerate() {
             let entered = self.is_entered_in(stmt);
             if !self.reachable {
                 if !entered {
@@ -380,7 +380,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             if entered {
                 self.forget();
             }
-            self.stmt(stmt);
+            self.stmt(stmt, block.0.get(at + 1));
             if entered {
                 // What was known here is not known where the code begins.
                 self.forget();
@@ -388,7 +388,8 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         }
     }
 
-    fn stmt(&mut self, stmt: &'a Stmt) {
+    /// A statement; `behind` is the next one of its block.
+    fn stmt(&mut self, stmt: &'a Stmt, behind: Option<&Stmt>) {
         match stmt {
             Stmt::Let { dst, .. } if self.scope.analysis.for_requests.contains_key(dst) => {}
             Stmt::Let { dst, src } => {
@@ -476,7 +477,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             }
             Stmt::Send { method, args, .. } => self.send_stmt(*method, args),
             Stmt::Request { method, args, dst, element, .. } => {
-                self.request_stmt(*method, args, *dst, *element);
+                self.request_stmt(*method, args, *dst, *element, behind);
             }
             Stmt::Await { vars, .. } => self.await_stmt(stmt, vars),
             Stmt::Reply { values, .. } => self.reply_stmt(stmt, values),

@@ -46,6 +46,15 @@ pub(super) struct Waiting {
     join: Option<StackSlot>,
     /// Of code that goes on with a join: that, and the block that leads to where it does.
     again: Option<(Value, ir::Block)>,
+    /// Where the code stops at the wait that follows the request just lowered, and with which reply missing.
+    stops: Option<(*const Stmt, Stops)>,
+}
+
+/// A block in which code stops at a wait; its parameter is what owes a reply that no join has yet, or 0.
+#[derive(Clone, Copy)]
+struct Stops {
+    block: ir::Block,
+    due: Due,
 }
 
 /// A message and what it came back with.
@@ -53,6 +62,16 @@ struct Sent {
     method: MethodRef,
     outcome: Value,
     value: Value,
+}
+
+/// How the function goes on at a statement at which its code leaves.
+enum Leaves<'s> {
+    /// With the statement.
+    Before,
+    /// Behind the message that the statement has sent.
+    Behind(&'s Sent),
+    /// With the statement, a wait, when a reply has come that is owed by this, if it is not 0.
+    Owed { owing: Value, due: Due },
 }
 
 /// Where a field of a join lies.
@@ -159,10 +178,24 @@ impl<'a> Lower<'_, 'a, '_> {
         };
         let held = self.load_join(join, join::HELD);
         let held = self.b.ins().band_imm_s(held, bits);
-        let stops = self.cold_block();
-        self.b.ins().brif(held, stops, &[], next, &[]);
-        self.start(stops);
-        self.leave_code(stmt, None);
+        let of_request = self.wait.stops.take().filter(|(of, _)| std::ptr::eq(*of, stmt));
+        let Some((_, Stops { block, due })) = of_request else {
+            let stops = self.cold_block();
+            self.b.ins().brif(held, stops, &[], next, &[]);
+            self.start(stops);
+            self.leave_code(stmt, Leaves::Before);
+            return self.begin_behind(stmt, next);
+        };
+        let zero = self.int(0);
+        self.b.ins().brif(held, block, &[BlockArg::Value(zero)], next, &[]);
+        self.start(block);
+        let owing = self.b.block_params(block)[0];
+        self.leave_code(stmt, Leaves::Owed { owing, due });
+        self.begin_behind(stmt, next);
+    }
+
+    /// Goes on behind a wait, where the code may begin.
+    fn begin_behind(&mut self, stmt: &Stmt, next: ir::Block) {
         self.start(next);
         if self.is_entered_in(stmt) {
             let here = self.b.create_block();
@@ -578,13 +611,25 @@ impl<'a> Lower<'_, 'a, '_> {
         join
     }
 
+    /// What a reply is for that a variable takes, or an element of what it has.
+    fn due(&self, dst: Var, element: bool) -> Due {
+        let pending = self.unit.analysis.script.pending.iter().position(|var| *var == dst);
+        Due { pending: pending.expect("it takes replies") as u16, element, request: 0 }
+    }
+
     /// In the block of a request that came back without its answer: the join takes that, or the exception.
     fn pend(&mut self, came: ir::Block, dst: Var, element: Option<Operand>, next: ir::Block) {
         self.start(came);
         let [outcome, object] = *self.b.block_params(came) else { unreachable!("it has two parameters") };
+        let due = self.due(dst, element.is_some());
+        if let Some((_, stops)) = self.wait.stops {
+            // It stops behind this, where the join takes the reply, too.
+            let thrown = self.cold_block();
+            let waits = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Pending as i64);
+            self.b.ins().brif(waits, stops.block, &[BlockArg::Value(object)], thrown, &[]);
+            self.start(thrown);
+        }
         let join = self.join();
-        let pending = self.unit.analysis.script.pending.iter().position(|var| *var == dst);
-        let pending = pending.expect("it takes replies") as u16;
         let index = match element {
             Some(index) => {
                 // The reply goes to what the join has.
@@ -594,8 +639,7 @@ impl<'a> Lower<'_, 'a, '_> {
             }
             None => self.int(0),
         };
-        let due = Due { pending, element: element.is_some(), request: 0 }.word();
-        let due = self.int(due as i64);
+        let due = self.int(due.word() as i64);
         self.call_helper_unchecked(Helper::Pend, &[join, outcome, object, due, index]);
         let zero = self.int(0);
         let args = if element.is_some() { &[][..] } else { &[BlockArg::Value(zero)] };
@@ -616,9 +660,19 @@ impl<'a> Lower<'_, 'a, '_> {
         args: &[Operand],
         dst: Var,
         element: Option<Operand>,
+        behind: Option<&Stmt>,
     ) {
         let next = self.b.create_block();
+        self.wait.stops = None;
         let Some(element) = element else {
+            if let Some(awaits @ Stmt::Await { vars, .. }) = behind
+                && vars.contains(&dst)
+            {
+                let (block, due) = (self.cold_block(), self.due(dst, false));
+                let owing = self.b.append_block_param(block, types::I64);
+                self.mark(owing);
+                self.wait.stops = Some((awaits, Stops { block, due }));
+            }
             let sent = self.message(method, args, Form::Request);
             let (came, value) = self.came_back(sent);
             let results = &self.unit.image.program().types.method(method).signature.results;
@@ -661,7 +715,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let waits = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Pending as i64);
         self.b.ins().brif(waits, delegated, &[], thrown, &[]);
         self.start(thrown);
-        self.leave_code(stmt, Some(&Sent { method, outcome, value: object }));
+        self.leave_code(stmt, Leaves::Behind(&Sent { method, outcome, value: object }));
         self.start(delegated);
         self.give_answer(stmt, given::DELEGATED, object);
         if goes_on {
@@ -696,7 +750,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let (left, over) = (self.cold_block(), self.turn_over());
         self.b.ins().brif(over, left, &[], next, &[]);
         self.start(left);
-        self.leave_code(stmt, None);
+        self.leave_code(stmt, Leaves::Before);
         self.start(next);
     }
 
@@ -713,7 +767,7 @@ impl<'a> Lower<'_, 'a, '_> {
         };
         let func = own_method(program, callee).expect("the statement calls one");
         if !script::answers_last(program, &program.funcs[func]) {
-            return self.leave_code(stmt, None);
+            return self.leave_code(stmt, Leaves::Before);
         }
         let mut words = vec![self.cx];
         for arg in args {
@@ -743,7 +797,7 @@ impl<'a> Lower<'_, 'a, '_> {
         let waits = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Pending as i64);
         self.b.ins().brif(waits, left, &[BlockArg::Value(value)], on, &[]);
         self.start(left);
-        self.leave_code(stmt, Some(&Sent { method, outcome, value: owing }));
+        self.leave_code(stmt, Leaves::Behind(&Sent { method, outcome, value: owing }));
         self.start(on);
         let dispatch = self.dispatch();
         self.b.ins().jump(dispatch, &[ir::BlockArg::Value(outcome)]);
@@ -753,16 +807,17 @@ impl<'a> Lower<'_, 'a, '_> {
 
     /// Leaves before a statement.
     pub(super) fn leave_before(&mut self, stmt: &Stmt) {
-        self.leave_code(stmt, None);
+        self.leave_code(stmt, Leaves::Before);
     }
 
-    /// Ends the function with what it comes to that goes on at a statement: before it, or behind its message.
-    fn leave_code(&mut self, stmt: &Stmt, sent: Option<&Sent>) {
+    /// Ends the function with what it comes to that goes on at a statement.
+    fn leave_code(&mut self, stmt: &Stmt, leaves: Leaves<'_>) {
         debug_assert!(matches!(self.scope.end, End::Function));
         let join = self.join();
         let analysis = self.unit.analysis.clone();
         let place = &analysis.script.places[&std::ptr::from_ref(stmt)];
-        let live = if sent.is_some() { &place.behind } else { &place.before };
+        let is_sent = matches!(leaves, Leaves::Behind(_));
+        let live = if is_sent { &place.behind } else { &place.before };
         for (var, decl) in &self.unit.func.vars {
             let field = join::WORDS + var.as_u32() as usize;
             // What is not read any more must not live for this.
@@ -785,15 +840,18 @@ impl<'a> Lower<'_, 'a, '_> {
         }
         let answer = self.answer();
         let given = self.store_answer(join, answer);
-        let way = place.way.filter(|_| sent.is_none());
         let exit: &'static Exit = Box::leak(Box::new(Exit {
-            path: if sent.is_some() { place.path.clone() } else { place.afresh() },
-            sent: sent.is_some(),
-            way,
+            path: if is_sent { place.path.clone() } else { place.afresh() },
+            sent: is_sent,
+            way: place.way.filter(|_| !is_sent),
         }));
         let exit = self.address(std::ptr::from_ref(exit).cast());
         let zero = self.int(0);
-        let (outcome, value) = sent.map_or((zero, zero), |sent| (sent.outcome, sent.value));
+        let (outcome, value) = match leaves {
+            Leaves::Before => (zero, zero),
+            Leaves::Behind(sent) => (sent.outcome, sent.value),
+            Leaves::Owed { owing, due } => (self.int(due.word() as i64), owing),
+        };
         let helper = if self.wait.again.is_some() { Helper::LeaveWay } else { Helper::LeaveCode };
         let (outcome, value) = self.call_helper_unchecked(helper, &[exit, join, outcome, value, given]);
         self.b.ins().return_(&[outcome, value]);

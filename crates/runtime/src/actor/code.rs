@@ -222,7 +222,8 @@ pub unsafe extern "C" fn enter_pend(
 }
 
 /// What code ends with that leaves at an exit. Its variables are in the join, and its answer, if it was given, in `ANSWER` or `DELEGATED`;
-/// `outcome` and `value` are what the statement's message came back with: who owes the answer, or an exception that is kept.
+/// `outcome` and `value` are what the statement's message came back with: who owes the answer, or an exception that is kept. At a wait
+/// they are a [`Due`] without request, and who owes that reply, of which the join does not know yet; or 0.
 ///
 /// # Safety
 /// `cx` is the current context, and `running` the join of the function, whose variables it has.
@@ -277,7 +278,7 @@ unsafe fn left(cx: *mut Cx, exit: &'static Exit, running: Word, ret: Ret, given:
     // SAFETY: promised by the caller.
     unsafe {
         if given != given::NOT {
-            give(cx, running, given, if exit.sent { ret.value } else { 0 });
+            give(cx, running, given, ret.value);
         }
         let Some(number) = exit.way else {
             let came = exit.sent.then_some(match Outcome::from(ret) {
@@ -286,6 +287,9 @@ unsafe fn left(cx: *mut Cx, exit: &'static Exit, running: Word, ret: Ret, given:
             });
             return Left::Next(Next::Exit(exit, came));
         };
+        if ret.value != 0 {
+            pend(cx, running, ret.value, Due::from_word(ret.outcome).pending, None);
+        }
         match stop(cx, running, layout_of(running), number) {
             Some(ret) => Left::Stopped(ret),
             None => Left::Next(Next::Way(number)),

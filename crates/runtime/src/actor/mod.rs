@@ -515,8 +515,23 @@ unsafe fn owe_as(cx: *mut Cx, owing: Word, before: Word) {
     }
 }
 
-/// Brings an answer to whoever waits for it.
-unsafe fn deliver(cx: *mut Cx, to: Word, due: Due, element: i64, answer: Answer) {
+/// Brings the answer that something owes to whoever waits for it: the join that can go on now, or 0.
+#[inline]
+unsafe fn bring(cx: *mut Cx, owing: Word, answer: Answer) -> Word {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let to = get(owing, owed::TO);
+        let due = Due::from_word(get(owing, owed::DUE));
+        if to != 0 && Kind::of(to) == Kind::Join {
+            return fill(cx, to, due, get(owing, owed::ELEMENT) as i64, answer);
+        }
+        bring_elsewhere(cx, to, due, answer);
+        0
+    }
+}
+
+/// Brings an answer to who is no join of this node.
+unsafe fn bring_elsewhere(cx: *mut Cx, to: Word, due: Due, answer: Answer) {
     // SAFETY: promised by the caller.
     unsafe {
         if to == 0 {
@@ -526,7 +541,6 @@ unsafe fn deliver(cx: *mut Cx, to: Word, due: Due, element: i64, answer: Answer)
             return;
         }
         match Kind::of(to) {
-            Kind::Join => fill(cx, to, due, element, answer),
             Kind::Away => packets::answer(cx, to, answer),
             Kind::Client => guest::answered(&mut *cx, due.request, answer),
             _ => (*cx).actors.answered(answer),
@@ -534,12 +548,14 @@ unsafe fn deliver(cx: *mut Cx, to: Word, due: Due, element: i64, answer: Answer)
     }
 }
 
-/// Brings the answer that something owes to whoever waits for it.
+/// Brings the answer that something owes to whoever waits for it, which goes on when its turn comes.
 unsafe fn deliver_owed(cx: *mut Cx, owing: Word, answer: Answer) {
     // SAFETY: promised by the caller.
     unsafe {
-        let due = Due::from_word(get(owing, owed::DUE));
-        deliver(cx, get(owing, owed::TO), due, get(owing, owed::ELEMENT) as i64, answer);
+        let waiter = bring(cx, owing, answer);
+        if waiter != 0 {
+            ready(cx, waiter);
+        }
     }
 }
 
@@ -553,11 +569,11 @@ pub unsafe fn layout_of<'a>(join: Word) -> &'a JoinLayout {
     unsafe { &*(get(join, join::LAYOUT) as *const JoinLayout) }
 }
 
-/// Enters a reply into the join that awaits it.
+/// Enters a reply into the join that awaits it: the join, if it can go on now and nobody has seen to that yet, or 0.
 ///
 /// # Safety
 /// `cx` is the current context, and `waiter` a join that has sent the request.
-pub unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer) {
+unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer) -> Word {
     // SAFETY: promised by the caller.
     unsafe {
         let flags = get(waiter, join::FLAGS);
@@ -565,7 +581,7 @@ pub unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: An
             if let Answer::Exception(kept) = answer {
                 (*cx).log_lost(kept);
             }
-            return;
+            return 0;
         }
         let layout = layout_of(waiter);
         let call = due.pending == Due::CALL;
@@ -590,10 +606,11 @@ pub unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: An
         if call || waits && awaited {
             let missing = get(waiter, join::MISSING) - 1;
             set(waiter, join::MISSING, missing);
-            if waits && missing == 0 {
-                ready(cx, waiter);
+            if waits && missing == 0 && flags & join::READY == 0 {
+                return waiter;
             }
         }
+        0
     }
 }
 
@@ -731,11 +748,48 @@ pub unsafe fn new_replier(cx: *mut Cx, table: &'static Table) -> Ret {
     }
 }
 
-/// Answers through a destination. A second answer is ignored, and logged.
+/// Answers through a destination. A second answer is ignored, and logged. Whoever waits for the answer goes on when its turn comes.
 ///
 /// # Safety
 /// `cx` is the current context, `destination` a replier whose answers the word is one of.
-pub unsafe fn deliver_to(cx: *mut Cx, destination: Word, value: Word) {
+unsafe fn deliver_to(cx: *mut Cx, destination: Word, value: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let waiter = bring_to(cx, destination, value);
+        if waiter != 0 {
+            ready(cx, waiter);
+        }
+    }
+}
+
+/// As [`deliver_to`], for code that runs: a message of the past type to whoever waits, who therefore goes on at once, above the sender on its
+/// stack, if that is not too deep. Returned, or killed.
+///
+/// # Safety
+/// As for [`deliver_to`]. Between [`Cx::begin`] and [`Cx::leave`].
+pub unsafe fn deliver_now(cx: *mut Cx, destination: Word, value: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let waiter = bring_to(cx, destination, value);
+        if waiter == 0 {
+            return Ret::NOTHING;
+        }
+        if !may_nest(cx) {
+            ready(cx, waiter);
+            return Ret::NOTHING;
+        }
+        (*cx).actors.past_sent = 1;
+        let _waiter = (*cx).keep(waiter);
+        match node::resume(cx, waiter) {
+            ret if ret.outcome == Outcome::Killed as u64 => ret,
+            _ => Ret::NOTHING,
+        }
+    }
+}
+
+/// Enters the answer where it is awaited: the join that can go on now, or 0.
+#[inline]
+unsafe fn bring_to(cx: *mut Cx, destination: Word, value: Word) -> Word {
     // SAFETY: promised by the caller.
     unsafe {
         if (*cx).in_program_transaction() {
@@ -743,17 +797,20 @@ pub unsafe fn deliver_to(cx: *mut Cx, destination: Word, value: Word) {
             let ty = Table::of(destination).info().ty;
             let reference =
                 matches!(image.program().types.kind(ty), TypeKind::Replier(r) if image.is_reference(r));
-            return (*cx).actors.hold(node::Held::Answer { destination, value, reference });
+            (*cx).actors.hold(node::Held::Answer { destination, value, reference });
+            return 0;
         }
         if Kind::of(destination) == Kind::FarReplier {
-            return packets::deliver(cx, destination, value);
+            packets::deliver(cx, destination, value);
+            return 0;
         }
         if get(destination, replier::USED) != 0 {
-            return (*cx).actors.log("a second answer to one message is ignored");
+            (*cx).actors.log("a second answer to one message is ignored");
+            return 0;
         }
         set(destination, replier::USED, 1);
         set(destination, replier::VALUE, value);
-        deliver_owed(cx, destination, Answer::Value(value));
+        bring(cx, destination, Answer::Value(value))
     }
 }
 

@@ -678,8 +678,8 @@ unsafe fn look_around(cx: *mut Cx) -> Result<bool, Ret> {
     }
 }
 
-/// Goes on with a method that waited.
-unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
+/// Goes on with a method that waited: returned, or killed. The caller keeps its join.
+pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
         let flags = get(waiter, join::FLAGS);
@@ -860,7 +860,9 @@ pub(super) unsafe fn give_up(cx: *mut Cx, waiter: Word) {
                 let _ = (*cx).failure("no answer can come: all that could answer waits");
                 let kept = (*cx).kept_exception(&Default::default());
                 let due = Due { pending, element: false, request: u64::MAX >> 17 };
-                fill(cx, waiter, due, 0, Answer::Exception(kept));
+                if fill(cx, waiter, due, 0, Answer::Exception(kept)) != 0 {
+                    ready(cx, waiter);
+                }
             }
         }
     }
