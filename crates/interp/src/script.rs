@@ -169,7 +169,7 @@ impl Run<'_> {
                 Came::With(ret) => ret,
                 Came::Exception(kept) => {
                     let request = actor::next_request(self.join);
-                    actor::note_exception(self.join, kept, Due { pending, element: is_element, request });
+                    actor::note_exception(self.join, kept, Due::new(pending, is_element).of_request(request));
                     return Flow::Next;
                 }
             };
@@ -287,7 +287,7 @@ impl Run<'_> {
                 Outcome::Pending => {
                     set(waiter, join::MISSING, 1);
                     set(waiter, join::AWAITED, 0);
-                    let due = Due { pending: Due::CALL, element: false, request: 0 };
+                    let due = Due::new(Due::CALL, false);
                     set(waiter, join::FLAGS, get(waiter, join::FLAGS) & !join::SELECTS);
                     actor::owe(self.cx, ret.value, waiter, due, i64::from(call.dst));
                     // Who took the place of the answer may have given it already.

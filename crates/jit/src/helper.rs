@@ -41,8 +41,6 @@ pub(crate) enum Helper {
     OutOfFuel,
     /// A structure calls a procedure, and too many are under way: `(cx)`.
     TooDeep,
-    /// A join of the function: `(cx, func, actor)`.
-    NewJoin,
     /// The exception that a message came back with: `(cx, method)`.
     Kept,
     /// A join takes a reply or an exception: `(cx, join, outcome, object, due, index)`.
@@ -87,7 +85,7 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 28] = [
+    pub(crate) const ALL: [(Helper, usize); 27] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Share, 0),
@@ -102,7 +100,6 @@ impl Helper {
         (Helper::Interpret, 3),
         (Helper::OutOfFuel, 0),
         (Helper::TooDeep, 0),
-        (Helper::NewJoin, 2),
         (Helper::Kept, 1),
         (Helper::Pend, 5),
         (Helper::LeaveCode, 5),
@@ -144,7 +141,6 @@ impl Helper {
             Helper::Interpret => interpret as *const u8,
             Helper::OutOfFuel => out_of_fuel as *const u8,
             Helper::TooDeep => too_deep as *const u8,
-            Helper::NewJoin => actor::enter_join as *const u8,
             Helper::Kept => kept as *const u8,
             Helper::Pend => actor::enter_pend as *const u8,
             Helper::LeaveCode => actor::leave_code as *const u8,

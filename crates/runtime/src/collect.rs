@@ -115,11 +115,17 @@ impl Cx {
         Ok(object)
     }
 
-    /// Whether an object of so many fields is made without a collection.
+    /// The same without a collection, if there is room for that.
     #[inline]
-    pub(crate) fn has_room(&self, fields: usize) -> bool {
-        let room = self.window.end as usize - self.window.next as usize;
-        room / size_of::<Word>() >= OBJECT_WORDS + fields
+    pub(crate) fn alloc_in_room(&mut self, table: &'static Table, fields: usize) -> Option<NonNull<Word>> {
+        let words = OBJECT_WORDS + fields;
+        let object = self.window.take(words)?;
+        // SAFETY: the object has at least two words.
+        unsafe {
+            object.write(table as *const Table as Word);
+            object.add(1).write(words as u64 & SIZE_MASK);
+        }
+        Some(object)
     }
 
     /// A new object whose shape has a finalizer, with zeroed fields: the finalizer may be called from now on.

@@ -309,6 +309,8 @@ pub mod offset {
     pub const SENT: i32 = offset_of!(Cx, actors.stats.sent) as i32;
     /// [`Stats::queued`](crate::actor::Stats::queued)
     pub const QUEUED: i32 = offset_of!(Cx, actors.stats.queued) as i32;
+    /// [`Stats::joins`](crate::actor::Stats::joins)
+    pub const JOINS: i32 = offset_of!(Cx, actors.stats.joins) as i32;
     /// [`Stats::longest_queue`](crate::actor::Stats::longest_queue)
     pub const LONGEST_QUEUE: i32 = offset_of!(Cx, actors.stats.longest_queue) as i32;
     /// [`Actors::ran_others`](crate::actor::Actors::ran_others)

@@ -27,12 +27,20 @@ pub(crate) struct KeptWords {
 }
 
 impl KeptWords {
+    #[inline]
+    fn push_one(&self, word: Word) -> usize {
+        let mut all = self.words.borrow_mut();
+        all.push(word);
+        all.len() - 1
+    }
+
     fn push(&self, words: &[Word]) -> usize {
         let mut all = self.words.borrow_mut();
         all.extend_from_slice(words);
         all.len() - words.len()
     }
 
+    #[inline]
     fn remove(&self, from: usize, count: usize) {
         let mut all = self.words.borrow_mut();
         // Guards usually go in the reverse order of their coming.
@@ -140,6 +148,7 @@ impl Kept {
 }
 
 impl Drop for Kept {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: as in `set`.
         unsafe { self.kept.as_ref() }.remove(self.at, 1);
@@ -249,7 +258,7 @@ impl Cx {
     #[inline]
     pub fn keep(&mut self, word: Word) -> Kept {
         let roots = &mut self.roots;
-        Kept { kept: roots.kept, at: roots.kept().push(&[word]) }
+        Kept { kept: roots.kept, at: roots.kept().push_one(word) }
     }
 
     /// Keeps objects alive until the guard is dropped. Each word is a reference or 0.

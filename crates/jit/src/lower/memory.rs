@@ -117,7 +117,11 @@ impl Lower<'_, '_, '_> {
         let end = self.load_cx(offset::ALLOC_END);
         let after = self.b.ins().iadd_imm_s(next, words as i64 * 8);
         let full = self.b.ins().icmp(IntCC::UnsignedGreaterThan, after, end);
+        let cold = self.b.current_block().is_some_and(|block| self.b.func.layout.is_cold(block));
         let (slow, fast, done) = (self.cold_block(), self.b.create_block(), self.b.create_block());
+        if cold {
+            [fast, done].into_iter().for_each(|block| self.b.set_cold_block(block));
+        }
         let object = self.b.append_block_param(done, types::I64);
         self.mark(object);
         self.b.ins().brif(full, slow, &[], fast, &[]);

@@ -11,8 +11,8 @@ use bifrost_ir::ways::own_method;
 use bifrost_ir::{Callee, ClassId, Destination, FuncId, FuncKind, MethodRef, Operand, Stmt, Var};
 use bifrost_runtime::Form;
 use bifrost_runtime::abi::Outcome;
-use bifrost_runtime::actor::layout::join;
-use bifrost_runtime::actor::{ActorClass, Due, Exit, LOOKS, Site, State, given};
+use bifrost_runtime::actor::layout::{Kind, join, owed};
+use bifrost_runtime::actor::{ActorClass, Due, Exit, LOOKS, Site, State, given, layout_for};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -139,6 +139,10 @@ impl<'a> Lower<'_, 'a, '_> {
             };
             self.write_word(var, word);
         }
+        // Who enters the code keeps nothing, and needs the join behind it.
+        let kept = self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3));
+        self.b.ins().stack_store(types::I64, join, kept, 0);
+        self.roots.words.push((kept, 0));
         let (entered, before) = (self.b.create_block(), self.b.create_block());
         self.b.ins().brif(join, entered, &[], before, &[]);
         self.b.seal_block(entered);
@@ -594,15 +598,24 @@ impl<'a> Lower<'_, 'a, '_> {
             self.start(none);
         }
         let func = self.unit.id.expect("what clients send does not wait");
-        let func = self.int(i64::from(func.as_u32()));
-        let actor = match self.is_script() {
-            true => self.read_whole(Var::from_u32(0)),
-            false => self.int(0),
-        };
-        let (outcome, made) = self.call_helper_unchecked(Helper::NewJoin, &[func, actor]);
-        let (dispatch, next) = (self.dispatch(), self.cold_block());
-        self.b.ins().brif(outcome, dispatch, &[BlockArg::Value(outcome)], next, &[]);
-        self.start(next);
+        let layout = layout_for(self.unit.image, func);
+        let zero = self.int(0);
+        // New memory is all zero.
+        let made = self.new_object_of(layout.table, &vec![zero; layout.fields()], |_| Region::Heads);
+        let kind = self.int(Kind::Join as i64);
+        self.store_join(made, owed::KIND, kind);
+        let place = self.address(std::ptr::from_ref(layout).cast());
+        self.store_join(made, join::LAYOUT, place);
+        for (at, word) in &layout.constants {
+            let word = self.int(*word as i64);
+            self.store_join(made, join::WORDS + *at as usize, word);
+        }
+        if self.is_script() {
+            let actor = self.read_whole(Var::from_u32(0));
+            self.store_join(made, join::ACTOR, actor);
+            self.store_join(made, join::WORDS, actor);
+        }
+        messages::count(&mut self.b, self.cx, offset::JOINS);
         if let Some(slot) = self.wait.join {
             self.b.ins().stack_store(types::I64, made, slot, 0);
         }
@@ -614,7 +627,7 @@ impl<'a> Lower<'_, 'a, '_> {
     /// What a reply is for that a variable takes, or an element of what it has.
     fn due(&self, dst: Var, element: bool) -> Due {
         let pending = self.unit.analysis.script.pending.iter().position(|var| *var == dst);
-        Due { pending: pending.expect("it takes replies") as u16, element, request: 0 }
+        Due::new(pending.expect("it takes replies") as u16, element)
     }
 
     /// In the block of a request that came back without its answer: the join takes that, or the exception.

@@ -1,7 +1,7 @@
 //! Functions that may wait, as machine code and interpreted.
 //!
 //! Such a function begins as machine code, which knows of no join: the way on which all is answered at once allocates nothing. A request that
-//! comes back without its answer makes one ([`enter_join`]) that takes the reply ([`pend`]), and the code goes on. Where it stops, at a
+//! comes back without its answer makes one that takes the reply ([`pend`]), and the code goes on. Where it stops, at a
 //! wait or at what only the interpreter does, it leaves its variables in the join ([`leave_code`]), and from then on [`go_on`] runs the function: by the
 //! machine code that begins where it goes on, if that was often, else by the interpreter.
 
@@ -9,12 +9,12 @@ use bifrost_ir::{FuncId, MethodId, MethodRef};
 
 use super::layout::{ActorClass, JoinLayout, State, Waits, Way, join, owed};
 use super::{
-    Answer, Due, Kind, answer, delegate, end, image_of, layout_of, make_way, note_exception, owe, suspend,
+    Answer, Due, Kind, answer, delegate, end, end_plainly, image_of, layout_of, make_way, note_exception, owe, suspend,
 };
 use crate::abi::{Code, Outcome, Ret, Word, enter};
 use crate::cx::Cx;
 use crate::engine::{Form, MethodEntry};
-use crate::image::Table;
+use crate::image::{Image, Table};
 use crate::object::{get, set};
 
 /// A place where the code of a function leaves. It lasts as long as the code.
@@ -113,21 +113,12 @@ pub(super) unsafe fn remote(cx: *mut Cx, actor: Word, slot: u32, method: MethodI
     }
 }
 
-/// How the joins of a function are laid out.
-#[inline]
-unsafe fn layout_for<'a>(cx: *mut Cx, func: FuncId) -> &'a JoinLayout {
-    // SAFETY: promised by the caller.
-    unsafe { image_of(cx).join_layout(func).unwrap_or_else(|| lay_out(cx, func)) }
-}
-
-#[cold]
-unsafe fn lay_out<'a>(cx: *mut Cx, func: FuncId) -> &'a JoinLayout {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let image = image_of(cx);
+/// How the joins of a function are laid out, of an image with actors.
+pub fn layout_for(image: &Image, func: FuncId) -> &JoinLayout {
+    image.join_layout(func).unwrap_or_else(|| {
         image.interpreter().expect("an image with actors has an interpreter").lay_out(func);
         image.join_layout(func).expect("the interpreter has said it")
-    }
+    })
 }
 
 /// A join that is laid out so, of an actor or of none, or the outcome to end with. The words of its variables are still those that all begin with.
@@ -153,32 +144,17 @@ unsafe fn new_join(cx: *mut Cx, layout: &JoinLayout, actor: Word) -> Ret {
     }
 }
 
-/// A join for code that has none yet. `actor` is the function's first variable if that is the actor, else 0.
-///
-/// # Safety
-/// `cx` is the current context; the code keeps the actor.
-pub unsafe extern "C" fn enter_join(cx: *mut Cx, func: u64, actor: Word) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let made = new_join(cx, layout_for(cx, FuncId::from_u32(func as u32)), actor);
-        if made.returned() && actor != 0 {
-            set(made.value, join::WORDS, actor);
-        }
-        made
-    }
-}
-
 /// The reply that `owing` owes goes into the join: to a pending variable, or to an element of what it has.
 ///
 /// # Safety
 /// `cx` is the current context, `owing` came with an outcome `Pending` of a request of the join's function; both are kept.
-#[inline]
+#[inline(always)]
 pub unsafe fn pend(cx: *mut Cx, running: Word, owing: Word, pending: u16, element: Option<i64>) {
     // SAFETY: promised by the caller.
     unsafe {
         let count = layout_of(running).counts + usize::from(pending);
         set(running, count, get(running, count) + 1);
-        let due = Due { pending, element: element.is_some(), request: next_request(running) };
+        let due = Due::new(pending, element.is_some()).of_request(next_request(running));
         owe(cx, owing, running, due, element.unwrap_or(0));
     }
 }
@@ -212,10 +188,10 @@ pub unsafe extern "C" fn enter_pend(
     // SAFETY: promised by the caller.
     unsafe {
         let due = Due::from_word(due);
-        set(running, join::HELD, get(running, join::HELD) | 1 << due.pending);
+        set(running, join::HELD, get(running, join::HELD) | 1 << due.pending());
         match outcome == Outcome::Pending as u64 {
-            true => pend(cx, running, object, due.pending, due.element.then_some(element)),
-            false => note_exception(running, object, Due { request: next_request(running), ..due }),
+            true => pend(cx, running, object, due.pending(), due.is_element().then_some(element)),
+            false => note_exception(running, object, due.of_request(next_request(running))),
         }
         Ret::NOTHING
     }
@@ -288,7 +264,7 @@ unsafe fn left(cx: *mut Cx, exit: &'static Exit, running: Word, ret: Ret, given:
             return Left::Next(Next::Exit(exit, came));
         };
         if ret.value != 0 {
-            pend(cx, running, ret.value, Due::from_word(ret.outcome).pending, None);
+            pend(cx, running, ret.value, Due::from_word(ret.outcome).pending(), None);
         }
         match stop(cx, running, layout_of(running), number) {
             Some(ret) => Left::Stopped(ret),
@@ -334,6 +310,9 @@ pub unsafe extern "C" fn end_code(cx: *mut Cx, running: Word, outcome: u64, valu
 unsafe fn end_at(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
+        if ret.returned() && end_plainly(cx, running, ret.value) {
+            return Ret::NOTHING;
+        }
         let answered = get(running, join::FLAGS) & join::ANSWERED != 0;
         let ret = match Outcome::from(ret) {
             Outcome::Returned if !answered => {
@@ -364,7 +343,7 @@ pub unsafe fn begin(cx: *mut Cx, func: FuncId, args: &[Word], flags: u64) -> Ret
                 return ret;
             }
         }
-        let layout = layout_for(cx, func);
+        let layout = layout_for(image_of(cx), func);
         let made = new_join(cx, layout, if layout.of_actor { args[0] } else { 0 });
         if !made.returned() {
             return made;
@@ -383,7 +362,7 @@ pub unsafe fn begin(cx: *mut Cx, func: FuncId, args: &[Word], flags: u64) -> Ret
 /// `cx` is the current context, and `waiter` a join that is not waiting any more.
 #[inline]
 pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
-    // SAFETY: promised by the caller; whoever runs the node keeps the join.
+    // SAFETY: promised by the caller.
     unsafe {
         let number = get(waiter, join::WAY) as u32;
         let layout = layout_of(waiter);
@@ -398,7 +377,7 @@ pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
 /// Goes on as code: what the caller gets, or how the function goes on.
 #[inline(always)]
 unsafe fn enter_way(cx: *mut Cx, running: Word, layout: &JoinLayout, code: Code) -> Result<Ret, Next> {
-    // SAFETY: promised by the caller, who keeps the join.
+    // SAFETY: promised by the caller; the code keeps the join.
     unsafe {
         let held = match layout.counts_of(running) {
             [count] => Word::from(*count != 0),

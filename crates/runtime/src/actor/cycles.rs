@@ -173,8 +173,7 @@ unsafe fn who_waits(owing: Word) -> Option<Word> {
             return None;
         }
         let due = Due::from_word(get(owing, owed::DUE));
-        let awaited =
-            due.pending == Due::CALL || get(to, join::AWAITED) >> u32::from(due.pending.min(63)) & 1 == 1;
+        let awaited = due.is_call() || get(to, join::AWAITED) >> u32::from(due.pending().min(63)) & 1 == 1;
         awaited.then_some(to)
     }
 }

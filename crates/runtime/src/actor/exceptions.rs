@@ -45,10 +45,10 @@ pub unsafe fn first_exception(running: Word, concerns: &dyn Fn(u16) -> bool) -> 
         let due = |kept: Word| Due::from_word(get(kept, exception::DUE));
         while kept != 0 {
             let next = get(kept, exception::NEXT);
-            if !concerns(due(kept).pending) {
+            if !concerns(due(kept).pending()) {
                 set(kept, exception::NEXT, others);
                 others = kept;
-            } else if first == 0 || due(kept).request < due(first).request {
+            } else if first == 0 || due(kept).request() < due(first).request() {
                 first = kept;
             }
             kept = next;

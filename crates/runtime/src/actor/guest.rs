@@ -209,7 +209,7 @@ pub unsafe fn ask(
         guest.open.insert(number, Open { asked, method, reference, wanted, answer: None });
         match Outcome::from(ret) {
             Outcome::Pending => {
-                owe(cx, ret.value, client, Due { pending: 0, element: false, request: number }, 0);
+                owe(cx, ret.value, client, Due::new(0, false).of_request(number), 0);
             }
             Outcome::Returned => answered(&mut *cx, number, Answer::Value(ret.value)),
             _ => {

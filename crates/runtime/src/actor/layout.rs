@@ -45,6 +45,16 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether an object is of this kind.
+    ///
+    /// # Safety
+    /// As for [`Kind::of`].
+    #[inline]
+    pub unsafe fn is(self, object: Word) -> bool {
+        // SAFETY: promised by the caller.
+        (unsafe { object::get(object, owed::KIND) }) & owed::KIND_MASK == self as Word
+    }
+
     /// The kind of an object.
     ///
     /// # Safety
@@ -269,29 +279,64 @@ pub mod exception {
     pub const VALUES: usize = 3;
 }
 
-/// What a reply is for, in one word: which pending variable of the join, and the how manieth request it answers.
+/// What a reply is for: which pending variable of the join, whether an element of what that has, and the how manieth request it answers. One
+/// word, as it stands in what owes the reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Due {
-    /// The number of the pending variable.
-    pub pending: u16,
-    /// Whether the reply goes to an element.
-    pub element: bool,
-    /// The number of the request among all of the join.
-    pub request: u64,
-}
+pub struct Due(Word);
 
 impl Due {
     /// Of the end of a call of an actor on itself.
     pub const CALL: u16 = u16::MAX;
 
+    /// The largest number of a request.
+    pub const REQUEST_MAX: u64 = u64::MAX >> 17;
+
+    /// For the pending variable of this number, or an element of what it has; the request's number is 0.
+    #[inline]
+    pub const fn new(pending: u16, element: bool) -> Due {
+        Due(pending as Word | (element as Word) << 16)
+    }
+
+    /// The same for a request of this number, at most [`Due::REQUEST_MAX`].
+    #[inline]
+    pub const fn of_request(self, request: u64) -> Due {
+        Due(self.0 & 0x1_ffff | request << 17)
+    }
+
+    /// The number of the pending variable.
+    #[inline]
+    pub const fn pending(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// Whether the reply goes to an element.
+    #[inline]
+    pub const fn is_element(self) -> bool {
+        self.0 >> 16 & 1 == 1
+    }
+
+    /// The number of the request among all of the join.
+    #[inline]
+    pub const fn request(self) -> u64 {
+        self.0 >> 17
+    }
+
+    /// Whether it is the end of a call of an actor on itself.
+    #[inline]
+    pub const fn is_call(self) -> bool {
+        self.pending() == Due::CALL
+    }
+
     /// As one word.
-    pub fn word(self) -> Word {
-        u64::from(self.pending) | u64::from(self.element) << 16 | self.request << 17
+    #[inline]
+    pub const fn word(self) -> Word {
+        self.0
     }
 
     /// From one word.
-    pub fn from_word(word: Word) -> Due {
-        Due { pending: word as u16, element: word >> 16 & 1 == 1, request: word >> 17 }
+    #[inline]
+    pub const fn from_word(word: Word) -> Due {
+        Due(word)
     }
 }
 

@@ -34,8 +34,8 @@ mod timers;
 mod trace;
 
 pub use code::{
-    Came, Exit, LANDED, Next, begin, end_code, enter_join, enter_message, enter_past, enter_pend, given,
-    go_on, goes_on_as_code, kept, leave_code, leave_method, leave_past, leave_way, log_sent, next_request,
+    Came, Exit, LANDED, Next, begin, end_code, enter_message, enter_past, enter_pend, given,
+    go_on, goes_on_as_code, kept, layout_for, leave_code, leave_method, leave_past, leave_way, log_sent, next_request,
     pend, settle_sent,
 };
 pub use create::{Site, create, enter_stillborn};
@@ -300,11 +300,15 @@ unsafe fn message_of(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
         let actor = args[0];
         let kind = class_of(actor).message(method_of(actor, slot));
         let fields = message::ARGS + kind.args;
-        // What has room collects nothing.
-        let _words = (!(*cx).has_room(fields)).then(|| keep_words(cx, kind, args));
-        let made = match (*cx).alloc(kind.table, fields) {
-            Ok(made) => made.as_ptr() as Word,
-            Err(full) => return (*cx).out_of_memory(full),
+        let made = match (*cx).alloc_in_room(kind.table, fields) {
+            Some(made) => made.as_ptr() as Word,
+            None => {
+                let _words = keep_words(cx, kind, args);
+                match (*cx).alloc(kind.table, fields) {
+                    Ok(made) => made.as_ptr() as Word,
+                    Err(full) => return (*cx).out_of_memory(full),
+                }
+            }
         };
         set(made, owed::KIND, message::kind(slot));
         for (at, word) in args.iter().enumerate() {
@@ -398,9 +402,14 @@ unsafe fn mail_of(cx: *mut Cx, class: &ActorClass, actor: Word, kept: Word) -> R
             return Ok(post);
         }
         let fields = mail::fields(class.lists);
-        // What has room collects nothing.
-        let _kept = (!(*cx).has_room(fields)).then(|| (*cx).keep(kept));
-        let made = (*cx).alloc(class.mail_table, fields)?.as_ptr() as Word;
+        let made = match (*cx).alloc_in_room(class.mail_table, fields) {
+            Some(made) => made,
+            None => {
+                let _kept = (*cx).keep(kept);
+                (*cx).alloc(class.mail_table, fields)?
+            }
+        };
+        let made = made.as_ptr() as Word;
         set(actor, class.mail, made);
         Ok(made)
     }
@@ -457,18 +466,28 @@ unsafe fn rest(cx: *mut Cx, actor: Word, ret: Ret) -> Ret {
         if state(actor) == State::Failed {
             return Ret::NOTHING;
         }
-        if post == 0 {
-            enter_state(actor, class, State::Dormant);
-        } else if get(post, mail::WAITING) != 0 {
-            // The join has set the state.
-        } else if get(post, mail::COUNT) == 0 {
+        match post {
+            0 => enter_state(actor, class, State::Dormant),
+            // A join that waits has set the state.
+            _ if get(post, mail::WAITING) != 0 => {}
+            _ => rest_with(cx, actor, class, post),
+        }
+        Ret::NOTHING
+    }
+}
+
+/// The same of an actor with mail, none of whose methods waits.
+#[inline(always)]
+unsafe fn rest_with(cx: *mut Cx, actor: Word, class: &ActorClass, post: Word) {
+    // SAFETY: promised by the caller: the actor has not failed.
+    unsafe {
+        if get(post, mail::COUNT) == 0 {
             set(actor, class.mail, 0);
             enter_state(actor, class, State::Dormant);
         } else {
             enter_state(actor, class, State::Active);
             schedule(cx, actor, post);
         }
-        Ret::NOTHING
     }
 }
 
@@ -516,13 +535,13 @@ unsafe fn owe_as(cx: *mut Cx, owing: Word, before: Word) {
 }
 
 /// Brings the answer that something owes to whoever waits for it: the join that can go on now, or 0.
-#[inline]
+#[inline(always)]
 unsafe fn bring(cx: *mut Cx, owing: Word, answer: Answer) -> Word {
     // SAFETY: promised by the caller.
     unsafe {
         let to = get(owing, owed::TO);
         let due = Due::from_word(get(owing, owed::DUE));
-        if to != 0 && Kind::of(to) == Kind::Join {
+        if to != 0 && Kind::Join.is(to) {
             return fill(cx, to, due, get(owing, owed::ELEMENT) as i64, answer);
         }
         bring_elsewhere(cx, to, due, answer);
@@ -531,6 +550,7 @@ unsafe fn bring(cx: *mut Cx, owing: Word, answer: Answer) -> Word {
 }
 
 /// Brings an answer to who is no join of this node.
+#[inline(never)]
 unsafe fn bring_elsewhere(cx: *mut Cx, to: Word, due: Due, answer: Answer) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -542,7 +562,7 @@ unsafe fn bring_elsewhere(cx: *mut Cx, to: Word, due: Due, answer: Answer) {
         }
         match Kind::of(to) {
             Kind::Away => packets::answer(cx, to, answer),
-            Kind::Client => guest::answered(&mut *cx, due.request, answer),
+            Kind::Client => guest::answered(&mut *cx, due.request(), answer),
             _ => (*cx).actors.answered(answer),
         }
     }
@@ -573,7 +593,24 @@ pub unsafe fn layout_of<'a>(join: Word) -> &'a JoinLayout {
 ///
 /// # Safety
 /// `cx` is the current context, and `waiter` a join that has sent the request.
+#[inline(always)]
 unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer) -> Word {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let flags = get(waiter, join::FLAGS);
+        let Answer::Value(value) = answer else { return fill_other(cx, waiter, due, element, answer) };
+        if due.is_call() || due.is_element() || flags & join::ENDED != 0 {
+            return fill_other(cx, waiter, due, element, answer);
+        }
+        let layout = layout_of(waiter);
+        set(waiter, join::WORDS + layout.pending[usize::from(due.pending())] as usize, value);
+        filled(waiter, layout, due, flags)
+    }
+}
+
+/// The same for what is no plain reply to a variable of a method that has not ended.
+#[inline(never)]
+unsafe fn fill_other(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer) -> Word {
     // SAFETY: promised by the caller.
     unsafe {
         let flags = get(waiter, join::FLAGS);
@@ -584,13 +621,13 @@ unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer
             return 0;
         }
         let layout = layout_of(waiter);
-        let call = due.pending == Due::CALL;
+        let call = due.is_call();
         match answer {
             // The element is the variable that takes the result.
             Answer::Value(value) if call => set(waiter, join::WORDS + element as usize, value),
             Answer::Value(value) => {
-                let place = join::WORDS + layout.pending[due.pending as usize] as usize;
-                match due.element {
+                let place = join::WORDS + layout.pending[usize::from(due.pending())] as usize;
+                match due.is_element() {
                     false => set(waiter, place, value),
                     true => store_element(image_of(cx), get(waiter, place), element, value),
                 }
@@ -598,23 +635,35 @@ unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer
             Answer::Exception(kept) => note_exception(waiter, kept, due),
         }
         if !call {
-            let place = layout.counts + due.pending as usize;
-            set(waiter, place, get(waiter, place) - 1);
+            return filled(waiter, layout, due, flags);
         }
-        let waits = flags & (join::WAITS | join::SELECTS) == join::WAITS;
-        let awaited = get(waiter, join::AWAITED) >> u32::from(due.pending.min(63)) & 1 == 1;
-        if call || waits && awaited {
-            let missing = get(waiter, join::MISSING) - 1;
-            set(waiter, join::MISSING, missing);
-            if waits && missing == 0 && flags & join::READY == 0 {
-                return waiter;
-            }
+        let missing = get(waiter, join::MISSING) - 1;
+        set(waiter, join::MISSING, missing);
+        let waits = flags & (join::WAITS | join::SELECTS | join::READY) == join::WAITS;
+        if waits && missing == 0 { waiter } else { 0 }
+    }
+}
+
+/// A reply is there, or an exception in its place: the join, if it can go on now and nobody has seen to that yet, or 0.
+#[inline(always)]
+unsafe fn filled(waiter: Word, layout: &JoinLayout, due: Due, flags: u64) -> Word {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let place = layout.counts + usize::from(due.pending());
+        set(waiter, place, get(waiter, place) - 1);
+        if flags & (join::WAITS | join::SELECTS) != join::WAITS
+            || get(waiter, join::AWAITED) >> due.pending().min(63) & 1 == 0
+        {
+            return 0;
         }
-        0
+        let missing = get(waiter, join::MISSING) - 1;
+        set(waiter, join::MISSING, missing);
+        if missing == 0 && flags & join::READY == 0 { waiter } else { 0 }
     }
 }
 
 /// Puts a join into the queue of what can go on, once.
+#[inline(never)]
 unsafe fn ready(cx: *mut Cx, waiter: Word) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -779,7 +828,6 @@ pub unsafe fn deliver_now(cx: *mut Cx, destination: Word, value: Word) -> Ret {
             return Ret::NOTHING;
         }
         (*cx).actors.past_sent = 1;
-        let _waiter = (*cx).keep(waiter);
         match node::resume(cx, waiter) {
             ret if ret.outcome == Outcome::Killed as u64 => ret,
             _ => Ret::NOTHING,
@@ -788,7 +836,7 @@ pub unsafe fn deliver_now(cx: *mut Cx, destination: Word, value: Word) -> Ret {
 }
 
 /// Enters the answer where it is awaited: the join that can go on now, or 0.
-#[inline]
+#[inline(always)]
 unsafe fn bring_to(cx: *mut Cx, destination: Word, value: Word) -> Word {
     // SAFETY: promised by the caller.
     unsafe {
@@ -800,7 +848,7 @@ unsafe fn bring_to(cx: *mut Cx, destination: Word, value: Word) -> Word {
             (*cx).actors.hold(node::Held::Answer { destination, value, reference });
             return 0;
         }
-        if Kind::of(destination) == Kind::FarReplier {
+        if Kind::FarReplier.is(destination) {
             packets::deliver(cx, destination, value);
             return 0;
         }
@@ -924,13 +972,8 @@ unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
             return ret;
         }
         let flags = get(running, join::FLAGS);
-        let settled = join::ANSWERED | join::DETACHED;
-        if ret.returned()
-            && flags & (settled | join::NESTED) == settled
-            && get(running, join::EXCEPTIONS) == 0
-        {
-            set(running, join::FLAGS, flags | join::ENDED);
-            return leave_actor(cx, running);
+        if ret.returned() && flags & join::ANSWERED != 0 && end_plainly(cx, running, 0) {
+            return Ret::NOTHING;
         }
         let signature = &image_of(cx).program().funcs[layout_of(running).func].signature;
         let _kept = (*cx).keep(running);
@@ -973,20 +1016,51 @@ unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
             }
             return Ret::NOTHING;
         }
-        leave_actor(cx, running)
+        leave_actor(cx, running);
+        Ret::NOTHING
     }
 }
 
-/// What becomes of the actor of a method that has ended after its caller was gone: returned, or killed.
+/// Ends a method whose caller is gone, with this value if it has not answered yet, if there is nothing else to see to. Whether that is so.
+///
+/// # Safety
+/// As for [`end`].
 #[inline]
-unsafe fn leave_actor(cx: *mut Cx, running: Word) -> Ret {
+unsafe fn end_plainly(cx: *mut Cx, running: Word, value: Word) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let flags = get(running, join::FLAGS);
+        if flags & (join::DETACHED | join::NESTED) != join::DETACHED
+            || get(running, join::EXCEPTIONS) | get(running, join::TAKEN) != 0
+        {
+            return false;
+        }
+        set(running, join::FLAGS, flags | join::ANSWERED | join::ENDED);
+        if flags & join::ANSWERED == 0 && get(running, owed::TO) != 0 {
+            deliver_owed(cx, running, Answer::Value(value));
+        }
+        leave_actor(cx, running);
+        true
+    }
+}
+
+/// What becomes of the actor of a method that has ended after its caller was gone.
+#[inline]
+unsafe fn leave_actor(cx: *mut Cx, running: Word) {
     // SAFETY: promised by the caller: a join.
     unsafe {
         let actor = get(running, join::ACTOR);
-        if actor == 0 || class_of(actor).functional {
-            return Ret::NOTHING;
+        if actor == 0 {
+            return;
         }
-        set(get(actor, class_of(actor).mail), mail::WAITING, 0);
-        rest(cx, actor, Ret::NOTHING)
+        let class = class_of(actor);
+        if class.functional {
+            return;
+        }
+        let post = get(actor, class.mail);
+        set(post, mail::WAITING, 0);
+        if state(actor) != State::Failed {
+            rest_with(cx, actor, class, post);
+        }
     }
 }

@@ -678,7 +678,8 @@ unsafe fn look_around(cx: *mut Cx) -> Result<bool, Ret> {
     }
 }
 
-/// Goes on with a method that waited: returned, or killed. The caller keeps its join.
+/// Goes on with a method that waited: returned, or killed.
+#[inline]
 pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
@@ -687,10 +688,23 @@ pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
         if flags & (join::ENDED | join::WAITS) != join::WAITS {
             return Ret::NOTHING;
         }
-        let actor = get(waiter, join::ACTOR);
-        if actor != 0 && state(actor) == State::Selecting {
-            set_state(actor, State::Active);
+        if flags & join::SELECTS != 0 {
+            let actor = get(waiter, join::ACTOR);
+            if actor != 0 && state(actor) == State::Selecting {
+                set_state(actor, State::Active);
+            }
         }
+        match (*cx).actors.is_traced() {
+            true => resume_traced(cx, waiter),
+            false => super::code::resume(cx, waiter),
+        }
+    }
+}
+
+#[cold]
+unsafe fn resume_traced(cx: *mut Cx, waiter: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
         let (start, func) = ((*cx).trace_clock(), layout_of(waiter).func);
         let ret = super::code::resume(cx, waiter);
         (*cx).note(What::Join(func), start);
@@ -859,7 +873,7 @@ pub(super) unsafe fn give_up(cx: *mut Cx, waiter: Word) {
             while get(waiter, layout.counts + usize::from(pending)) > 0 {
                 let _ = (*cx).failure("no answer can come: all that could answer waits");
                 let kept = (*cx).kept_exception(&Default::default());
-                let due = Due { pending, element: false, request: u64::MAX >> 17 };
+                let due = Due::new(pending, false).of_request(Due::REQUEST_MAX);
                 if fill(cx, waiter, due, 0, Answer::Exception(kept)) != 0 {
                     ready(cx, waiter);
                 }

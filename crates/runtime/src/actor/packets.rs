@@ -582,7 +582,7 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
                 set(made, away::PLACE, u64::from(from) << 32 | u64::from(waiter));
                 set(made, away::GENERATION, u64::from(of));
                 set(made, away::METHOD, own);
-                super::owe(cx, ret.value, made, Due { pending: 0, element: false, request: 0 }, 0);
+                super::owe(cx, ret.value, made, Due::new(0, false), 0);
             }
             Outcome::Returned => away.answer(cx, Answer::Value(ret.value)),
             _ => {

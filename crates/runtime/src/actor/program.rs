@@ -94,7 +94,7 @@ pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Wor
         let main = match Outcome::from(called) {
             Outcome::Pending => {
                 let waiter = (*cx).root(called.value);
-                owe(cx, called.value, caller.word(), Due { pending: 0, element: false, request: 0 }, 0);
+                owe(cx, called.value, caller.word(), Due::new(0, false), 0);
                 Some(waiter)
             }
             Outcome::Killed => return called,
