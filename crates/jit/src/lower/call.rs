@@ -14,7 +14,7 @@ use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, Value, co
 
 use super::memory::Region;
 use super::meter::Note;
-use super::{End, Exits, Lower};
+use super::{End, Exits, Lower, Within};
 use crate::analysis::{environment, reason, takes};
 use crate::helper::Helper;
 
@@ -559,6 +559,8 @@ impl<'a> Lower<'_, 'a, '_> {
         let blocks = std::mem::take(&mut self.contexts[number].blocks);
         self.known_before(before.clone());
         for (arm, (block, entry)) in arms.iter().zip(blocks) {
+            // Exceptions are rare.
+            entry.into_iter().chain(block).for_each(|block| self.b.set_cold_block(block));
             if let Some(entry) = entry {
                 self.start(entry);
                 self.take_values(arm);
@@ -697,7 +699,16 @@ impl<'a> Lower<'_, 'a, '_> {
             }
             End::Call { done, .. } => {
                 let (outcome, _) = self.call_helper_unchecked(Helper::Leave, &[outcome]);
-                if let Some(actor) = self.scope.creates {
+                let within = match self.scope.within {
+                    Within::Call => None,
+                    Within::Creation(actor) => Some(actor),
+                    Within::Message(ended) => {
+                        self.b.ins().jump(ended, &[BlockArg::Value(outcome)]);
+                        self.reachable = false;
+                        return;
+                    }
+                };
+                if let Some(actor) = within {
                     let (failed, other) = (self.cold_block(), self.cold_block());
                     let is = self.b.ins().icmp_imm_s(IntCC::Equal, outcome, Outcome::Signalled as i64);
                     self.b.ins().brif(is, failed, &[], other, &[]);

@@ -12,14 +12,14 @@
 
 use std::rc::Rc;
 
-use bifrost_ir::{Block, Callee, ClassId, FuncId, Operand, Var};
+use bifrost_ir::{Block, Callee, ClassId, FuncId, FuncKind, Operand, Var};
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::Table;
 use cranelift_codegen::ir::{self, BlockArg, InstBuilder, Type, Value, condcodes::IntCC};
 
 use super::call::Context;
 use super::memory::Region;
-use super::{End, Lower, Scope};
+use super::{End, Lower, Scope, Within};
 use crate::analysis::{self, Analysis, InPlace};
 use crate::target::Targets;
 
@@ -178,7 +178,13 @@ impl<'a> Lower<'_, 'a, '_> {
             .unit
             .known
             .entry(func)
-            .or_insert_with(|| analysis::of_call(image, func, KNOWN_MAX).map(Rc::new));
+            .or_insert_with(|| {
+                let found = match image.program().funcs[func].kind {
+                    FuncKind::Script => analysis::of_message(image, func, KNOWN_MAX),
+                    _ => analysis::of_call(image, func, KNOWN_MAX),
+                };
+                found.map(Rc::new)
+            });
         let analysis = known.clone()?;
         let statements = analysis.statements;
         if statements > statements_max || statements > self.unit.budget {
@@ -196,7 +202,7 @@ impl<'a> Lower<'_, 'a, '_> {
         args: Vec<Value>,
         class: Option<ClassId>,
     ) -> Option<Vec<Value>> {
-        self.in_place_of(id, analysis, args, class, None)
+        self.in_place_of(id, analysis, args, class, Within::Call)
     }
 
     /// Lowers a creator in place: if it fails, the actor does.
@@ -208,7 +214,20 @@ impl<'a> Lower<'_, 'a, '_> {
         class: ClassId,
         actor: Value,
     ) {
-        self.in_place_of(id, analysis, args, Some(class), Some(actor));
+        self.in_place_of(id, analysis, args, Some(class), Within::Creation(actor));
+    }
+
+    /// Lowers a method of an actor at rest in place of a message to it; its results. If it ends otherwise, that goes to the block, as its
+    /// parameter.
+    pub(super) fn message_in_place(
+        &mut self,
+        id: FuncId,
+        analysis: Rc<Analysis>,
+        args: Vec<Value>,
+        class: ClassId,
+        ended: ir::Block,
+    ) -> Option<Vec<Value>> {
+        self.in_place_of(id, analysis, args, Some(class), Within::Message(ended))
     }
 
     fn in_place_of(
@@ -217,14 +236,14 @@ impl<'a> Lower<'_, 'a, '_> {
         analysis: Rc<Analysis>,
         args: Vec<Value>,
         class: Option<ClassId>,
-        creates: Option<Value>,
+        within: Within,
     ) -> Option<Vec<Value>> {
         let func = &self.unit.image.program().funcs[id];
         let types: Vec<Type> = func.signature.results.iter().map(|ty| self.value_type(*ty)).collect();
         let done = self.block_with(&types);
         let before = self.known.clone();
         self.enter(id, analysis, args, done, class, None);
-        self.scope.creates = creates;
+        self.scope.within = within;
         let reached = self.leave();
         self.known_before(before);
         self.reachable = reached;
@@ -259,7 +278,7 @@ impl<'a> Lower<'_, 'a, '_> {
             context,
             class,
             each,
-            creates: None,
+            within: Within::Call,
         };
         self.waiting.push(std::mem::replace(&mut self.scope, scope));
         self.active.push(id);

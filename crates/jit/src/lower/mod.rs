@@ -224,8 +224,19 @@ struct Scope<'a> {
     class: Option<ClassId>,
     /// Of an iterator in place of its call: the variables and the body of the loop.
     each: Option<(&'a [Var], &'a Block)>,
-    /// Of a creator in place: the actor, which fails if the creator does.
-    creates: Option<Value>,
+    /// Of a function in place: of what.
+    within: Within,
+}
+
+/// What a function is in place of, which is what its failure is.
+#[derive(Clone, Copy)]
+enum Within {
+    /// Of its call, which fails as well.
+    Call,
+    /// Of the creation of an actor, which fails then.
+    Creation(Value),
+    /// Of a message; the block gets the outcome.
+    Message(ir::Block),
 }
 
 /// One function under construction.
@@ -275,7 +286,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             context: 0,
             class: None,
             each: None,
-            creates: None,
+            within: Within::Call,
         };
         let active = unit.id.into_iter().collect();
         Lower {

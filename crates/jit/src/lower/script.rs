@@ -8,7 +8,9 @@
 
 use bifrost_heap::FIELDS_OFFSET;
 use bifrost_ir::ways::own_method;
-use bifrost_ir::{Callee, ClassId, Destination, FuncId, FuncKind, MethodRef, Operand, Stmt, Var};
+use bifrost_ir::{
+    Body, Callee, ClassId, Destination, FuncId, FuncKind, MethodRef, Operand, Stmt, TypeKind, Var,
+};
 use bifrost_runtime::Form;
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::actor::layout::{Kind, join, owed};
@@ -249,6 +251,11 @@ impl<'a> Lower<'_, 'a, '_> {
     }
 
     pub(super) fn reply_stmt(&mut self, stmt: &Stmt, values: &[Operand]) {
+        if let End::Call { done, .. } = self.scope.end {
+            // A method in place of its message answers last.
+            let value = values.first().map(|value| self.operand(*value));
+            return self.go_on(done, value.as_slice());
+        }
         let word = match values {
             [value, ..] => self.operand_word(*value),
             [] => self.int(0),
@@ -383,7 +390,7 @@ impl<'a> Lower<'_, 'a, '_> {
             Some(new) => self.call_of_new(new, slot, &mut words, done),
             None => {
                 let table = self.load_table(words[1]);
-                self.call_of_resting(method, slot, form, table, &words, [done, returned]);
+                self.call_of_resting(method, slot, form, table, &words, args, [done, returned]);
                 table
             }
         };
@@ -413,12 +420,13 @@ impl<'a> Lower<'_, 'a, '_> {
         form: Form,
         table: Value,
         words: &[Value],
+        args: &[Operand],
         [done, returned]: [ir::Block; 2],
     ) {
         let image = self.unit.image;
         let class = image.find_table(method.ty).and_then(|table| table.info().actor());
         let Some(class) = class.filter(|class| messages::may_be_call(class, method.method)) else { return };
-        let (rests, room, other) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let (rests, room, other) = (self.b.create_block(), self.b.create_block(), self.cold_block());
         let dormant = self.address(std::ptr::from_ref(class.table(State::Dormant)).cast());
         let is = self.b.ins().icmp(IntCC::Equal, table, dormant);
         self.b.ins().brif(is, rests, &[], other, &[]);
@@ -426,6 +434,9 @@ impl<'a> Lower<'_, 'a, '_> {
         messages::look_for_room(&mut self.b, self.cx, room, other);
         self.start(room);
         let actor = words[1];
+        if self.method_in_place(method, args, slot, form, [done, returned]) {
+            return self.start(other);
+        }
         let came = self.call_method(class, slot, form, words);
         let [outcome, value] = came;
         let Some(asks) = messages::asks(&mut self.b, class, form, |_| actor, outcome) else {
@@ -466,6 +477,56 @@ impl<'a> Lower<'_, 'a, '_> {
             Form::Past => self.b.ins().jump(returned, &[]),
         };
         self.start(other);
+    }
+
+    /// Lowers the method of an actor at rest of just this class, which refuses nothing, in place of a message to it, if it is one that can be. Goes
+    /// to the first block with what it came to, or, if it certainly has returned, to the second.
+    fn method_in_place(
+        &mut self,
+        method: MethodRef,
+        args: &[Operand],
+        slot: u32,
+        form: Form,
+        [done, returned]: [ir::Block; 2],
+    ) -> bool {
+        let image = self.unit.image;
+        let TypeKind::Class(id) = image.program().types.kind(method.ty) else { return false };
+        let class = &image.program().classes[id];
+        let refuses = class.actor.as_ref().is_none_or(|actor| !actor.guards.is_empty());
+        let Body::Func(func) = class.bodies[method.method.as_u32() as usize] else { return false };
+        if refuses || self.is_metered() {
+            return false;
+        }
+        let Some(analysis) = self.worth_in_place(func) else { return false };
+        messages::count(&mut self.b, self.cx, offset::DIRECT);
+        let ended = self.cold_block();
+        let outcome = self.b.append_block_param(ended, types::I64);
+        let values: Vec<Value> = args.iter().map(|arg| self.operand(*arg)).collect();
+        let actor = values[0];
+        let results = self.message_in_place(func, analysis, values, id, ended);
+        if let Some(results) = results {
+            let word = match results[..] {
+                [value, ..] => self.word(value),
+                [] => self.int(0),
+            };
+            match form {
+                Form::Request => self.b.ins().jump(returned, &[BlockArg::Value(word)]),
+                Form::Past => self.b.ins().jump(returned, &[]),
+            };
+        }
+        self.start(ended);
+        let zero = self.int(0);
+        let came = match form {
+            Form::Request => [outcome, zero],
+            Form::Past => {
+                let slot = self.int(i64::from(slot));
+                let (outcome, value) =
+                    self.call_helper_unchecked(Helper::LeavePast, &[actor, slot, outcome, zero]);
+                [outcome, value]
+            }
+        };
+        self.b.ins().jump(done, &came.map(BlockArg::Value));
+        true
     }
 
     /// Calls the method of an actor at rest: outcome and value.
