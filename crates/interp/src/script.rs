@@ -226,7 +226,12 @@ impl Run<'_> {
             };
             match Outcome::from(ret) {
                 Outcome::Returned => actor::answer(self.cx, self.join, Answer::Value(ret.value)),
-                Outcome::Pending => actor::delegate(self.cx, self.join, ret.value),
+                Outcome::Pending => {
+                    let ret = actor::delegate_early(self.cx, self.join, ret.value);
+                    if !ret.returned() {
+                        return self.failed(ret, sent.site);
+                    }
+                }
                 _ => return self.failed(ret, sent.site),
             }
         }

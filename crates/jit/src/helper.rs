@@ -53,6 +53,8 @@ pub(crate) enum Helper {
     EndCode,
     /// A destination of an answer: `(cx, table)`.
     NewReplier,
+    /// A place for an answer that is delegated: `(cx, owing, reference)`.
+    KeepAnswer,
     /// A new actor: `(cx, creation, words, count, node)`.
     Create,
     /// The creator of an actor has failed: `(cx, actor)`.
@@ -85,7 +87,7 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 27] = [
+    pub(crate) const ALL: [(Helper, usize); 28] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Share, 0),
@@ -106,6 +108,7 @@ impl Helper {
         (Helper::LeaveWay, 5),
         (Helper::EndCode, 4),
         (Helper::NewReplier, 1),
+        (Helper::KeepAnswer, 2),
         (Helper::Create, 4),
         (Helper::Stillborn, 1),
         (Helper::Deliver, 2),
@@ -147,6 +150,7 @@ impl Helper {
             Helper::LeaveWay => actor::leave_way as *const u8,
             Helper::EndCode => actor::end_code as *const u8,
             Helper::NewReplier => new_replier as *const u8,
+            Helper::KeepAnswer => actor::keep_answer as *const u8,
             Helper::Create => create as *const u8,
             Helper::Stillborn => actor::enter_stillborn as *const u8,
             Helper::Deliver => deliver as *const u8,

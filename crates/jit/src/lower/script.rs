@@ -791,7 +791,15 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(thrown);
         self.leave_code(stmt, Leaves::Behind(&Sent { method, outcome, value: object }));
         self.start(delegated);
-        self.give_answer(stmt, given::DELEGATED, object);
+        let owing = match self.unit.analysis.script.places[&std::ptr::from_ref(stmt)].last {
+            true => object,
+            // It may be answered before anybody is told of it.
+            false => {
+                let reference = self.int(i64::from(self.answers_reference()));
+                self.call_helper(Helper::KeepAnswer, &[object, reference])
+            }
+        };
+        self.give_answer(stmt, given::DELEGATED, owing);
         if goes_on {
             self.b.ins().jump(next, &[]);
             self.start(next);

@@ -168,7 +168,10 @@ unsafe fn mailed(waiter: Word) -> Option<(Word, usize)> {
 unsafe fn who_waits(owing: Word) -> Option<Word> {
     // SAFETY: promised by the caller.
     unsafe {
-        let to = get(owing, owed::TO);
+        let (mut owing, mut to) = (owing, get(owing, owed::TO));
+        while to != 0 && Kind::Replier.is(to) {
+            (owing, to) = (to, get(to, owed::TO));
+        }
         if to == 0 || Kind::of(to) != Kind::Join || get(to, join::FLAGS) & join::WAITS == 0 {
             return None;
         }

@@ -198,7 +198,7 @@ pub mod join {
     pub const BOUND: u64 = 512;
 }
 
-/// Fields of a destination as a value, which begins with [`owed`].
+/// Fields of a destination as a value, or of a place that keeps an answer for who is not known yet, which begins with [`owed`].
 pub mod replier {
     use super::owed;
 
@@ -630,6 +630,8 @@ pub(crate) fn replier_shape(reference: bool) -> Shape {
 /// The tables of what belongs to all programs with actors.
 #[derive(Debug)]
 pub(crate) struct Tables {
+    /// Places that keep an answer, by whether that is a reference.
+    pub kept: [&'static Table; 2],
     pub caller: &'static Table,
     pub outgoing: &'static Table,
     pub away: &'static Table,
@@ -638,6 +640,7 @@ pub(crate) struct Tables {
 impl Tables {
     pub fn new() -> Tables {
         Tables {
+            kept: [false, true].map(|reference| inner_table("kept answer", replier_shape(reference))),
             caller: inner_table("caller", Shape::leaf()),
             outgoing: inner_table("outgoing", Shape::of([owed::TO as u32])),
             away: inner_table("away", Shape::leaf()),

@@ -544,27 +544,37 @@ unsafe fn bring(cx: *mut Cx, owing: Word, answer: Answer) -> Word {
         if to != 0 && Kind::Join.is(to) {
             return fill(cx, to, due, get(owing, owed::ELEMENT) as i64, answer);
         }
-        bring_elsewhere(cx, to, due, answer);
-        0
+        bring_elsewhere(cx, to, due, answer)
     }
 }
 
-/// Brings an answer to who is no join of this node.
+/// Brings an answer to who is no join of this node: the join that can go on now, or 0.
 #[inline(never)]
-unsafe fn bring_elsewhere(cx: *mut Cx, to: Word, due: Due, answer: Answer) {
+unsafe fn bring_elsewhere(cx: *mut Cx, to: Word, due: Due, answer: Answer) -> Word {
     // SAFETY: promised by the caller.
     unsafe {
         if to == 0 {
             if let Answer::Exception(kept) = answer {
                 (*cx).log_lost(kept);
             }
-            return;
+            return 0;
         }
         match Kind::of(to) {
             Kind::Away => packets::answer(cx, to, answer),
             Kind::Client => guest::answered(&mut *cx, due.request(), answer),
+            Kind::Replier => {
+                set(to, replier::USED, 1);
+                match answer {
+                    Answer::Value(value) => set(to, replier::VALUE, value),
+                    Answer::Exception(kept) => set(to, replier::EXCEPTION, kept),
+                }
+                if get(to, owed::TO) != 0 {
+                    return bring(cx, to, answer);
+                }
+            }
             _ => (*cx).actors.answered(answer),
         }
+        0
     }
 }
 
@@ -754,6 +764,48 @@ pub unsafe fn is_answered(running: Word) -> bool {
             0 => get(running, join::FLAGS) & join::ANSWERED != 0,
             taken => message::is_answered(taken),
         }
+    }
+}
+
+/// As [`delegate`], for a method that goes on: nobody may know for whom the answer is when it comes. Returned, or the outcome to end with.
+///
+/// # Safety
+/// As for [`answer`].
+pub unsafe fn delegate_early(cx: *mut Cx, running: Word, owing: Word) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let flags = get(running, join::FLAGS);
+        let known =
+            get(running, join::TAKEN) != 0 || flags & (join::DETACHED | join::NESTED) == join::DETACHED;
+        if known || Kind::Replier.is(owing) {
+            delegate(cx, running, owing);
+            return Ret::NOTHING;
+        }
+        let image = image_of(cx);
+        let signature = &image.program().funcs[layout_of(running).func].signature;
+        let reference = signature.results.first().is_some_and(|ty| image.is_reference(*ty));
+        let kept = keep_answer(cx, owing, u64::from(reference));
+        if kept.returned() {
+            delegate(cx, running, kept.value);
+            return Ret::NOTHING;
+        }
+        kept
+    }
+}
+
+/// A place that keeps the answer which something owes until it is said for whom that is ([`owe`]), or the outcome to end with.
+///
+/// # Safety
+/// `cx` is the current context, and `owing` came with an outcome `Pending`; `reference` is 1 if the answer is one, else 0.
+pub unsafe extern "C" fn keep_answer(cx: *mut Cx, owing: Word, reference: u64) -> Ret {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let _owing = (*cx).keep(owing);
+        let made = new_replier(cx, image_of(cx).of_actors.kept[reference as usize]);
+        if made.returned() {
+            owe(cx, owing, made.value, Due::new(0, false), 0);
+        }
+        made
     }
 }
 
