@@ -27,6 +27,7 @@ in_process(Work) ->
     receive {Process, Result} -> Result end.
 
 run(send, N) -> send(N);
+run('send-known', N) -> send(N);
 run(remote, N) -> send(N);
 run(queue, N) -> queue(N);
 run(request, N) -> request(N);

@@ -256,7 +256,7 @@ func quadrature(n int64) int64 {
 func run(name string, n int64) int64 {
 	answer := make(chan int64, 1)
 	switch name {
-	case "send", "remote":
+	case "send", "send-known", "remote":
 		return send(n)
 	case "queue":
 		return queue(n)

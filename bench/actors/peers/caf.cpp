@@ -351,7 +351,8 @@ int64_t quadrature(actor_system &system, int64_t n) {
 }
 
 int64_t run(actor_system &system, const std::string &name, int64_t n) {
-  if (name == "send" || name == "remote") return ask(system, system.spawn(send_driver), run_atom::value, n);
+  if (name == "send" || name == "send-known" || name == "remote")
+    return ask(system, system.spawn(send_driver), run_atom::value, n);
   if (name == "queue") return ask(system, system.spawn(queue_driver), run_atom::value, n);
   if (name == "request" || name == "remote-request")
     return ask(system, system.spawn(request_driver), run_atom::value, n);

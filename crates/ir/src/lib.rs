@@ -16,6 +16,7 @@ pub mod builtin;
 pub mod dispatch;
 pub mod native;
 pub mod program;
+pub mod plain;
 pub mod requests;
 pub mod resumable;
 pub mod routines;

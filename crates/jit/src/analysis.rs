@@ -6,6 +6,7 @@ use std::rc::Rc;
 use bifrost_ir::{
     Arm, ArmMatch, Block, Callee, Func, FuncId, FuncKind, Operand, Part, Program, SignalId, Stmt, Var,
 };
+use bifrost_ir::plain::is_plain;
 use bifrost_runtime::abi::ARGS_MAX;
 use bifrost_runtime::image::Image;
 use bifrost_runtime::structure::LOOPS_MAX;
@@ -164,35 +165,13 @@ pub(crate) fn of_call(image: &Image, func: FuncId, statements_max: usize) -> Opt
     analyse(image, source, Some(func)).ok().filter(|a| a.closures == 0)
 }
 
-/// The same for a method of an actor that takes the place of a message to one at rest: it answers at its end or not at all, has no loops and
-/// calls nothing but methods of basic types. So nobody can tell whether the actor was busy meanwhile, and nothing can come for it.
+/// The same for a method of an actor that takes the place of a message to one at rest ([`is_plain`]).
 pub(crate) fn of_message(image: &Image, func: FuncId, statements_max: usize) -> Option<Analysis> {
     let source = &image.program().funcs[func];
-    let [front @ .., Stmt::Return(_)] = &source.body.0[..] else { return None };
-    let front = match (front, source.signature.results.is_empty()) {
-        ([front @ .., Stmt::Reply { .. }], _) => front,
-        (front, true) => front,
-        (_, false) => return None,
-    };
-    if !front.iter().all(|stmt| is_step(image, stmt)) || larger(&source.body, &mut { statements_max }) {
+    if !is_plain(image.program(), source) || larger(&source.body, &mut { statements_max }) {
         return None;
     }
     analyse(image, source, Some(func)).ok().filter(|a| a.closures == 0)
-}
-
-/// Whether a statement does no more than to compute, and to read and change variables.
-fn is_step(image: &Image, stmt: &Stmt) -> bool {
-    let types = &image.program().types;
-    match stmt {
-        Stmt::Let { .. } | Stmt::Get { .. } | Stmt::Set { .. } => true,
-        Stmt::Call { callee: Callee::Method(method), .. } => {
-            types.method(*method).builtin.is_some() && types.kind(method.ty).is_basic()
-        }
-        Stmt::If { then, otherwise, .. } => {
-            then.0.iter().chain(&otherwise.0).all(|stmt| is_step(image, stmt))
-        }
-        _ => false,
-    }
 }
 
 /// Whether a function sends messages or is a method of an actor: it does not take the place of its call.

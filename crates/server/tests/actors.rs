@@ -506,7 +506,7 @@ main ()
 end main";
     prints(
         text,
-        "11\n12\nzero_divide\n16\noverflow\n42\n6.0\ncells\n13\n-1\n18\n",
+        "11\n12\nunhandled exception: zero\n16\nunhandled exception: overflow\n42\n6.0\ncells\n13\n-1\n18\n",
     );
 }
 

@@ -107,7 +107,7 @@ static CASES: [Sized; 6] = [
 ];
 
 /// The most bytes of an actor that does nothing.
-const IDLE_BYTES_MOST: f64 = 40.0;
+const IDLE_BYTES_MOST: f64 = 48.0;
 
 /// The most megabytes that a process may grow by for a chain of sends, however long.
 const CHAIN_MB_MOST: f64 = 64.0;

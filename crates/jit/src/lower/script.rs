@@ -434,7 +434,7 @@ impl<'a> Lower<'_, 'a, '_> {
         messages::look_for_room(&mut self.b, self.cx, room, other);
         self.start(room);
         let actor = words[1];
-        if self.method_in_place(method, args, slot, form, [done, returned]) {
+        if self.method_in_place(class, method, args, slot, form, [done, returned]) {
             return self.start(other);
         }
         let came = self.call_method(class, slot, form, words);
@@ -479,10 +479,11 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(other);
     }
 
-    /// Lowers the method of an actor at rest of just this class, which refuses nothing, in place of a message to it, if it is one that can be. Goes
+    /// Lowers the method of an actor at rest of just this class in place of a message to it, if it is plain and small. Goes
     /// to the first block with what it came to, or, if it certainly has returned, to the second.
     fn method_in_place(
         &mut self,
+        class: &ActorClass,
         method: MethodRef,
         args: &[Operand],
         slot: u32,
@@ -491,10 +492,10 @@ impl<'a> Lower<'_, 'a, '_> {
     ) -> bool {
         let image = self.unit.image;
         let TypeKind::Class(id) = image.program().types.kind(method.ty) else { return false };
-        let class = &image.program().classes[id];
-        let refuses = class.actor.as_ref().is_none_or(|actor| !actor.guards.is_empty());
-        let Body::Func(func) = class.bodies[method.method.as_u32() as usize] else { return false };
-        if refuses || self.is_metered() {
+        let Body::Func(func) = image.program().classes[id].bodies[method.method.as_u32() as usize] else {
+            return false;
+        };
+        if !class.message(method.method).stays_at_rest || self.is_metered() {
             return false;
         }
         let Some(analysis) = self.worth_in_place(func) else { return false };

@@ -16,6 +16,8 @@ use bifrost_ir::{
     TypeKind, Types, Var, ways,
 };
 
+use bifrost_ir::plain::is_plain;
+
 use crate::abi::{Code, Word};
 use crate::image::{Image, Table, inner_table};
 use crate::object::{self, lasting_object};
@@ -447,10 +449,12 @@ pub struct MessageKind {
     pub result: Pattern,
     /// The code that sends one to another node.
     pub remote: Hot,
+    /// Whether the method is plain ([`bifrost_ir::plain`]) and the actor refuses nothing: one at rest still is when the method has ended.
+    pub stays_at_rest: bool,
 }
 
 impl MessageKind {
-    fn new(types: &Types, signature: &Signature) -> MessageKind {
+    fn new(types: &Types, signature: &Signature, stays_at_rest: bool) -> MessageKind {
         let args = signature.params.len();
         let reference = |ty: TypeId| u32::from(!types.kind(ty).is_basic());
         let params = signature.params.iter().enumerate();
@@ -461,7 +465,7 @@ impl MessageKind {
         let table = inner_table("message", Shape::of(own.into_iter().chain(fields)));
         let (arguments, result) =
             (Pattern::of_arguments(types, signature), Pattern::of_result(types, signature));
-        MessageKind { references, args, table, arguments, result, remote: Hot::default() }
+        MessageKind { references, args, table, arguments, result, remote: Hot::default(), stays_at_rest }
     }
 }
 
@@ -724,7 +728,10 @@ impl ActorClass {
         let creations = actor.creators.iter().map(|func| &program.funcs[*func].signature);
         let creations = creations.map(|signature| Pattern::of_arguments(&program.types, signature)).collect();
         let own = &program.types.def(class.ty).methods;
-        let messages = own.values().map(|method| MessageKind::new(&program.types, &method.signature));
+        let messages = own.values().zip(&class.bodies).map(|(method, body)| {
+            let plain = matches!(body, Body::Func(func) if is_plain(program, &program.funcs[*func]));
+            MessageKind::new(&program.types, &method.signature, takes_all && plain)
+        });
         Some(ActorClass {
             messages: messages.collect(),
             functional: actor.functional,

@@ -24,7 +24,7 @@ pub fn runner(case: &str, threads: usize) -> Box<dyn Fn(i64) -> Option<i64>> {
     Box::new(move |n| {
         runtime.block_on(async {
             Some(match &*case {
-                "send" | "remote" => send(n).await,
+                "send" | "send-known" | "remote" => send(n).await,
                 "queue" => queue(n).await,
                 "request" | "remote-request" => request(n).await,
                 "suspend" => suspend(n).await,
