@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
+use bifrost_ir::plain::is_plain;
 use bifrost_ir::{
     Arm, ArmMatch, Block, Callee, Func, FuncId, FuncKind, Operand, Part, Program, SignalId, Stmt, Var,
 };
-use bifrost_ir::plain::is_plain;
 use bifrost_runtime::abi::ARGS_MAX;
 use bifrost_runtime::image::Image;
 use bifrost_runtime::structure::LOOPS_MAX;

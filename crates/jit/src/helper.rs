@@ -69,6 +69,8 @@ pub(crate) enum Helper {
     LeaveMethod,
     /// The same if nobody awaits it: `(cx, actor, slot, outcome, value)`.
     LeavePast,
+    /// The same for a method in its entry, which ends with an outcome other than `Returned`: `(cx, actor, slot, outcome)`.
+    FailPast,
 }
 
 /// How an actor is made. It lasts as long as the code.
@@ -87,7 +89,7 @@ pub(crate) type Entries = [u32; Helper::ALL.len()];
 
 impl Helper {
     /// All, in the order of their numbers, with how many words they take after the context.
-    pub(crate) const ALL: [(Helper, usize); 28] = [
+    pub(crate) const ALL: [(Helper, usize); 29] = [
         (Helper::Attend, 0),
         (Helper::Stop, 0),
         (Helper::Share, 0),
@@ -116,6 +118,7 @@ impl Helper {
         (Helper::FailedLate, 4),
         (Helper::LeaveMethod, 3),
         (Helper::LeavePast, 4),
+        (Helper::FailPast, 3),
     ];
 
     /// Whether it is called at polls, where all registers are kept.
@@ -158,6 +161,7 @@ impl Helper {
             Helper::FailedLate => failed_late as *const u8,
             Helper::LeaveMethod => actor::leave_method as *const u8,
             Helper::LeavePast => actor::leave_past as *const u8,
+            Helper::FailPast => fail_past as *const u8,
         }
     }
 }
@@ -184,6 +188,15 @@ unsafe extern "C" fn leave(cx: *mut Cx, outcome: u64) -> Ret {
         return unsafe { (*cx).unhandled() };
     }
     Ret { outcome, value: 0 }
+}
+
+unsafe extern "C" fn fail_past(cx: *mut Cx, actor: Word, slot: u64, outcome: u64) -> Ret {
+    // SAFETY: compiled code passes the current context, and an actor whose method at the slot ends so.
+    unsafe {
+        let _actor = (*cx).keep(actor);
+        let ret = leave(cx, outcome);
+        actor::leave_past(cx, actor, slot, ret.outcome, ret.value)
+    }
 }
 
 unsafe extern "C" fn alloc(cx: *mut Cx, table: &'static Table, fields: u64) -> Ret {

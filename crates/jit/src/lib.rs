@@ -54,7 +54,7 @@ use cranelift_module::{FuncId as ModuleFunc, Module, ModuleReloc};
 pub use scalars::replace as replace_objects;
 
 use helper::{Entries, Helper};
-use lower::Source;
+use lower::{Entry, Source};
 use maps::{Calls, Maps};
 use memory::{Memory, Pool};
 use safepoint::Roots;
@@ -207,7 +207,7 @@ impl Jit {
     /// The code of a function, or an entry to the interpreter if it cannot be compiled.
     pub fn compile(&self, image: &Image, func: FuncId) -> Code {
         let source = &image.program().funcs[func];
-        self.try_compile(image, func, None)
+        self.try_compile(image, func, None, None)
             .or_else(|_| {
                 self.interpreter_entry(func, arity(&source.signature), references(image.program(), source))
             })
@@ -219,7 +219,7 @@ impl Jit {
     /// # Errors
     /// The reason, for people.
     pub fn check(&self, image: &Image, func: FuncId) -> Result<(), String> {
-        self.translate(image, func, None, vec![]).map(|_| ()).map_err(|e| e.to_string())
+        self.translate(image, func, None, None, vec![]).map(|_| ()).map_err(|e| e.to_string())
     }
 
     /// What a function is compiled to, for people.
@@ -227,7 +227,7 @@ impl Jit {
     /// # Errors
     /// Why it is not compiled, for people.
     pub fn text(&self, image: &Image, func: FuncId, emit: Emit) -> Result<String, String> {
-        let functions = self.translate(image, func, None, vec![]).map_err(|e| e.to_string())?;
+        let functions = self.translate(image, func, None, None, vec![]).map_err(|e| e.to_string())?;
         let mut text = String::new();
         for (_, function) in functions.into_iter().rev() {
             match emit {
@@ -331,7 +331,13 @@ impl Jit {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn try_compile(&self, image: &Image, id: FuncId, again: Option<u32>) -> Result<Code, CompileError> {
+    fn try_compile(
+        &self,
+        image: &Image,
+        id: FuncId,
+        again: Option<u32>,
+        entry: Option<Entry>,
+    ) -> Result<Code, CompileError> {
         let func = &image.program().funcs[id];
         let analysis = analysis::analyse(image, func, Some(id))?;
         let again = again.map(|number| ways_in(image.program(), &func.body)[number as usize].stmt);
@@ -340,7 +346,7 @@ impl Jit {
         // A panic of the code generator is a bug of ours or of its, but not the end of the process: the function is
         // interpreted. Nothing shared is under way when it happens.
         let compiled = catch_unwind(AssertUnwindSafe(|| {
-            let functions = self.translate(image, id, again, names)?;
+            let functions = self.translate(image, id, again, entry, names)?;
             functions.into_iter().map(|(name, f)| self.generate(name, f)).collect::<Result<Vec<_>, _>>()
         }))
         .unwrap_or_else(|_| Err(CompileError::Refused("it panicked".to_owned())))?;
@@ -352,9 +358,11 @@ impl Jit {
         image: &Image,
         id: FuncId,
         again: Option<&Stmt>,
+        entry: Option<Entry>,
         mut names: Vec<u32>,
     ) -> Result<Vec<(u32, ir::Function)>, CompileError> {
-        let source = Source { image, func: &image.program().funcs[id], id: Some(id), procedures: &[], again };
+        let source =
+            Source { image, func: &image.program().funcs[id], id: Some(id), procedures: &[], again, entry };
         let analysis = analysis::analyse(image, source.func, source.id)?;
         if names.is_empty() {
             // Only to look at: any names that no entry has.
@@ -570,7 +578,12 @@ impl bifrost_runtime::Engine for Jit {
     }
 
     fn compile_way(&self, image: &Image, func: FuncId, number: u32) -> Option<Code> {
-        self.try_compile(image, func, Some(number)).ok()
+        self.try_compile(image, func, Some(number), None).ok()
+    }
+
+    fn plain_entry(&self, image: &Image, to: MethodEntry<'_>, form: Form, func: FuncId) -> Option<Code> {
+        let slow = self.message_stub(to.slot, to.arity, to.references, form);
+        self.try_compile(image, func, None, Some(Entry { form, slot: to.slot, slow })).ok()
     }
 
     fn resting_entry(

@@ -195,14 +195,13 @@ impl Jit {
         code: Code,
         guard: Option<Code>,
     ) -> Result<Code, CompileError> {
-        let MethodEntry { class, method, slot, arity, references } = to;
+        let MethodEntry { class, slot, arity, references, .. } = to;
         let slow = self.message_stub(slot, arity, references, form);
-        let stays_at_rest = class.message(method).stays_at_rest;
         let (_, code) = self.small_with_roots(self.signature(arity), |b, words, roots| {
             let (cx, actor) = (words[0], words[1]);
             // In the frame, and not in registers that would have to be saved for them.
             let kept = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, 16, 3));
-            if !(class.functional || stays_at_rest) || form == Form::Past {
+            if !class.functional || form == Form::Past {
                 b.ins().stack_store(types::I64, actor, kept, 0);
                 b.ins().stack_store(types::I64, cx, kept, 8);
                 roots.words.push((kept, 0));
@@ -228,34 +227,24 @@ impl Jit {
                 let unlike = b.ins().bor(unlike, changed);
                 leave_if(b, unlike, deep);
             }
-            match stays_at_rest {
-                true => _ = count(b, cx, offset::DIRECT),
-                false => begin_call(b, class, form, cx, actor),
-            }
+            begin_call(b, class, form, cx, actor);
             let call = self.pass_on(b, words, code.0);
             let [outcome, value] = *b.inst_results(call) else { unreachable!("calls have two results") };
             let load_kept =
                 |b: &mut FunctionBuilder<'_>, at| b.ins().stack_load(types::I64, types::I64, kept, at);
-            let asks = match (stays_at_rest, form) {
-                (true, Form::Request) => None,
-                (true, Form::Past) => Some(outcome),
-                (false, _) => asks(b, class, form, |b| load_kept(b, 0), outcome),
-            };
-            let Some(asks) = asks else {
+            let Some(asks) = asks(b, class, form, |b| load_kept(b, 0), outcome) else {
                 b.ins().return_(&[outcome, value]);
                 return;
             };
             let (ended, done) = (cold_block(b), b.create_block());
             b.ins().brif(asks, ended, &[], done, &[]);
             b.switch_to_block(done);
-            if !stays_at_rest {
-                rests(b, class, |b| load_kept(b, 0));
-            }
+            rests(b, class, |b| load_kept(b, 0));
             b.ins().return_(&[outcome, value]);
 
             b.switch_to_block(ended);
             let (actor, cx) = (load_kept(b, 0), load_kept(b, 8));
-            if !(class.functional || stays_at_rest) {
+            if !class.functional {
                 let [rest, wait, ask] = [(); 3].map(|()| cold_block(b));
                 let at_rest = if form == Form::Request { rest } else { ask };
                 look_at_waiting(b, class, actor, [outcome, value], [at_rest, wait, ask]);

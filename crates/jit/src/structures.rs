@@ -66,7 +66,7 @@ impl Jit {
         let none = || CompileError::Memory("this system has no place for code that is freed".to_owned());
         let pool = self.structures.as_ref().ok_or_else(none)?;
         let failed = |e: ModuleError| CompileError::Memory(e.to_string());
-        let source = Source { image, func, id: None, procedures, again: None };
+        let source = Source { image, func, id: None, procedures, again: None, entry: None };
         let analysis = analysis::analyse(image, func, None)?;
         let memory = Taken::new(pool.clone());
         let mut builder = JITBuilder::with_isa(self.isa.clone(), cranelift_module::default_libcall_names());

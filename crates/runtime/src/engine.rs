@@ -88,6 +88,13 @@ pub trait Engine: Send + Sync {
         None
     }
 
+    /// The same for a method that leaves the actor at rest ([`MessageKind::stays_at_rest`](crate::actor::MessageKind::stays_at_rest)), whose function is given: what it does is in the
+    /// entry.
+    fn plain_entry(&self, image: &Image, to: MethodEntry<'_>, form: Form, func: FuncId) -> Option<Code> {
+        let _ = (image, to, form, func);
+        None
+    }
+
     /// An entry to active actors: the message is queued (003 section 4.2), if there is room and messages are not looked at. Without it they
     /// go the way of [`Engine::message_stub`].
     fn queueing_entry(&self, to: MethodEntry<'_>, form: Form) -> Option<Code> {

@@ -662,8 +662,13 @@ impl Image {
         let entry = MethodEntry { class, method, slot, arity, references };
         for form in Form::ALL {
             let at = self.entry(slot, form);
-            let guard = class.guard(method).map(|guard| self.code(guard));
-            if let Some(resting) = engine.resting_entry(entry, form, code, guard) {
+            let plain = class.message(method).stays_at_rest;
+            let plain = plain.then(|| engine.plain_entry(self, entry, form, func)).flatten();
+            let resting = plain.or_else(|| {
+                let guard = class.guard(method).map(|guard| self.code(guard));
+                engine.resting_entry(entry, form, code, guard)
+            });
+            if let Some(resting) = resting {
                 class.table(State::Dormant).set(at, resting);
             }
             if let Some(queueing) = engine.queueing_entry(entry, form) {

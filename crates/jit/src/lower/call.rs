@@ -7,6 +7,7 @@
 //! Where the exception is known when the code is made (an operation's `overflow`), the way to the handler is a jump.
 
 use bifrost_ir::{Arm, ArmMatch, Body, Callee, Operand, SignalId, Var};
+use bifrost_runtime::Form;
 use bifrost_runtime::abi::Outcome;
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{RoutineDesc, Table};
@@ -14,7 +15,7 @@ use cranelift_codegen::ir::{self, BlockArg, InstBuilder, MemFlagsData, Value, co
 
 use super::memory::Region;
 use super::meter::Note;
-use super::{End, Exits, Lower, Within};
+use super::{End, Entry, Exits, Lower, Within};
 use crate::analysis::{environment, reason, takes};
 use crate::helper::Helper;
 
@@ -681,6 +682,12 @@ impl<'a> Lower<'_, 'a, '_> {
                 // What goes through a structure is told to its client as it is.
                 let zero = self.int(0);
                 self.b.ins().return_(&[outcome, zero]);
+            }
+            End::Function if let Some(Entry { form: Form::Past, slot, .. }) = self.unit.entry => {
+                // In one call, so that nothing need be kept in registers, which would have to be saved first.
+                let (actor, slot) = (self.read(Var::from_u32(0)), self.int(i64::from(slot)));
+                let (outcome, value) = self.call_helper_unchecked(Helper::FailPast, &[actor, slot, outcome]);
+                self.b.ins().return_(&[outcome, value]);
             }
             End::Function => {
                 let (outcome, value) = self.call_helper_unchecked(Helper::Leave, &[outcome]);

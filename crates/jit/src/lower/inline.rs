@@ -174,17 +174,13 @@ impl<'a> Lower<'_, 'a, '_> {
             return None;
         }
         let image = self.unit.image;
-        let known = self
-            .unit
-            .known
-            .entry(func)
-            .or_insert_with(|| {
-                let found = match image.program().funcs[func].kind {
-                    FuncKind::Script => analysis::of_message(image, func, KNOWN_MAX),
-                    _ => analysis::of_call(image, func, KNOWN_MAX),
-                };
-                found.map(Rc::new)
-            });
+        let known = self.unit.known.entry(func).or_insert_with(|| {
+            let found = match image.program().funcs[func].kind {
+                FuncKind::Script => analysis::of_message(image, func, KNOWN_MAX),
+                _ => analysis::of_call(image, func, KNOWN_MAX),
+            };
+            found.map(Rc::new)
+        });
         let analysis = known.clone()?;
         let statements = analysis.statements;
         if statements > statements_max || statements > self.unit.budget {

@@ -25,8 +25,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use bifrost_ir::{Arm, Block, ClassId, Const, Func, FuncId, FuncKind, Operand, Stmt, TypeId, TypeKind, Var};
-use bifrost_runtime::Code;
 use bifrost_runtime::image::{Image, arity};
+use bifrost_runtime::{Code, Form};
 use cranelift_codegen::ir::{
     self, AbiParam, ExtFuncData, ExternalName, InstBuilder, MemFlagsData, SigRef, StackSlot, StackSlotData,
     StackSlotKind, Type, UserExternalName, UserFuncName, Value, types,
@@ -72,6 +72,19 @@ pub(crate) struct Source<'a> {
     pub(crate) procedures: &'a [Code],
     /// The way in by which the code goes on with a join, instead of at its beginning.
     pub(crate) again: Option<&'a Stmt>,
+    /// The messages that it is the entry of.
+    pub(crate) entry: Option<Entry>,
+}
+
+/// Of a method that leaves an actor at rest: what its code is entered with as the entry of the actor's table.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry {
+    /// Messages of this form.
+    pub(crate) form: Form,
+    /// For the method of this slot.
+    pub(crate) slot: u32,
+    /// Where they go that may not be calls.
+    pub(crate) slow: Code,
 }
 
 /// What is the same for a function and its closures' bodies.
@@ -81,6 +94,7 @@ pub(crate) struct Unit<'a> {
     pub(crate) id: Option<FuncId>,
     procedures: &'a [Code],
     again: Option<&'a Stmt>,
+    entry: Option<Entry>,
     /// How many loops of a structure are around what is being lowered.
     loops: usize,
     pub(crate) analysis: Rc<Analysis>,
@@ -142,7 +156,7 @@ pub(crate) fn lower<'a>(
     names: Vec<u32>,
 ) -> Vec<(u32, ir::Function)> {
     let name = names[0];
-    let Source { image, func, id, procedures, again } = source;
+    let Source { image, func, id, procedures, again, entry } = source;
     let statements = analysis.statements;
     let mut unit = Unit {
         image,
@@ -150,6 +164,7 @@ pub(crate) fn lower<'a>(
         id,
         procedures,
         again,
+        entry,
         loops: 0,
         analysis: Rc::new(analysis),
         config,
@@ -319,8 +334,10 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
             self.environment = Environment::Slot(slot);
             self.clear_references(slot);
         }
-        if self.unit.analysis.calls || self.unit.analysis.loops {
-            self.poll_stack();
+        match self.unit.entry {
+            Some(entry) => self.enter_message(entry),
+            None if self.unit.analysis.calls || self.unit.analysis.loops => self.poll_stack(),
+            None => {}
         }
         self.begin_answer();
         let words = self.b.block_params(self.entry).to_vec();

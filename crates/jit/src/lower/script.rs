@@ -25,7 +25,7 @@ use cranelift_frontend::Variable;
 
 use super::known::View;
 use super::memory::Region;
-use super::{End, Lower};
+use super::{End, Entry, Lower};
 use crate::helper::{Creation, Helper};
 use crate::private::ForRequest;
 use crate::{messages, script};
@@ -95,6 +95,21 @@ impl<'a> Lower<'_, 'a, '_> {
     /// Whether the answer of the function is a reference.
     fn answers_reference(&self) -> bool {
         self.unit.func.signature.results.first().is_some_and(|ty| self.unit.is_reference(*ty))
+    }
+
+    /// At the beginning of an entry of actors at rest: goes on if the message may be a call.
+    pub(super) fn enter_message(&mut self, entry: Entry) {
+        let (room, deep) = (self.b.create_block(), self.cold_block());
+        messages::look_for_room(&mut self.b, self.cx, room, deep);
+        self.start(deep);
+        let words = self.b.block_params(self.entry).to_vec();
+        let signature = self.signature_of(words.len() - 1);
+        let slow = self.address(entry.slow.0);
+        let call = self.b.ins().call_indirect(signature, slow, &words);
+        let results = self.b.inst_results(call).to_vec();
+        self.b.ins().return_(&results);
+        self.start(room);
+        messages::count(&mut self.b, self.cx, offset::DIRECT);
     }
 
     /// At the beginning of a function: nothing was answered, and there is no join.

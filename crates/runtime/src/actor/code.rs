@@ -9,7 +9,8 @@ use bifrost_ir::{FuncId, MethodId, MethodRef};
 
 use super::layout::{ActorClass, JoinLayout, State, Waits, Way, join, owed};
 use super::{
-    Answer, Due, Kind, answer, delegate, end, end_plainly, image_of, layout_of, make_way, note_exception, owe, suspend,
+    Answer, Due, Kind, answer, delegate, end, end_plainly, image_of, layout_of, make_way, note_exception,
+    owe, suspend,
 };
 use crate::abi::{Code, Outcome, Ret, Word, enter};
 use crate::cx::Cx;

@@ -34,9 +34,9 @@ mod timers;
 mod trace;
 
 pub use code::{
-    Came, Exit, LANDED, Next, begin, end_code, enter_message, enter_past, enter_pend, given,
-    go_on, goes_on_as_code, kept, layout_for, leave_code, leave_method, leave_past, leave_way, log_sent, next_request,
-    pend, settle_sent,
+    Came, Exit, LANDED, Next, begin, end_code, enter_message, enter_past, enter_pend, given, go_on,
+    goes_on_as_code, kept, layout_for, leave_code, leave_method, leave_past, leave_way, log_sent,
+    next_request, pend, settle_sent,
 };
 pub use create::{Site, create, enter_stillborn};
 pub use exceptions::{first_exception, note_exception};
