@@ -435,7 +435,7 @@ end main";
 
 #[test]
 fn small_methods_take_the_place_of_messages() {
-    let text = "Store = actor type add (by: int) get () returns (int) end Store
+    let text = "Store = actor type add (by: int) get () returns (int) over (k: int) returns (int) end Store
 Cell = actor implements Store
   n: int   r: real   name: string
   new (n0: int) make {n := n0, r := 0.5, name := \"cell\"} end new
@@ -457,6 +457,7 @@ Other = actor implements Store
   new () make {} end new
   add (by: int) end add
   get () returns (int) reply (-1) end get
+  over (k: int) returns (int) reply (-k) end over
 end Other
 Fixed = functional actor
   n: int
@@ -490,8 +491,14 @@ Driver = actor
     send c.rename(c.called() || \"s\")
     print(c.called())
     s: Store := c
-    send s.add(1)
+    for i: int in 1.to(n) do send s.add(i) end
+    send s.add(big)
     print(s.get().unparse())
+    begin
+      print(s.over(s.get()).unparse())
+    end except when failure (why: string): print(why) end
+    send s.add(-9)
+    print(s.over(3).unparse())
     s := Other.new()
     send s.add(1)
     print(s.get().unparse())
@@ -506,7 +513,7 @@ main ()
 end main";
     prints(
         text,
-        "11\n12\nunhandled exception: zero\n16\nunhandled exception: overflow\n42\n6.0\ncells\n13\n-1\n18\n",
+        "11\n12\nunhandled exception: zero\n16\nunhandled exception: overflow\n42\n6.0\ncells\n22\nunhandled exception: zero\n10\n-1\n18\n",
     );
 }
 

@@ -405,7 +405,7 @@ impl<'a> Lower<'_, 'a, '_> {
             Some(new) => self.call_of_new(new, slot, &mut words, done),
             None => {
                 let table = self.load_table(words[1]);
-                self.call_of_resting(method, slot, form, table, &words, args, [done, returned]);
+                self.call_of_resting(method, form, table, &words, args, [done, returned]);
                 table
             }
         };
@@ -431,7 +431,6 @@ impl<'a> Lower<'_, 'a, '_> {
     fn call_of_resting(
         &mut self,
         method: MethodRef,
-        slot: u32,
         form: Form,
         table: Value,
         words: &[Value],
@@ -439,6 +438,7 @@ impl<'a> Lower<'_, 'a, '_> {
         [done, returned]: [ir::Block; 2],
     ) {
         let image = self.unit.image;
+        let slot = image.dispatch().slot(method);
         let class = image.find_table(method.ty).and_then(|table| table.info().actor());
         let Some(class) = class.filter(|class| messages::may_be_call(class, method.method)) else { return };
         let (rests, room, other) = (self.b.create_block(), self.b.create_block(), self.cold_block());
