@@ -603,6 +603,42 @@ end main";
 }
 
 #[test]
+fn a_cycle_that_closes_when_who_delegated_has_ended_is_told_of() {
+    let text = "Holder = actor
+  held: array[replier[int]]
+  new () make {held := array_new[replier[int]]()} end new
+  disable give when held.empty()
+  take () returns (int) held.append(replyto) end take
+  give (v: int) held.remove_low().deliver(v) end give
+end Holder
+Back = actor
+  new () make {} end new
+  back (a: Asker) returns (int) reply (a.get()) end back
+end Back
+Asker = actor
+  new () make {} end new
+  get () returns (int) reply (1) end get
+  late (b: Back, h: Holder) returns (int)
+    delegate b.back(self)
+    x: int := h.take()
+    print(x.unparse())
+  end late
+  go (b: Back, h: Holder)
+    begin
+      print(self.late(b, h).unparse())
+    end except when failure (why: string): print(why) end
+  end go
+end Asker
+main ()
+  h: Holder := Holder.new()
+  a: Asker := Asker.new()
+  send a.go(Back.new(), h)
+  h.give(1)
+end main";
+    prints(text, "1\nrequest cycle\n");
+}
+
+#[test]
 fn what_a_method_knows_goes_on_with_it_when_it_waits() {
     let text = format!(
         "{COUNTER}Late = actor

@@ -75,6 +75,32 @@ pub(super) unsafe fn suspect(cx: *mut Cx, sent: Word) {
     }
 }
 
+/// It is known now who awaits an answer that was kept, and is owed by this: what was queued meanwhile may wait for itself from now on.
+///
+/// # Safety
+/// `cx` is the current context, `owing` owes an answer, and `to` is a join or a caller.
+pub(super) unsafe fn suspect_kept(cx: *mut Cx, owing: Word, to: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if Kind::Message.is(owing) {
+            suspect(cx, owing);
+        }
+        let mailed = if Kind::Join.is(to) { mailed(to) } else { None };
+        let Some((post, lists)) = mailed else { return };
+        let suspects = &mut (*cx).actors.suspects;
+        for list in (mail::LISTS..mail::fields(lists)).step_by(2) {
+            let mut at = get(post, list);
+            while at != 0 {
+                match suspects.new.len() < AT_ONCE {
+                    true => suspects.new.push(at),
+                    false => suspects.left.push(at),
+                }
+                at = get(at, message::NEXT);
+            }
+        }
+    }
+}
+
 /// Fails those of the requests that were queued since the last look which wait for themselves, or leaves them for later.
 ///
 /// # Safety

@@ -206,7 +206,7 @@ pub mod replier {
 
     /// 1 when it was used.
     pub const USED: usize = owed::FIELDS;
-    /// The answer, when it came before anybody waited: an exception or nothing.
+    /// The answer, when it came before anybody waited: an exception or nothing. Before that, in a place that keeps an answer, who owes it.
     pub const EXCEPTION: usize = owed::FIELDS + 1;
     /// The answer's word.
     pub const VALUE: usize = owed::FIELDS + 2;

@@ -507,6 +507,9 @@ pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
             Kind::Outgoing => packets::expect_answer(cx, owing),
             Kind::Message if to != 0 => cycles::suspect(cx, owing),
             Kind::Replier if get(owing, replier::USED) != 0 => deliver_kept(cx, owing),
+            Kind::Replier if to != 0 && get(owing, replier::EXCEPTION) != 0 => {
+                cycles::suspect_kept(cx, get(owing, replier::EXCEPTION), to);
+            }
             _ => {}
         }
     }
@@ -564,10 +567,12 @@ unsafe fn bring_elsewhere(cx: *mut Cx, to: Word, due: Due, answer: Answer) -> Wo
             Kind::Client => guest::answered(&mut *cx, due.request(), answer),
             Kind::Replier => {
                 set(to, replier::USED, 1);
-                match answer {
-                    Answer::Value(value) => set(to, replier::VALUE, value),
-                    Answer::Exception(kept) => set(to, replier::EXCEPTION, kept),
-                }
+                let (value, kept) = match answer {
+                    Answer::Value(value) => (value, 0),
+                    Answer::Exception(kept) => (0, kept),
+                };
+                set(to, replier::VALUE, value);
+                set(to, replier::EXCEPTION, kept);
                 if get(to, owed::TO) != 0 {
                     return bring(cx, to, answer);
                 }
@@ -803,6 +808,7 @@ pub unsafe extern "C" fn keep_answer(cx: *mut Cx, owing: Word, reference: u64) -
         let _owing = (*cx).keep(owing);
         let made = new_replier(cx, image_of(cx).of_actors.kept[reference as usize]);
         if made.returned() {
+            set(made.value, replier::EXCEPTION, owing);
             owe(cx, owing, made.value, Due::new(0, false), 0);
         }
         made
