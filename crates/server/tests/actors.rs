@@ -17,6 +17,16 @@ use bifrost_server::nodes::Nodes;
 use orders::output::{EXAMPLES, stored_output};
 use orders::{SEEDS, load, printed, prints, ran};
 
+/// Answers those who take when it is given something.
+const HOLDER: &str = "Holder = actor
+  held: array[replier[int]]
+  new () make {held := array_new[replier[int]]()} end new
+  disable give when held.empty()
+  take () returns (int) held.append(replyto) end take
+  give (v: int) held.remove_low().deliver(v) end give
+end Holder
+";
+
 const COUNTER: &str = "Counter = actor
   n: int
   new () make {n := 0} end new
@@ -403,13 +413,8 @@ end main";
 
 #[test]
 fn a_chain_of_those_that_wait_is_as_long_as_it_likes() {
-    let text = "Holder = actor
-  held: array[replier[int]]
-  new () make {held := array_new[replier[int]]()} end new
-  take () returns (int) held.append(replyto) end take
-  give (v: int) held.remove_low().deliver(v) end give
-end Holder
-Link = actor
+    let text = HOLDER.to_owned()
+        + "Link = actor
   new () make {} end new
   pass (from: Holder, to: Holder, last: bool)
     v: int := from.take()
@@ -428,7 +433,7 @@ main (args: sequence[string])
   send first.give(1)
 end main";
     for (mode, n) in [(Mode::Compiled, 50_000), (Mode::Interpreted, 20_000)] {
-        let (ran, _) = ran(&load(text, mode), Collect::Ordinary, None, &[&n.to_string()]);
+        let (ran, _) = ran(&load(&text, mode), Collect::Ordinary, None, &[&n.to_string()]);
         assert_eq!(ran.output, format!("{n}\n"), "{mode:?}");
     }
 }
@@ -539,14 +544,8 @@ end main"
 
 #[test]
 fn an_answer_that_comes_while_who_delegated_waits_is_not_lost() {
-    let text = "Holder = actor
-  held: array[replier[int]]
-  new () make {held := array_new[replier[int]]()} end new
-  disable give when held.empty()
-  take () returns (int) held.append(replyto) end take
-  give (v: int) held.remove_low().deliver(v) end give
-end Holder
-Busy = actor
+    let text = HOLDER.to_owned()
+        + "Busy = actor
   n: int
   new () make {n := 0} end new
   disable get when n = 0
@@ -604,14 +603,8 @@ end main";
 
 #[test]
 fn a_cycle_that_closes_when_who_delegated_has_ended_is_told_of() {
-    let text = "Holder = actor
-  held: array[replier[int]]
-  new () make {held := array_new[replier[int]]()} end new
-  disable give when held.empty()
-  take () returns (int) held.append(replyto) end take
-  give (v: int) held.remove_low().deliver(v) end give
-end Holder
-Back = actor
+    let text = HOLDER.to_owned()
+        + "Back = actor
   new () make {} end new
   back (a: Asker) returns (int) reply (a.get()) end back
 end Back
@@ -635,7 +628,7 @@ main ()
   send a.go(Back.new(), h)
   h.give(1)
 end main";
-    prints(text, "1\nrequest cycle\n");
+    prints(&text, "1\nrequest cycle\n");
 }
 
 #[test]
