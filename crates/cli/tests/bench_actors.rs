@@ -115,5 +115,5 @@ fn programs_run_by_themselves() {
             ran += 1;
         }
     }
-    assert_eq!(ran, 11);
+    assert_eq!(ran, 12);
 }

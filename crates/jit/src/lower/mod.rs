@@ -14,6 +14,7 @@
 mod builtin;
 mod call;
 mod control;
+mod create;
 mod inline;
 mod known;
 mod memory;

@@ -14,6 +14,7 @@
 //! | who interprets one | [`begin`], [`answer`], [`take_message`] |
 //! | whoever runs the node | [`call_main`] |
 
+mod answer;
 mod code;
 mod create;
 mod credit;
@@ -33,6 +34,8 @@ mod stats;
 mod timers;
 mod trace;
 
+pub use answer::{delegate_early, deliver_now, keep_answer, new_replier, owe};
+use answer::{deliver_owed, deliver_to, fill, owe_as};
 pub use code::{
     Came, Exit, LANDED, Next, begin, end_code, enter_message, enter_past, enter_pend, given, go_on,
     goes_on_as_code, kept, layout_for, leave_code, leave_method, leave_past, leave_way, log_sent,
@@ -61,7 +64,7 @@ use crate::cx::Cx;
 use crate::image::{Image, Table};
 use crate::object::{self, get, set};
 use crate::roots::KeptAll;
-use layout::{join, mail, message, owed, replier};
+use layout::{join, mail, message, owed};
 
 /// Who sends to an actor that so many messages wait for makes way at the end of a loop's step; code queues no more by itself.
 pub const MAIL_LONG: u64 = 4096;
@@ -491,109 +494,6 @@ unsafe fn rest_with(cx: *mut Cx, actor: Word, class: &ActorClass, post: Word) {
     }
 }
 
-/// Says for whom the answer is that an outcome `Pending` promised.
-///
-/// # Safety
-/// `cx` is the current context, `owing` came with the outcome, and `to` is a join or a caller; both are kept.
-#[inline]
-pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        set(owing, owed::TO, to);
-        set(owing, owed::DUE, due.word());
-        set(owing, owed::ELEMENT, element as Word);
-        match Kind::of(owing) {
-            Kind::Outgoing if to == 0 => packets::settle_open(cx),
-            Kind::Outgoing => packets::expect_answer(cx, owing),
-            Kind::Message if to != 0 => cycles::suspect(cx, owing),
-            Kind::Replier if get(owing, replier::USED) != 0 => deliver_kept(cx, owing),
-            Kind::Replier if to != 0 && get(owing, replier::EXCEPTION) != 0 => {
-                cycles::suspect_kept(cx, get(owing, replier::EXCEPTION), to);
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Brings the answer to whoever waits for it that a destination got before anybody did.
-#[cold]
-unsafe fn deliver_kept(cx: *mut Cx, destination: Word) {
-    // SAFETY: promised by the caller: a destination that was used.
-    unsafe {
-        let answer = match get(destination, replier::EXCEPTION) {
-            0 => Answer::Value(get(destination, replier::VALUE)),
-            kept => Answer::Exception(kept),
-        };
-        deliver_owed(cx, destination, answer);
-    }
-}
-
-/// Hands the destination of one answer on to another.
-unsafe fn owe_as(cx: *mut Cx, owing: Word, before: Word) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let due = Due::from_word(get(before, owed::DUE));
-        owe(cx, owing, get(before, owed::TO), due, get(before, owed::ELEMENT) as i64);
-    }
-}
-
-/// Brings the answer that something owes to whoever waits for it: the join that can go on now, or 0.
-#[inline(always)]
-unsafe fn bring(cx: *mut Cx, owing: Word, answer: Answer) -> Word {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let to = get(owing, owed::TO);
-        let due = Due::from_word(get(owing, owed::DUE));
-        if to != 0 && Kind::Join.is(to) {
-            return fill(cx, to, due, get(owing, owed::ELEMENT) as i64, answer);
-        }
-        bring_elsewhere(cx, to, due, answer)
-    }
-}
-
-/// Brings an answer to who is no join of this node: the join that can go on now, or 0.
-#[inline(never)]
-unsafe fn bring_elsewhere(cx: *mut Cx, to: Word, due: Due, answer: Answer) -> Word {
-    // SAFETY: promised by the caller.
-    unsafe {
-        if to == 0 {
-            if let Answer::Exception(kept) = answer {
-                (*cx).log_lost(kept);
-            }
-            return 0;
-        }
-        match Kind::of(to) {
-            Kind::Away => packets::answer(cx, to, answer),
-            Kind::Client => guest::answered(&mut *cx, due.request(), answer),
-            Kind::Replier => {
-                set(to, replier::USED, 1);
-                let (value, kept) = match answer {
-                    Answer::Value(value) => (value, 0),
-                    Answer::Exception(kept) => (0, kept),
-                };
-                set(to, replier::VALUE, value);
-                set(to, replier::EXCEPTION, kept);
-                if get(to, owed::TO) != 0 {
-                    return bring(cx, to, answer);
-                }
-            }
-            _ => (*cx).actors.answered(answer),
-        }
-        0
-    }
-}
-
-/// Brings the answer that something owes to whoever waits for it, which goes on when its turn comes.
-unsafe fn deliver_owed(cx: *mut Cx, owing: Word, answer: Answer) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let waiter = bring(cx, owing, answer);
-        if waiter != 0 {
-            ready(cx, waiter);
-        }
-    }
-}
-
 /// How a join is laid out.
 ///
 /// # Safety
@@ -602,79 +502,6 @@ unsafe fn deliver_owed(cx: *mut Cx, owing: Word, answer: Answer) {
 pub unsafe fn layout_of<'a>(join: Word) -> &'a JoinLayout {
     // SAFETY: promised by the caller: who made the join has entered the address.
     unsafe { &*(get(join, join::LAYOUT) as *const JoinLayout) }
-}
-
-/// Enters a reply into the join that awaits it: the join, if it can go on now and nobody has seen to that yet, or 0.
-///
-/// # Safety
-/// `cx` is the current context, and `waiter` a join that has sent the request.
-#[inline(always)]
-unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer) -> Word {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let flags = get(waiter, join::FLAGS);
-        let Answer::Value(value) = answer else { return fill_other(cx, waiter, due, element, answer) };
-        if due.is_call() || due.is_element() || flags & join::ENDED != 0 {
-            return fill_other(cx, waiter, due, element, answer);
-        }
-        let layout = layout_of(waiter);
-        set(waiter, join::WORDS + layout.pending[usize::from(due.pending())] as usize, value);
-        filled(waiter, layout, due, flags)
-    }
-}
-
-/// The same for what is no plain reply to a variable of a method that has not ended.
-#[inline(never)]
-unsafe fn fill_other(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer) -> Word {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let flags = get(waiter, join::FLAGS);
-        if flags & join::ENDED != 0 {
-            if let Answer::Exception(kept) = answer {
-                (*cx).log_lost(kept);
-            }
-            return 0;
-        }
-        let layout = layout_of(waiter);
-        let call = due.is_call();
-        match answer {
-            // The element is the variable that takes the result.
-            Answer::Value(value) if call => set(waiter, join::WORDS + element as usize, value),
-            Answer::Value(value) => {
-                let place = join::WORDS + layout.pending[usize::from(due.pending())] as usize;
-                match due.is_element() {
-                    false => set(waiter, place, value),
-                    true => store_element(image_of(cx), get(waiter, place), element, value),
-                }
-            }
-            Answer::Exception(kept) => note_exception(waiter, kept, due),
-        }
-        if !call {
-            return filled(waiter, layout, due, flags);
-        }
-        let missing = get(waiter, join::MISSING) - 1;
-        set(waiter, join::MISSING, missing);
-        let waits = flags & (join::WAITS | join::SELECTS | join::READY) == join::WAITS;
-        if waits && missing == 0 { waiter } else { 0 }
-    }
-}
-
-/// A reply is there, or an exception in its place: the join, if it can go on now and nobody has seen to that yet, or 0.
-#[inline(always)]
-unsafe fn filled(waiter: Word, layout: &JoinLayout, due: Due, flags: u64) -> Word {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let place = layout.counts + usize::from(due.pending());
-        set(waiter, place, get(waiter, place) - 1);
-        if flags & (join::WAITS | join::SELECTS) != join::WAITS
-            || get(waiter, join::AWAITED) >> due.pending().min(63) & 1 == 0
-        {
-            return 0;
-        }
-        let missing = get(waiter, join::MISSING) - 1;
-        set(waiter, join::MISSING, missing);
-        if missing == 0 && flags & join::READY == 0 { waiter } else { 0 }
-    }
 }
 
 /// Puts a join into the queue of what can go on, once.
@@ -772,49 +599,6 @@ pub unsafe fn is_answered(running: Word) -> bool {
     }
 }
 
-/// As [`delegate`], for a method that goes on: nobody may know for whom the answer is when it comes. Returned, or the outcome to end with.
-///
-/// # Safety
-/// As for [`answer`].
-pub unsafe fn delegate_early(cx: *mut Cx, running: Word, owing: Word) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let flags = get(running, join::FLAGS);
-        let known =
-            get(running, join::TAKEN) != 0 || flags & (join::DETACHED | join::NESTED) == join::DETACHED;
-        if known || Kind::Replier.is(owing) {
-            delegate(cx, running, owing);
-            return Ret::NOTHING;
-        }
-        let image = image_of(cx);
-        let signature = &image.program().funcs[layout_of(running).func].signature;
-        let reference = signature.results.first().is_some_and(|ty| image.is_reference(*ty));
-        let kept = keep_answer(cx, owing, u64::from(reference));
-        if kept.returned() {
-            delegate(cx, running, kept.value);
-            return Ret::NOTHING;
-        }
-        kept
-    }
-}
-
-/// A place that keeps the answer which something owes until it is said for whom that is ([`owe`]), or the outcome to end with.
-///
-/// # Safety
-/// `cx` is the current context, and `owing` came with an outcome `Pending`; `reference` is 1 if the answer is one, else 0.
-pub unsafe extern "C" fn keep_answer(cx: *mut Cx, owing: Word, reference: u64) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let _owing = (*cx).keep(owing);
-        let made = new_replier(cx, image_of(cx).of_actors.kept[reference as usize]);
-        if made.returned() {
-            set(made.value, replier::EXCEPTION, owing);
-            owe(cx, owing, made.value, Due::new(0, false), 0);
-        }
-        made
-    }
-}
-
 /// Has another answer in place of the method: `owing` came with an outcome `Pending`.
 ///
 /// # Safety
@@ -836,87 +620,6 @@ pub unsafe fn delegate(cx: *mut Cx, running: Word, owing: Word) {
                 set(running, join::DELEGATED, owing);
             }
         }
-    }
-}
-
-/// The destination of an answer, as a value, or the outcome to end with. Who answers through it is [`delegate`]d to.
-///
-/// # Safety
-/// `cx` is the current context, and the table one of places of answers.
-pub unsafe fn new_replier(cx: *mut Cx, table: &'static Table) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let made = match (*cx).alloc(table, replier::FIELDS) {
-            Ok(made) => made.as_ptr() as Word,
-            Err(full) => return (*cx).out_of_memory(full),
-        };
-        set(made, owed::KIND, Kind::Replier as Word);
-        Ret::of(made)
-    }
-}
-
-/// Answers through a destination. A second answer is ignored, and logged. Whoever waits for the answer goes on when its turn comes.
-///
-/// # Safety
-/// `cx` is the current context, `destination` a replier whose answers the word is one of.
-unsafe fn deliver_to(cx: *mut Cx, destination: Word, value: Word) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let waiter = bring_to(cx, destination, value);
-        if waiter != 0 {
-            ready(cx, waiter);
-        }
-    }
-}
-
-/// As [`deliver_to`], for code that runs: a message of the past type to whoever waits, who therefore goes on at once, above the sender on its
-/// stack, if that is not too deep. Returned, or killed.
-///
-/// # Safety
-/// As for [`deliver_to`]. Between [`Cx::begin`] and [`Cx::leave`].
-pub unsafe fn deliver_now(cx: *mut Cx, destination: Word, value: Word) -> Ret {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let waiter = bring_to(cx, destination, value);
-        if waiter == 0 {
-            return Ret::NOTHING;
-        }
-        if !may_nest(cx) {
-            ready(cx, waiter);
-            return Ret::NOTHING;
-        }
-        (*cx).actors.past_sent = 1;
-        match node::resume(cx, waiter) {
-            ret if ret.outcome == Outcome::Killed as u64 => ret,
-            _ => Ret::NOTHING,
-        }
-    }
-}
-
-/// Enters the answer where it is awaited: the join that can go on now, or 0.
-#[inline(always)]
-unsafe fn bring_to(cx: *mut Cx, destination: Word, value: Word) -> Word {
-    // SAFETY: promised by the caller.
-    unsafe {
-        if (*cx).in_program_transaction() {
-            let image = (*cx).image().clone();
-            let ty = Table::of(destination).info().ty;
-            let reference =
-                matches!(image.program().types.kind(ty), TypeKind::Replier(r) if image.is_reference(r));
-            (*cx).actors.hold(node::Held::Answer { destination, value, reference });
-            return 0;
-        }
-        if Kind::FarReplier.is(destination) {
-            packets::deliver(cx, destination, value);
-            return 0;
-        }
-        if get(destination, replier::USED) != 0 {
-            (*cx).actors.log("a second answer to one message is ignored");
-            return 0;
-        }
-        set(destination, replier::USED, 1);
-        set(destination, replier::VALUE, value);
-        bring(cx, destination, Answer::Value(value))
     }
 }
 
