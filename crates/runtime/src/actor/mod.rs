@@ -14,7 +14,7 @@
 //! | who interprets one | [`begin`], [`answer`], [`take_message`] |
 //! | whoever runs the node | [`call_main`] |
 
-mod answer;
+mod answers;
 mod code;
 mod create;
 mod credit;
@@ -34,8 +34,8 @@ mod stats;
 mod timers;
 mod trace;
 
-pub use answer::{delegate_early, deliver_now, keep_answer, new_replier, owe};
-use answer::{deliver_owed, deliver_to, fill, owe_as};
+pub use answers::{delegate_early, deliver_now, keep_answer, new_replier, owe};
+use answers::{deliver_owed, deliver_to, fill, owe_as};
 pub use code::{
     Came, Exit, LANDED, Next, begin, end_code, enter_message, enter_past, enter_pend, given, go_on,
     goes_on_as_code, kept, layout_for, leave_code, leave_method, leave_past, leave_way, log_sent,

@@ -194,7 +194,7 @@ unsafe fn filled(waiter: Word, layout: &JoinLayout, due: Due, flags: u64) -> Wor
 /// As [`delegate`], for a method that goes on: nobody may know for whom the answer is when it comes. Returned, or the outcome to end with.
 ///
 /// # Safety
-/// As for [`answer`].
+/// As for [`answer`](super::answer).
 pub unsafe fn delegate_early(cx: *mut Cx, running: Word, owing: Word) -> Ret {
     // SAFETY: promised by the caller.
     unsafe {
