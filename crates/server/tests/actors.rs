@@ -15,15 +15,7 @@ use bifrost_runtime::{Collect, Limits};
 use bifrost_server::Space;
 use bifrost_server::nodes::Nodes;
 use orders::output::{EXAMPLES, stored_output};
-use orders::{SEEDS, load, printed, prints, ran};
-
-const COUNTER: &str = "Counter = actor
-  n: int
-  new () make {n := 0} end new
-  add (k: int) n := n + k end add
-  get () returns (int) reply (n) end get
-end Counter
-";
+use orders::{COUNTER, SEEDS, load, printed, prints, ran};
 
 #[test]
 fn messages_come_in_the_order_in_which_they_were_sent() {

@@ -5,15 +5,7 @@ mod orders;
 
 use bifrost_engine::Mode;
 use bifrost_runtime::Collect;
-use orders::{SEEDS, load, printed, prints, ran};
-
-const COUNTER: &str = "Counter = actor
-  n: int
-  new () make {n := 0} end new
-  add (k: int) n := n + k end add
-  get () returns (int) reply (n) end get
-end Counter
-";
+use orders::{COUNTER, SEEDS, load, printed, prints, ran};
 
 /// Answers those who take when it is given something.
 const HOLDER: &str = "Holder = actor

@@ -137,7 +137,7 @@ pub(super) unsafe fn fill(cx: *mut Cx, waiter: Word, due: Due, element: i64, ans
     }
 }
 
-/// The same for what is no plain reply to a variable of a method that has not ended.
+/// The same for an exception, a reply to an element, the end of a call of an actor on itself, and for a method that has ended.
 #[inline(never)]
 unsafe fn fill_other(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: Answer) -> Word {
     // SAFETY: promised by the caller.
@@ -156,10 +156,7 @@ unsafe fn fill_other(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: 
             Answer::Value(value) if call => set(waiter, join::WORDS + element as usize, value),
             Answer::Value(value) => {
                 let place = join::WORDS + layout.pending[usize::from(due.pending())] as usize;
-                match due.is_element() {
-                    false => set(waiter, place, value),
-                    true => store_element(image_of(cx), get(waiter, place), element, value),
-                }
+                store_element(image_of(cx), get(waiter, place), element, value);
             }
             Answer::Exception(kept) => note_exception(waiter, kept, due),
         }

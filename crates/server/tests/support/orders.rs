@@ -12,6 +12,15 @@ use bifrost_runtime::{Collect, Limits};
 use bifrost_theta::{Colour, Options, Sources, compile, render_all};
 use output::{Ran, run_with};
 
+/// An actor that adds.
+pub const COUNTER: &str = "Counter = actor
+  n: int
+  new () make {n := 0} end new
+  add (k: int) n := n + k end add
+  get () returns (int) reply (n) end get
+end Counter
+";
+
 /// A program that is ready to run.
 #[track_caller]
 pub fn load(text: &str, run: impl Into<Run>) -> Arc<Engine> {
