@@ -6,13 +6,12 @@
 //! in it, and with the blocks whose fence says `file=NAME`. `BIFROST_UPDATE=1 cargo test -p bifrost-cli --test readme` writes what the commands print.
 
 mod document;
+mod player;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 
 use document::{Document, blocks};
+use player::{Cut, Player};
 
 /// Lines that are not run here, and what covers them.
 const COVERED: &[(&str, &str)] = &[
@@ -50,85 +49,6 @@ const COVERED: &[(&str, &str)] = &[
     ("bifrost run bench/theta/fib.theta 35", "tests/bench.rs runs the program with a small n"),
 ];
 
-/// A server of a document; it ends with this value.
-struct Background(Child);
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        // If it has ended already, its client has said so.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-struct Player {
-    folder: tempfile::TempDir,
-    background: Vec<Background>,
-}
-
-impl Player {
-    fn new() -> Player {
-        let folder = tempfile::tempdir().unwrap();
-        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-        std::os::unix::fs::symlink(examples, folder.path().join("examples")).unwrap();
-        Player { folder, background: Vec::new() }
-    }
-
-    /// Writes a file of the document.
-    fn write(&self, name: &str, text: &str) {
-        let path = self.folder.path().join(name);
-        std::fs::create_dir_all(path.parent().expect("a folder")).unwrap();
-        std::fs::write(path, text).unwrap();
-    }
-
-    fn bash(&self, commands: &str) -> Command {
-        let program = PathBuf::from(env!("CARGO_BIN_EXE_bifrost"));
-        let mut path = program.parent().unwrap().as_os_str().to_owned();
-        path.push(":");
-        path.push(std::env::var_os("PATH").unwrap_or_default());
-        let mut bash = Command::new("bash");
-        for (name, _) in
-            std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BIFROST_"))
-        {
-            bash.env_remove(name);
-        }
-        bash.args(["-euo", "pipefail", "-c", commands]).current_dir(self.folder.path()).stdin(Stdio::null());
-        bash.env("PATH", path).env("BIFROST_URL", format!("shm://{}/db", self.folder.path().display()));
-        bash
-    }
-
-    fn start(&mut self, commands: &str) {
-        let mut bash = self.bash(&format!("exec {commands}"));
-        let mut child =
-            bash.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().expect("there is a bash");
-        let out = child.stdout.take().expect("it is piped");
-        self.background.push(Background(child));
-        let mut line = String::new();
-        BufReader::new(out).read_line(&mut line).unwrap();
-        assert!(line.starts_with("ready "), "`{}` says: {line}", commands.trim());
-    }
-
-    /// Says the lines of `nc -U PATH <<'EOF'`.
-    fn converse(&self, commands: &str) -> String {
-        let (head, lines) = commands.split_once('\n').expect("a command and lines");
-        let path =
-            head.strip_prefix("nc -U ").and_then(|rest| rest.strip_suffix(" <<'EOF'")).expect("an `nc -U`");
-        let mut socket = UnixStream::connect(path).unwrap_or_else(|e| panic!("{path}: {e}"));
-        socket.write_all(lines.strip_suffix("EOF\n").expect("an end").as_bytes()).unwrap();
-        let mut said = String::new();
-        socket.read_to_string(&mut said).unwrap();
-        said
-    }
-
-    fn run(&self, commands: &str) -> String {
-        let output = self.bash(commands).output().expect("there is a bash");
-        let said = String::from_utf8(output.stdout).unwrap();
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{commands}\nfails: {complaint}\n{said}");
-        said
-    }
-}
-
 fn play(path: &str) {
     let mut document = Document::read(path);
     let mut player = Player::new();
@@ -138,11 +58,11 @@ fn play(path: &str) {
         let commands = block.text.replace("/tmp/bifrost-tour", &player.folder.path().display().to_string());
         let said = match block.info.as_str() {
             "sh background" => {
-                player.start(&commands);
+                player.start(commands.trim());
                 continue;
             }
             "sh tested" => player.run(&commands),
-            "sh socket" => player.converse(&commands),
+            "sh socket" => player::converse(player::socket(&commands), player::lines(&commands), Cut::Whole),
             "sh" => {
                 for line in block.text.lines() {
                     let covered = COVERED.iter().any(|(covered, _)| *covered == line);

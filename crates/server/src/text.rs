@@ -19,12 +19,15 @@ const NAMES_MAX: usize = 10_000;
 
 /// A connection's conversation.
 ///
-/// Invariant: what it remembers is bounded, by the names and by the bytes of the lines since the last answer.
+/// Invariant: what it remembers is bounded, by the names and by the bytes of the lines since the last answer. The commands
+/// of an open structure are among them: the session ends a batch that has more bytes than it may.
 pub(crate) struct TextForm {
     translator: Translator,
     limits: Limits,
     /// Bytes of lines since the last command that had a reply.
     batch_bytes: u64,
+    /// Commands that the session has not taken yet: those of a structure whose end has not come, and those behind a
+    /// batch that is run again.
     commands: Vec<u8>,
     answer: String,
     /// Whether lines were left because of [`ANSWER_BYTES_MAX`].
@@ -60,7 +63,7 @@ impl TextForm {
         let mut done = 0;
         self.more = false;
         if session.pause().is_some() {
-            session.handle(cx, &[]);
+            self.execute(session, cx);
             self.translate(session);
         }
         while !session.ended() && session.pause().is_none() {
@@ -101,9 +104,13 @@ impl TextForm {
         if let Err(bad) = said {
             self.answer += &format!("error: {bad}\n");
         }
+        self.execute(session, cx);
+    }
+
+    /// Hands the session its commands, and keeps those that it has not taken.
+    fn execute(&mut self, session: &mut Session, cx: &mut Cx) {
         let taken = session.handle(cx, &self.commands);
-        debug_assert!(taken == self.commands.len() || session.ended(), "lines are whole commands");
-        self.commands.clear();
+        self.commands.drain(..taken);
     }
 
     fn check_bounds(&self, session: &mut Session) {
