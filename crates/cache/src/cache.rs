@@ -8,7 +8,7 @@ use bifrost_repository::{
 };
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::{
-    Cx, Keeper, Kept, Mode, NotFetched, NotKept, Overtaken, Ret, Table, changed_by_others,
+    Cx, Doom, Keeper, Kept, Mode, NotFetched, NotKept, Overtaken, Ret, Table, changed_by_others,
 };
 use bytes::Bytes;
 use parking_lot::{Mutex, ReentrantMutex};
@@ -25,9 +25,12 @@ use crate::schema::{Schema, Volatile};
 /// what others have changed.
 pub const MIGRATIONS_MAX: u32 = 8;
 
-/// Why a transaction was not committed. It is aborted: everything is as it was when it began.
+/// Why a transaction was not committed. It is aborted, unless it is doomed: everything is as it was when it began.
 #[derive(Debug, thiserror::Error)]
 pub enum NotCommitted {
+    /// Code was ended from outside, perhaps in the middle of a method. The transaction stays as it is until it is aborted.
+    #[error("a method may have been ended half way ({0}); the transaction can only be aborted")]
+    Doomed(Doom),
     /// Others have changed what it has read: those of these objects that are still here, at most [`OVERTAKEN_MAX`].
     #[error("{}", changed_by_others(.0))]
     Conflict(Vec<Overtaken>),
@@ -173,7 +176,7 @@ impl Cache {
     /// Ends the transaction: what it wrote, and what that refers to now, becomes durable and visible to others.
     ///
     /// # Errors
-    /// [`NotCommitted`]; the transaction is aborted.
+    /// [`NotCommitted`]; the transaction is aborted, but for one that is [doomed](NotCommitted::Doomed).
     pub fn commit(&self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<Tid, NotCommitted> {
         self.shared.commit(cx, batch)
     }
@@ -250,6 +253,10 @@ unsafe fn overtaken(object: Word) -> Overtaken {
 
 impl Shared {
     fn commit(&self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<Tid, NotCommitted> {
+        if let Some(why) = cx.doomed() {
+            self.schema.counters().refused.add(1);
+            return Err(NotCommitted::Doomed(why.clone()));
+        }
         let done = self.try_commit(cx, batch);
         let counters = self.schema.counters();
         let counter = match &done {
@@ -257,9 +264,12 @@ impl Shared {
             Err(NotCommitted::Conflict(_)) => &counters.conflicts,
             Err(NotCommitted::Repeated(_) | NotCommitted::OutOfOrder { .. }) => &counters.repeated,
             Err(NotCommitted::Store(_)) => &counters.failed,
-            Err(NotCommitted::Volatile(_) | NotCommitted::TooMany | NotCommitted::TooManyObjects { .. }) => {
-                &counters.refused
-            }
+            Err(
+                NotCommitted::Volatile(_)
+                | NotCommitted::TooMany
+                | NotCommitted::TooManyObjects { .. }
+                | NotCommitted::Doomed(_),
+            ) => &counters.refused,
         };
         counter.add(1);
         if done.is_err() {
@@ -627,6 +637,10 @@ impl Keeper for KeptBy {
 
     fn commit(&self, cx: &mut Cx) -> Result<(), NotKept> {
         self.0.commit(cx, None).map(|_| ()).map_err(|why| match why {
+            NotCommitted::Doomed(_) => {
+                self.0.abort(cx);
+                NotKept::Failed(why.to_string())
+            }
             NotCommitted::Conflict(_)
             | NotCommitted::Volatile(_)
             | NotCommitted::TooMany

@@ -673,6 +673,15 @@ fn endless_batches_are_ended() {
         "{ended}"
     );
     assert_eq!(p.same_int(2).claim().unwrap(), 2, "the next batch has its own");
+    for _ in 0..2 {
+        s.clear_exceptions();
+        let Err(Error::Refused { number, text, .. }) = s.commit().claim() else {
+            panic!("half of it is stored")
+        };
+        assert_eq!(number, ErrorNumber::Doomed as u32, "{text}");
+    }
+    s.abort().claim().unwrap();
+    s.commit().claim().unwrap();
 
     let (_server, s, p) = limited(&["limits.fuel_max=1000000000000", "limits.batch_time_ms_max=100"]);
     assert_eq!(refusal(&p.endless()), ErrorNumber::TimeLimit);

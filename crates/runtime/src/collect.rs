@@ -15,6 +15,7 @@ use crate::actor::What;
 use crate::cx::{Collect, Cx};
 use crate::engine::Engine;
 use crate::image::Table;
+use crate::mode::Doom;
 use crate::roots::Frame;
 
 /// What may be allocated beyond the heap's limit for the text that says that it is reached.
@@ -25,7 +26,7 @@ const RESERVE_BYTES: usize = 256 << 10;
 pub(crate) struct Collecting {
     /// In place of the context's window when each allocation shall take the slow way.
     hidden: Window,
-    /// Allocations until the next collection, when they are counted.
+    /// Allocations until the next collection, or until the one that fails, when they are counted.
     countdown: u32,
     forbidden: bool,
     pub now_ns: fn() -> u64,
@@ -78,7 +79,10 @@ impl HeapStats {
 
 impl Collecting {
     pub fn new(collect: Collect) -> Collecting {
-        let countdown = if let Collect::Zeal(every) = collect { every } else { 0 };
+        let countdown = match collect {
+            Collect::Zeal(count) | Collect::Full(count) => count,
+            Collect::Ordinary | Collect::Checked => 0,
+        };
         Collecting {
             hidden: Window::empty(),
             countdown,
@@ -151,6 +155,9 @@ impl Cx {
         if words as u64 > SIZE_MASK {
             return Err(batch);
         }
+        if self.full_is_due() {
+            return Err(batch);
+        }
         let collects = self.collects();
         if collects && (self.heap.must_collect() || self.zeal_is_due()) {
             self.collect();
@@ -178,7 +185,7 @@ impl Cx {
 
     fn place(&mut self, words: usize) -> Result<NonNull<Word>, HeapFull> {
         let window = match self.limits.collect {
-            Collect::Zeal(_) => &mut self.collecting.hidden,
+            Collect::Zeal(_) | Collect::Full(_) => &mut self.collecting.hidden,
             _ => &mut self.window,
         };
         match window.take(words) {
@@ -203,6 +210,20 @@ impl Cx {
             self.collecting.countdown = every;
         }
         due
+    }
+
+    /// Whether this is the allocation that shall fail.
+    fn full_is_due(&mut self) -> bool {
+        if !matches!(self.limits.collect, Collect::Full(_)) || self.collecting.countdown == 0 {
+            return false;
+        }
+        self.collecting.countdown -= 1;
+        self.collecting.countdown == 0
+    }
+
+    /// Allocations until the one that fails, with [`Collect::Full`]; 0 if it has failed.
+    pub fn allocations_until_full(&self) -> u32 {
+        self.collecting.countdown
     }
 
     /// Whether all references on the stack can be found.
@@ -285,13 +306,15 @@ impl Cx {
     #[cold]
     pub fn out_of_memory(&mut self, full: HeapFull) -> Ret {
         // The collection before was in vain.
-        self.failure_uncollected(&format!("out of memory: {full}"))
+        self.exhausted(&format!("out of memory: {full}"))
     }
 
-    /// Signals `failure(text)` without a collection, for code that is entered without an exit frame. The text
-    /// goes beyond the limits if need be, into a small reserve; when that is used up it is empty.
+    /// Signals `failure(text)` because stack or heap are exhausted, which [dooms](Cx::doom) the transaction. Does not collect,
+    /// for code that is entered without an exit frame. The text goes beyond the limits if need be, into a small reserve; when
+    /// that is used up it is empty.
     #[cold]
-    pub fn failure_uncollected(&mut self, text: &str) -> Ret {
+    pub fn exhausted(&mut self, text: &str) -> Ret {
+        self.doom(Doom::Exhausted(text.to_owned()));
         self.beyond(RESERVE_BYTES, |cx| cx.failure(text))
     }
 }

@@ -11,7 +11,7 @@ use crate::abi::{Activation, ExitFrame, Ret, VALUES_MAX, Word};
 use crate::actor::Actors;
 use crate::collect::Collecting;
 use crate::image::Image;
-use crate::mode::Transaction;
+use crate::mode::{Doom, Transaction};
 use crate::natives;
 use crate::object;
 use crate::roots::{Frame, Roots};
@@ -33,6 +33,19 @@ pub enum Kill {
     Objects = 5,
     /// More came in answer to what it has asked than it has room for.
     Answers = 6,
+}
+
+impl std::fmt::Display for Kill {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Kill::Time => "it ran too long",
+            Kill::Fuel => "it ran too many steps",
+            Kill::Stop => "the run was cancelled",
+            Kill::Conflict => "others have changed what the transaction has read",
+            Kill::Objects => "the transaction reads more objects than it may",
+            Kill::Answers => "more answers came than it has room for",
+        })
+    }
 }
 
 /// What running code may use.
@@ -75,6 +88,9 @@ pub enum Collect {
     Checked,
     /// At every so many allocations (1 for each of them), checked as well. All allocation takes the slow way: for tests.
     Zeal(u32),
+    /// The allocation with this number, counted from 1, finds the heap full, and only that one. All allocation takes the slow
+    /// way: for tests.
+    Full(u32),
 }
 
 impl std::str::FromStr for Collect {
@@ -597,7 +613,7 @@ impl Cx {
         }
         if stack_pointer() < self.stack_limit {
             // The poll's entry keeps all registers and has no exit frame.
-            return self.failure_uncollected("stack overflow");
+            return self.exhausted("stack overflow");
         }
         Ret::NOTHING
     }
@@ -609,6 +625,7 @@ impl Cx {
         self.poll_words.clear(self.stack_limit);
         if self.is_killed() {
             self.poll_words.ask();
+            self.doom(Doom::Killed(self.killed()));
             return Ret::KILLED;
         }
         if self.poll.turn_over.swap(false, Ordering::Relaxed) && self.others_wait() {
@@ -633,6 +650,7 @@ impl Cx {
     /// Ends the running batch from inside.
     pub fn kill(&mut self, why: Kill) -> Ret {
         self.poll.kill.store(self.poll.epoch.load(Ordering::Relaxed) << 8 | why as u64, Ordering::Relaxed);
+        self.doom(Doom::Killed(why));
         Ret::KILLED
     }
 
@@ -691,6 +709,7 @@ impl Cx {
     /// Signals that batched procedures are nested too deep.
     #[cold]
     pub fn procedures_too_deep(&mut self) -> Ret {
+        self.doom(Doom::Exhausted(PROCEDURES_TOO_DEEP.to_owned()));
         self.failure(PROCEDURES_TOO_DEEP)
     }
 

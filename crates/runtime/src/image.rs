@@ -816,7 +816,7 @@ fn class_info(program: &Program, dispatch: &Dispatch, added: &Natives, ty: TypeI
 /// of the process.
 extern "C" fn no_method(cx: *mut Cx) -> Ret {
     // SAFETY: every function is entered with the current context.
-    unsafe { (*cx).failure_uncollected("internal error: a method without body was called") }
+    unsafe { (*cx).exhausted("internal error: a method without body was called") }
 }
 
 /// The slots of [`ElementMethod`]s, by type.

@@ -187,9 +187,28 @@ pub enum NotKept {
     /// It could not be: others were faster, or something cannot be stored. The program gets `aborted`.
     #[error("{0}")]
     Refused(String),
-    /// The repository failed. The program gets `failure`.
+    /// The repository failed, or the transaction was doomed. The program gets `failure`.
     #[error("{0}")]
     Failed(String),
+}
+
+/// The reason for which a transaction can only be aborted: code was ended from outside, in the middle of a method perhaps.
+/// No handler of an exception takes it away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Doom {
+    /// The run was ended.
+    Killed(Kill),
+    /// A `failure` with this text that no code signals: stack or heap were exhausted.
+    Exhausted(String),
+}
+
+impl std::fmt::Display for Doom {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Doom::Killed(why) => why.fmt(f),
+            Doom::Exhausted(text) => f.write_str(text),
+        }
+    }
 }
 
 /// When a context is in a transaction.
@@ -220,6 +239,8 @@ pub(crate) struct Transaction {
     pub fetched: u64,
     /// What had changed when the context was killed for [`Kill::Conflict`] last, as far as it is known.
     pub stale: Vec<Overtaken>,
+    /// Set while the transaction can only be aborted.
+    pub doomed: Option<Doom>,
     /// The value of the last `aborted` that a transaction ended with, and its text.
     pub aborted: Option<(Word, String)>,
 }
@@ -378,6 +399,22 @@ impl Cx {
     /// with a keeper.
     pub fn set_transactions_by_program(&mut self) {
         self.set_scope(Scope::Outside);
+    }
+
+    /// Notes that code is ended from outside: the transaction under way, if there is one, can only be aborted. The first reason
+    /// stays.
+    #[cold]
+    pub fn doom(&mut self, why: Doom) {
+        let Transaction { keeper, doomed, .. } = &self.transaction;
+        if self.in_transaction() && keeper.is_some() && doomed.is_none() {
+            self.transaction.doomed = Some(why);
+        }
+    }
+
+    /// The reason for which the transaction can only be aborted, if there is one.
+    #[inline]
+    pub fn doomed(&self) -> Option<&Doom> {
+        self.transaction.doomed.as_ref()
     }
 
     /// Begins a transaction of the program. Returned, or the outcome to end with: one is under way.
@@ -563,6 +600,7 @@ impl Cx {
     ///
     /// Cost: what was read and written, and the new objects that something still refers to.
     pub fn end_transaction(&mut self, undo: bool) {
+        self.transaction.doomed = None;
         if self.image.modes().is_none() {
             return;
         }

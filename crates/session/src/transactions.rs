@@ -14,7 +14,7 @@ use crate::session::Session;
 
 /// Why a transaction is not committed.
 pub(crate) enum Refusal {
-    /// It is aborted.
+    /// It is aborted, or was doomed before.
     Not(ErrorNumber, String),
     /// The batch was committed before: its reply.
     Repeated(Bytes),
@@ -75,7 +75,7 @@ impl Transactions {
 
     /// Ends a transaction that has changed nothing and that nobody has to look at; false if there is more to it.
     pub fn end_unchanged(&mut self, cx: &mut Cx) -> bool {
-        let unchanged = !self.unseen && cx.changed().next().is_none();
+        let unchanged = !self.unseen && cx.doomed().is_none() && cx.changed().next().is_none();
         if unchanged {
             self.busy = false;
             self.cache.end(cx);
@@ -94,19 +94,21 @@ impl Transactions {
         })
     }
 
-    /// Ends the transaction: nothing, or why it is aborted.
+    /// Ends the transaction: nothing, or why it is not committed. A doomed one does not end.
     pub fn commit(
         &mut self,
         cx: &mut Cx,
         handles: &Handles,
         batch: Option<(BatchId, Bytes)>,
     ) -> Result<(), Refusal> {
+        // A doomed transaction stays until its client aborts it.
+        let doomed = cx.doomed().is_some();
         let unseen = std::mem::take(&mut self.unseen);
-        if unseen {
+        if unseen && !doomed {
             self.cache.abort(cx);
             return Err(Refusal::Not(ErrorNumber::Unseen, ErrorNumber::Unseen.text().to_owned()));
         }
-        if batch.as_ref().is_some_and(|(_, reply)| reply.len() > REPLY_BYTES_MAX) {
+        if !doomed && batch.as_ref().is_some_and(|(_, reply)| reply.len() > REPLY_BYTES_MAX) {
             self.cache.abort(cx);
             let text = format!("the reply of a batch that is done once has at most {REPLY_BYTES_MAX} bytes");
             return Err(Refusal::Not(ErrorNumber::ReplyTooLong, text));
@@ -116,6 +118,7 @@ impl Transactions {
                 NotCommitted::Repeated(reply) => return Refusal::Repeated(reply),
                 NotCommitted::OutOfOrder { .. } => ErrorNumber::Repeated,
                 NotCommitted::Conflict(_) => ErrorNumber::Conflict,
+                NotCommitted::Doomed(_) => ErrorNumber::Doomed,
                 NotCommitted::Volatile(_) | NotCommitted::TooMany => ErrorNumber::NotStorable,
                 NotCommitted::TooManyObjects { .. } => ErrorNumber::TooManyObjects,
                 NotCommitted::Store(_) => ErrorNumber::StoreFailed,
@@ -126,6 +129,7 @@ impl Transactions {
                     let name = Limit::TransactionObjects.name();
                     format!("{}: {limit} is the limit ({name}); it is aborted", number.text())
                 }
+                NotCommitted::Doomed(why) => format!("{} ({why})", number.text()),
                 why => format!("{}: {why}", number.text()),
             };
             Refusal::Not(number, text)

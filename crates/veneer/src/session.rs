@@ -299,6 +299,9 @@ impl Session {
     /// has behind the commit is not run. Exceptions of the transaction prevent the commit unless the history was
     /// [cleared](Session::clear_exceptions) since.
     ///
+    /// A transaction in which a limit or a cancellation has ended code is not committed and not aborted either: each commit is
+    /// [`Error::Refused`] with `Doomed` and the reason, until [`abort`](Session::abort).
+    ///
     /// Not inside a structure. A server that keeps no objects has nothing to commit.
     #[track_caller]
     pub fn commit(&self) -> Promise<()> {

@@ -121,6 +121,7 @@ errors! {
     Internal = 43, Session, "the server failed; the session cannot go on";
     InTransaction = 44, Batch, "this cannot be said in the middle of a transaction";
     Repeated = 45, Batch, "the batch was done before";
+    Doomed = 46, Batch, "code was ended in the middle; the transaction can only be aborted";
     BadLine = 48, Call, "the line is not a command of the text form";
 }
 

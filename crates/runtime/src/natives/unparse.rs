@@ -98,7 +98,7 @@ fn write(cx: &mut Cx, ty: TypeId, word: Word, inside: bool, out: &mut String) ->
     }
     // A small graph of objects may have a text without end in sight; each step adds no more than a string of the heap.
     match out.len() > cx.limits().batch_heap_bytes {
-        true => Err(cx.failure("out of memory: the text is too long")),
+        true => Err(cx.exhausted("out of memory: the text is too long")),
         false => Ok(()),
     }
 }
