@@ -346,6 +346,10 @@ impl Shared {
             Ok(tid) => {
                 self.end_transaction(cx, &mut residents, false);
                 self.charge(cx, &mut residents, &sizes);
+                // What was made never had to be fetched, so a fetch may not come to make room.
+                if residents.bytes() > self.bytes_max {
+                    self.evict(cx, &mut residents, false);
+                }
                 let _ = self.advance_with(cx, &mut residents, Some((tid, &own)));
                 Ok(tid)
             }

@@ -294,3 +294,73 @@ fn a_transaction_left_alone_is_aborted_and_its_client_told() {
         seat.play("x = Node.value r\nflush x", "x = 1");
     });
 }
+
+/// A chain that grows at its head.
+const CHAIN: &str = "
+Link = type   number () returns (int)   next () returns (Link) signals (last) end Link
+Chain = type   grow (n: int)   length () returns (int)   last (n: int) returns (int) end Chain
+module chains exports new_chain
+  First = class implements Link
+    number () returns (int) return (0) end number
+    next () returns (Link) signals (last) signal last end next
+  end First
+  L = class implements Link
+    number: int
+    behind: Link
+    text: string
+    next () returns (Link) signals (last) return (behind) end next
+  end L
+  C = class implements Chain
+    head: Link
+    length: int
+    grow (n: int)
+      for i: int in 1.to(n) do
+        length := length + 1
+        head := L{number := length, behind := head, text := \"link \" || length.unparse()}
+      end
+    end grow
+    last (n: int) returns (int)
+      l: Link := head
+      for i: int in 1.to(n) do l := l.next() except when last: break end end
+      return (l.number())
+    end last
+  end C
+  new_chain () returns (Chain) return (C{head := First{}, length := 0}) end new_chain
+end chains
+setup ()
+  root().insert(\"chain\", new_chain())
+end setup
+";
+
+#[test]
+fn a_session_that_makes_objects_for_ever_keeps_no_more_than_its_cache() {
+    const HEAP_BYTES: usize = 4 << 20;
+    const ROUNDS: i64 = 60;
+    for mode in [Mode::Interpreted, Mode::Compiled] {
+        let tables = load(CHAIN, mode).expect("both ways are linked");
+        let repository: Arc<dyn Repository> = Arc::new(Memory::new());
+        World::over(tables, repository.clone(), Collect::Ordinary).set_up();
+        let limits = CxLimits {
+            stack_bytes: STACK_BYTES,
+            heap_bytes: HEAP_BYTES,
+            batch_heap_bytes: HEAP_BYTES / 2,
+            ..CxLimits::default()
+        };
+        let mut world = World::over_limited(tables, repository, limits);
+        world.caching = Options { bytes_max: 256 << 10, ..Options::default() };
+        let mut client = world.client();
+        client.play("c = lookup chain Chain\n flush c");
+        for round in 1..=ROUNDS {
+            let told = client.play("Chain.grow c 1000\n d = commit\n n = Chain.length c\n flush d n");
+            assert_text(&told, &format!("d = nil\n n = {}", round * 1000), "");
+            let cached = client.session.cache().used().0;
+            assert!(cached <= 256 << 10, "{cached} bytes of objects");
+        }
+        // What was made absent is there again when it is wanted.
+        let told = client.play("l = Chain.last c 5000\n flush l");
+        assert_text(&told, &format!("l = {}", ROUNDS * 1000 - 5000), "");
+        client.cx.collect();
+        let live = client.cx.heap_stats().usage.live_bytes;
+        assert!(live < 2 << 20, "{live} bytes live");
+    }
+}
