@@ -1,8 +1,9 @@
 //! From the IR to prepared nodes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use bifrost_ir::requests::live_at_waits;
 use bifrost_ir::{
     ArmMatch, Block, Body, Callee, Const, Destination, Func, FuncId, FuncKind, MethodRef, Operand, Program,
     Site, Stmt, Var, ways,
@@ -34,6 +35,7 @@ pub(crate) fn prepare(
         template: vec![0; func.vars.len() + 1],
         ways: HashMap::new(),
         awaited: HashSet::new(),
+        waits: HashMap::new(),
     };
     let waits = func.kind == FuncKind::Script || func.body.has_request();
     if waits {
@@ -44,6 +46,9 @@ pub(crate) fn prepare(
             if let Stmt::Await { vars, .. } = stmt {
                 p.awaited.extend(vars);
             }
+        });
+        live_at_waits(func, &mut |stmt, behind, raised| {
+            p.waits.insert(stmt, (behind.clone(), raised.clone()));
         });
     }
     let body = p.block(&func.body);
@@ -90,6 +95,8 @@ struct Preparer<'a> {
     /// Of a function that may wait: the numbers of the ways into it.
     ways: HashMap<*const Stmt, u32>,
     awaited: HashSet<Var>,
+    /// By wait: what is live behind it, and at the handlers around.
+    waits: HashMap<*const Stmt, (BTreeSet<Var>, BTreeSet<Var>)>,
 }
 
 impl Preparer<'_> {
@@ -244,8 +251,17 @@ impl Preparer<'_> {
                 element: element.map(|index| self.operand(index)),
             })),
             Stmt::Await { vars, site } => {
-                let pending = vars.iter().map(|var| self.pending(*var)).collect();
-                Node::Await(Box::new(Await { pending, site: *site, way: self.way(stmt) }))
+                let (read, kept) = self.waits.get(&std::ptr::from_ref(stmt)).cloned().unwrap_or_default();
+                let numbers = |of: &dyn Fn(&Var) -> bool| {
+                    vars.iter().filter(|var| of(var)).map(|var| self.pending(*var)).collect()
+                };
+                Node::Await(Box::new(Await {
+                    pending: numbers(&|_| true),
+                    read: numbers(&|var| read.contains(var)),
+                    kept: numbers(&|var| kept.contains(var)),
+                    site: *site,
+                    way: self.way(stmt),
+                }))
             }
             Stmt::Reply { values, .. } => Node::Reply(values.first().map(|value| self.operand(*value))),
             Stmt::Select { arms, after, site } => Node::Select(Box::new(Select {

@@ -7,7 +7,7 @@
 use bifrost_ir::ways::AFRESH;
 use bifrost_runtime::abi::{Outcome, Ret, Word};
 use bifrost_runtime::actor::layout::join;
-use bifrost_runtime::actor::{self, Answer, Came, Due, LANDED, Next, Verdict};
+use bifrost_runtime::actor::{self, Answer, Came, Concerned, Due, LANDED, Next, Verdict};
 use bifrost_runtime::cx::stack_pointer;
 use bifrost_runtime::object::{get, set};
 use bifrost_runtime::{Cx, Table};
@@ -197,7 +197,15 @@ impl Run<'_> {
                 let way = wait.way.expect("only functions that may wait have something pending");
                 return self.land(Next::Stop(way));
             }
-            match actor::first_exception(waiter, &|at| pending.contains(&at)) {
+            let concerns = |due: Due, before: bool| {
+                let at = due.pending();
+                pending.contains(&at).then(|| Concerned {
+                    raised: !before || wait.read.contains(&at),
+                    // An element has the value that it had.
+                    stays: wait.kept.contains(&at) && !due.is_element(),
+                })
+            };
+            match actor::first_exception(waiter, &concerns) {
                 Some(kept) => {
                     let ret = self.cx().raise_kept(kept);
                     self.failed(ret, wait.site)
@@ -311,8 +319,9 @@ impl Run<'_> {
 
     /// A call on itself has ended: its result is in its variable, unless an exception came in its place.
     fn called(&mut self, site: bifrost_ir::Site) -> Flow {
+        let concerns = |due: Due, _| due.is_call().then_some(Concerned { raised: true, stays: false });
         // SAFETY: the join is this function's.
-        match unsafe { actor::first_exception(self.join, &|at| at == Due::CALL) } {
+        match unsafe { actor::first_exception(self.join, &concerns) } {
             Some(kept) => {
                 let ret = self.cx().raise_kept(kept);
                 self.failed(ret, site)

@@ -38,7 +38,7 @@ struct Effect {
 pub fn place_waits(program: &Program, func: &mut Func) -> Vec<Site> {
     keep_local(program, func);
     let mut body = std::mem::take(&mut func.body);
-    let mut placing = Placing::new(program, func, &body);
+    let mut placing = Placing::of(program, func.kind, &body);
     placing.block(&mut body, &mut Pending::new());
     let held = placing.held;
     func.body = body;
@@ -163,7 +163,7 @@ fn forget(stmt: &Stmt, own: &mut Pending) {
 /// Cost: as [`place_waits`], and a copy of the function.
 pub(crate) fn lacking(program: &Program, func: &Func) -> Option<Site> {
     let mut body = func.body.clone();
-    let mut placing = Placing::new(program, func, &func.body);
+    let mut placing = Placing::of(program, func.kind, &func.body);
     placing.block(&mut body, &mut Pending::new());
     placing.added
 }
@@ -210,7 +210,6 @@ pub fn body_of(program: &Program, callee: Callee) -> Option<FuncId> {
 
 struct Placing<'a> {
     program: &'a Program,
-    func: &'a Func,
     site: Site,
     /// Loops around over iterators that are not built in.
     iterators: usize,
@@ -219,17 +218,54 @@ struct Placing<'a> {
     added: Option<Site>,
     /// Of what a client sends: variables that take replies and are never read, which nobody waits for. Whoever runs it joins them at the end.
     unread: Pending,
+    /// The selections around.
+    selections: usize,
+    /// The first answer to the method's own message that is given while replies are missing.
+    early: Option<Site>,
 }
 
 impl<'a> Placing<'a> {
-    fn new(program: &'a Program, func: &'a Func, body: &Block) -> Placing<'a> {
-        let mut unread = Pending::new();
-        if matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) {
-            asked(&body.0, &mut unread);
-            forget_read(body, &mut unread);
+    fn new(program: &'a Program) -> Placing<'a> {
+        Placing {
+            program,
+            site: Site::default(),
+            iterators: 0,
+            held: vec![],
+            added: None,
+            unread: Pending::new(),
+            selections: 0,
+            early: None,
         }
-        Placing { program, func, site: Site::default(), iterators: 0, held: vec![], added: None, unread }
     }
+
+    /// For the body of a function.
+    fn of(program: &'a Program, kind: FuncKind, body: &Block) -> Placing<'a> {
+        let mut placing = Placing::new(program);
+        if matches!(kind, FuncKind::Batch | FuncKind::Procedure) {
+            asked(&body.0, &mut placing.unread);
+            forget_read(body, &mut placing.unread);
+        }
+        placing
+    }
+}
+
+/// The requests of some statements whose replies may be missing at certain points.
+#[derive(Default, Debug)]
+pub struct Missing {
+    /// An answer to the message under way that is given while replies are missing.
+    pub at_answer: Option<Site>,
+    /// The variables whose replies may be missing behind the statements.
+    pub at_end: SmallVec<[Var; 2]>,
+}
+
+/// Looks where replies to the requests of some statements may be missing.
+///
+/// Cost: as [`place_waits`], and a copy of the statements.
+pub fn missing(program: &Program, stmts: &[Stmt]) -> Missing {
+    let mut body = Block(stmts.to_vec());
+    let (mut placing, mut pending) = (Placing::new(program), Pending::new());
+    placing.block(&mut body, &mut pending);
+    Missing { at_answer: placing.early, at_end: pending.into_iter().collect() }
 }
 
 /// The variables that take replies of requests in statements.
@@ -319,6 +355,11 @@ impl Placing<'_> {
     fn inside(&mut self, stmt: &mut Stmt, pending: &mut Pending) {
         match stmt {
             Stmt::Request { dst, .. } => self.expect(pending, [*dst]),
+            Stmt::Reply { site, .. } | Stmt::ReplyTo { site, .. } | Stmt::Delegate { site, .. }
+                if self.selections == 0 && !pending.is_empty() =>
+            {
+                self.early.get_or_insert(*site);
+            }
             Stmt::If { then, otherwise, .. } | Stmt::TypeIf { then, otherwise, .. } => {
                 let mut other = pending.clone();
                 self.block(then, pending);
@@ -374,6 +415,7 @@ impl Placing<'_> {
             }
             Stmt::Transaction { body, .. } => self.block(body, pending),
             Stmt::Select { arms, after, .. } => {
+                self.selections += 1;
                 let before = pending.clone();
                 let bodies = arms.iter_mut().flat_map(|arm| [&mut arm.cond, &mut arm.body]);
                 for block in bodies.chain(after.iter_mut().map(|(_, body)| body)) {
@@ -383,10 +425,10 @@ impl Placing<'_> {
                     self.block(block, &mut here);
                     pending.append(&mut here);
                 }
+                self.selections -= 1;
             }
             _ => {}
         }
-        debug_assert!(pending.iter().all(|var| self.func.vars.get(*var).is_some()));
     }
 }
 
@@ -621,7 +663,7 @@ pub struct Join {
 pub fn regions(func: &Func) -> Vec<Region> {
     let mut found = Found { regions: vec![], vars: vec![] };
     found.block(&func.body);
-    let mut walk = Walk { func, joins: vec![], see: None };
+    let mut walk = Walk { func, joins: vec![], see: None, see_await: None };
     walk.block(&func.body, &Pending::new(), &Ends::default());
     let (Found { mut regions, vars }, mut joins) = (found, walk.joins);
     joins.sort_by_key(|join| join.site);
@@ -640,7 +682,7 @@ pub fn regions(func: &Func) -> Vec<Region> {
 ///
 /// Cost: as for [`regions`], times the number of variables that are live at once.
 pub fn live<'a>(func: &'a Func, see: &'a mut Show<'a>) {
-    let mut walk = Walk { func, joins: vec![], see: Some(see) };
+    let mut walk = Walk { func, joins: vec![], see: Some(see), see_await: None };
     walk.block(&func.body, &Pending::new(), &Ends::default());
 }
 
@@ -648,6 +690,14 @@ struct Found {
     regions: Vec<Region>,
     /// The variables of each region's requests.
     vars: Vec<Pending>,
+}
+
+/// Shows every wait, with the variables that are live behind it and at the handlers around.
+///
+/// Cost: as [`live`].
+pub fn live_at_waits<'a>(func: &'a Func, see: &'a mut Show<'a>) {
+    let mut walk = Walk { func, joins: vec![], see: None, see_await: Some(see) };
+    walk.block(&func.body, &Pending::new(), &Ends::default());
 }
 
 /// Is shown a statement, and what is live before and behind it.
@@ -658,6 +708,7 @@ struct Walk<'a> {
     func: &'a Func,
     joins: Vec<Join>,
     see: Option<&'a mut Show<'a>>,
+    see_await: Option<&'a mut Show<'a>>,
 }
 
 /// What is live where a block is left otherwise than by its end.
@@ -728,6 +779,9 @@ impl Walk<'_> {
         let mut live = after;
         match stmt {
             Stmt::Await { vars, site } => {
+                if let Some(see) = &mut self.see_await {
+                    see(stmt, &live, &ends.raised);
+                }
                 live.extend(&ends.raised);
                 let kept = live.iter().copied().filter(|var| !vars.contains(var)).collect();
                 self.joins.push(Join { site: *site, awaited: vars.to_vec(), live: kept });

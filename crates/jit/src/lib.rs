@@ -32,7 +32,8 @@ mod target;
 mod turns;
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, UnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bifrost_heap::TABLE_OFFSET;
@@ -42,6 +43,7 @@ use bifrost_runtime::actor::ActorClass;
 use bifrost_runtime::cx::offset;
 use bifrost_runtime::image::{Image, Table, arity};
 use bifrost_runtime::{Code, Form, MethodEntry, StructureCode};
+use cranelift_codegen::CodegenError;
 use cranelift_codegen::ir::{
     self, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, UserFuncName, types,
 };
@@ -82,6 +84,8 @@ enum CompileError {
     Not(#[from] analysis::NotCompiled),
     #[error("the code generator refused it: {0}")]
     Refused(String),
+    #[error("the code generator was given what it cannot compile: {0}")]
+    Malformed(String),
     #[error("no room for code: {0}")]
     Memory(String),
 }
@@ -343,13 +347,11 @@ impl Jit {
         let again = again.map(|number| ways_in(image.program(), &func.body)[number as usize].stmt);
         let arity = again.map_or(arity(&func.signature), |_| 2);
         let names = self.declare(1 + analysis.closures, arity)?;
-        // A panic of the code generator is a bug of ours or of its, but not the end of the process: the function is
-        // interpreted. Nothing shared is under way when it happens.
-        let compiled = catch_unwind(AssertUnwindSafe(|| {
+        // Nothing shared is under way when the code generator panics.
+        let compiled = guarded(AssertUnwindSafe(|| {
             let functions = self.translate(image, id, again, entry, names)?;
             functions.into_iter().map(|(name, f)| self.generate(name, f)).collect::<Result<Vec<_>, _>>()
-        }))
-        .unwrap_or_else(|_| Err(CompileError::Refused("it panicked".to_owned())))?;
+        }))?;
         self.define(compiled)
     }
 
@@ -387,7 +389,9 @@ impl Jit {
         let name = ModuleFunc::from_u32(name);
         let mut context = cranelift_codegen::Context::for_function(function);
         let code = context.compile(&*self.isa, &mut Default::default()).map_err(|e| {
-            CompileError::Refused(cranelift_codegen::print_errors::pretty_error(e.func, e.inner))
+            let malformed = matches!(e.inner, CodegenError::Verifier(_));
+            let text = cranelift_codegen::print_errors::pretty_error(e.func, e.inner);
+            if malformed { CompileError::Malformed(text) } else { CompileError::Refused(text) }
         })?;
         let (alignment, bytes) = (u64::from(code.buffer.alignment), code.code_buffer().to_vec());
         let relocations = code.buffer.relocs().to_vec();
@@ -538,6 +542,22 @@ impl Jit {
             b.ins().return_(&results);
         });
         entry.map(|(_, code)| code)
+    }
+}
+
+/// Compiles something. A panic is a mistake of this crate or of the code generator, and so is a malformed intermediate form: the
+/// function is interpreted. With debug assertions, as in tests and in fuzzing, the verifier looks at every function ([`Jit::new`]), and
+/// either mistake ends the process.
+fn guarded<T>(compile: impl FnOnce() -> Result<T, CompileError> + UnwindSafe) -> Result<T, CompileError> {
+    let compiled = catch_unwind(compile)
+        .unwrap_or_else(|_| Err(CompileError::Malformed("the code generator panicked".to_owned())));
+    match compiled {
+        Err(CompileError::Malformed(text)) if cfg!(debug_assertions) => {
+            // Nothing unwinds through the code that called, and the output of a test is lost with its process.
+            let _ = writeln!(std::io::stderr(), "{text}");
+            std::process::abort()
+        }
+        compiled => compiled,
     }
 }
 

@@ -4,7 +4,7 @@
 //! entries of helpers are near it. When the code is dropped, its stack maps are forgotten and its memory is free for the next.
 //! What is different in the code itself is in [`lower::meter`](crate::lower).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bifrost_ir::Func;
@@ -17,7 +17,7 @@ use crate::helper::{Entries, Helper};
 use crate::lower::{self, Source};
 use crate::maps::Maps;
 use crate::memory::{Places, Taken};
-use crate::{CompileError, Jit, analysis};
+use crate::{CompileError, Jit, analysis, guarded};
 
 /// What the code of a structure takes up while it is there.
 struct Room {
@@ -48,8 +48,7 @@ impl Jit {
         func: &Func,
         procedures: &[Code],
     ) -> Option<StructureCode> {
-        // A panic of the code generator is no end of the process, as for methods.
-        catch_unwind(AssertUnwindSafe(|| self.structure(image, func, procedures).ok())).ok().flatten()
+        guarded(AssertUnwindSafe(|| self.structure(image, func, procedures))).ok()
     }
 
     /// Bytes that code of structures has now.

@@ -771,6 +771,39 @@ fn an_answer_is_not_given_again_by_a_handler() {
 }
 
 #[test]
+fn an_exception_that_a_request_brings_before_the_answer_is_answered_by_a_handler() {
+    let text = |body: &str| {
+        format!(
+            "B = actor f (k: int) returns (int) signals (bad) if k = 0 then signal bad end reply (k) end f end B
+A = actor m (b: B, k: int, n: int) returns (int) {body} end m end A"
+        )
+    };
+    for (body, expected) in [
+        ("begin reply (b.f(k)) end except when bad: reply (0) end", &[][..]),
+        ("reply (b.f(k) + b.f(n)) except when bad: reply (0) end", &[]),
+        ("begin x: int := b.f(k) reply (x) end except when bad: reply (0) end", &[]),
+        ("begin x: int := b.f(k) y: int := b.f(n) reply (x + y) end except when bad: reply (0) end", &[]),
+        ("begin if k > n then reply (b.f(k)) else reply (1) end end except when bad: reply (0) end", &[]),
+        ("begin begin reply (b.f(k)) end except others: reply (1) end end except others: end", &["E0403"]),
+        ("begin delegate b.f(b.f(k)) end except when bad: reply (0) end", &["E0303"]),
+        ("begin reply (b.f(k)) end except when bad: end", &["E0403"]),
+        // The exception may come after the answer.
+        ("begin x: int := b.f(k) reply (1) end except when bad: reply (0) end", &["E0407"]),
+        ("begin x: int := b.f(k) reply (b.f(n)) end except when bad: reply (0) end", &["E0407"]),
+        ("begin x: int := b.f(k) reply (1) n := x end except when bad: reply (0) end", &["E0407"]),
+        ("begin reply (b.f(k)) n := b.f(n) end except when bad: reply (0) end", &["E0407"]),
+        ("begin reply (b.f(k)) b.f(n) end except when bad: reply (0) end", &["E0407"]),
+        (
+            "begin x: int := 0 while k > n do if x > n then reply (1) return end x := x + n y: int := b.f(k) end
+reply (2) end except when bad: reply (0) end",
+            &["E0407"],
+        ),
+    ] {
+        assert_eq!(codes(&text(body)), expected, "{body}");
+    }
+}
+
+#[test]
 fn transactions_of_actors() {
     told_of(&[
         (

@@ -559,7 +559,11 @@ impl<'a> Lower<'_, 'a, '_> {
         self.scope.context = self.contexts[number].parent.expect("statements are in functions");
         let blocks = std::mem::take(&mut self.contexts[number].blocks);
         self.known_before(before.clone());
-        for (arm, (block, entry)) in arms.iter().zip(blocks) {
+        for (arm, (mut block, entry)) in arms.iter().zip(blocks) {
+            if block.is_none() && arm.body.0.iter().any(|stmt| self.is_entered_in(stmt)) {
+                // Nothing here leads to the arm, but the code begins in it.
+                block = Some(self.cold_block());
+            }
             // Exceptions are rare.
             entry.into_iter().chain(block).for_each(|block| self.b.set_cold_block(block));
             if let Some(entry) = entry {

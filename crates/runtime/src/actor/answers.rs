@@ -156,7 +156,11 @@ unsafe fn fill_other(cx: *mut Cx, waiter: Word, due: Due, element: i64, answer: 
             Answer::Value(value) if call => set(waiter, join::WORDS + element as usize, value),
             Answer::Value(value) => {
                 let place = join::WORDS + layout.pending[usize::from(due.pending())] as usize;
-                store_element(image_of(cx), get(waiter, place), element, value);
+                // Code that has left keeps no array that nothing reads any more.
+                match get(waiter, place) {
+                    0 => {}
+                    array => store_element(image_of(cx), array, element, value),
+                }
             }
             Answer::Exception(kept) => note_exception(waiter, kept, due),
         }

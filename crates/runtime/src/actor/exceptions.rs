@@ -15,7 +15,9 @@ pub(super) unsafe fn log_all(cx: *mut Cx, running: Word) {
     unsafe {
         let mut kept = get(running, join::EXCEPTIONS);
         while kept != 0 {
-            (*cx).log_lost(kept);
+            if get(kept, exception::SIGNAL) & exception::RAISED == 0 {
+                (*cx).log_lost(kept);
+            }
             kept = get(kept, exception::NEXT);
         }
     }
@@ -34,22 +36,41 @@ pub unsafe fn note_exception(running: Word, kept: Word, due: Due) {
     }
 }
 
-/// The exception that came instead of one of some replies, that of the first request if there are several; they are forgotten.
+/// What becomes of an exception that a wait concerns.
+#[derive(Clone, Copy, Debug)]
+pub struct Concerned {
+    /// It may be raised.
+    pub raised: bool,
+    /// It stays in the join: the variable has no value, and may be read elsewhere.
+    pub stays: bool,
+}
+
+/// The exception to raise at a wait: of those that may be raised the one of the first request. `concerns` gets for each exception what it is
+/// due to, and whether it was raised before. Those that the wait concerns are forgotten, unless they stay.
 ///
 /// # Safety
 /// `running` is a join.
-pub unsafe fn first_exception(running: Word, concerns: &dyn Fn(u16) -> bool) -> Option<Word> {
+pub unsafe fn first_exception(
+    running: Word,
+    concerns: &dyn Fn(Due, bool) -> Option<Concerned>,
+) -> Option<Word> {
     // SAFETY: promised by the caller.
     unsafe {
         let (mut first, mut kept, mut others) = (0, get(running, join::EXCEPTIONS), 0);
         let due = |kept: Word| Due::from_word(get(kept, exception::DUE));
         while kept != 0 {
             let next = get(kept, exception::NEXT);
-            if !concerns(due(kept).pending()) {
+            let name = get(kept, exception::SIGNAL);
+            let concerned = concerns(due(kept), name & exception::RAISED != 0);
+            if let Some(Concerned { raised, .. }) = concerned {
+                if raised && (first == 0 || due(kept).request() < due(first).request()) {
+                    first = kept;
+                }
+                set(kept, exception::SIGNAL, name | exception::RAISED);
+            }
+            if concerned.is_none_or(|concerned| concerned.stays) {
                 set(kept, exception::NEXT, others);
                 others = kept;
-            } else if first == 0 || due(kept).request() < due(first).request() {
-                first = kept;
             }
             kept = next;
         }
@@ -89,7 +110,7 @@ impl Cx {
     pub fn raise_kept(&mut self, kept: Word) -> Ret {
         // SAFETY: `kept` was made by `kept_exception`.
         unsafe {
-            self.signal_id = get(kept, exception::SIGNAL);
+            self.signal_id = get(kept, exception::SIGNAL) & !exception::RAISED;
             for at in 0..object::fields(kept) - exception::VALUES {
                 self.signal_values[at] = get(kept, exception::VALUES + at);
             }

@@ -273,8 +273,10 @@ pub mod mail {
 pub mod exception {
     /// The next in a list.
     pub const NEXT: usize = 0;
-    /// Its name.
+    /// Its name, and [`RAISED`].
     pub const SIGNAL: usize = 1;
+    /// In the word of its name: it was raised where its reply was awaited.
+    pub const RAISED: u64 = 1 << 32;
     /// What it came for.
     pub const DUE: usize = 2;
     /// The first value.

@@ -42,7 +42,7 @@ pub use code::{
     next_request, pend, settle_sent,
 };
 pub use create::{Site, create, enter_stillborn};
-pub use exceptions::{first_exception, note_exception};
+pub use exceptions::{Concerned, first_exception, note_exception};
 use find::take_oldest;
 pub use find::{Verdict, take_message};
 pub use guest::{Asked, Base, Named, Wanted, ask, grant, join, release};
@@ -671,10 +671,12 @@ unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
                 Ok(post) => post,
                 Err(full) => return (*cx).out_of_memory(full),
             };
-            set(post, mail::WAITING, waiter);
-            set(post, mail::TAKES, get(waiter, join::MISSING));
-            let selects = flags & join::SELECTS != 0;
-            enter_state(actor, class, if selects { State::Selecting } else { State::Active });
+            if !waits_for_call(post, waiter) {
+                set(post, mail::WAITING, waiter);
+                set(post, mail::TAKES, get(waiter, join::MISSING));
+                let selects = flags & join::SELECTS != 0;
+                enter_state(actor, class, if selects { State::Selecting } else { State::Active });
+            }
         }
         if flags & join::DETACHED != 0 {
             return Ret::NOTHING;
@@ -683,6 +685,17 @@ unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
             return pending(waiter);
         }
         given_answer(cx, waiter, flags)
+    }
+}
+
+/// Tests if a method of an actor waits for the end of a call of the actor on itself which waits too. The innermost of such methods is
+/// the one in the mail: messages and answers wake it, and the others go on behind it.
+#[inline]
+unsafe fn waits_for_call(post: Word, waiter: Word) -> bool {
+    // SAFETY: promised by the caller: the actor's mail, and a join of the actor.
+    unsafe {
+        let innermost = get(post, mail::WAITING);
+        innermost != 0 && innermost != waiter && get(innermost, join::FLAGS) & join::WAITS != 0
     }
 }
 
@@ -766,7 +779,9 @@ unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
             };
         }
         if nested {
-            // Its caller is a method of the same actor, which stays busy.
+            // Its caller is a method of the same actor, which stays busy, and waits in its place.
+            let actor = get(running, join::ACTOR);
+            set(get(actor, class_of(actor).mail), mail::WAITING, get(running, owed::TO));
             match given_answer(cx, running, flags) {
                 ret if ret.outcome == Outcome::Pending as u64 => owe_as(cx, ret.value, running),
                 ret if ret.returned() => deliver_owed(cx, running, Answer::Value(ret.value)),

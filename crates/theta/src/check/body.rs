@@ -389,7 +389,13 @@ impl<'c, 'a> Body<'c, 'a> {
         if vars.is_empty() {
             return;
         }
-        frame.answered.join(Answered::at(&self.flow));
+        let missing = self.b.missing(&self.cx.program);
+        if !missing.at_end.is_empty() {
+            frame.answered.join(Answered::at(&self.flow));
+        }
+        if let (Some(site), Some(file)) = (missing.at_answer, self.asked_in) {
+            frame.answered.join(Answered::behind(Span { file, start: site.0, end: site.0 + 1 }));
+        }
         if self.flow.reachable {
             self.b.emit(Stmt::Await { vars, site: self.asked_at });
         }

@@ -35,6 +35,11 @@ impl Answered {
         Answered { known: flow.reachable, answered: flow.answered, may_have: flow.may_have }
     }
 
+    /// Behind an answer that is given while replies are missing, which may be exceptions.
+    pub fn behind(answer: Span) -> Answered {
+        Answered { known: true, answered: true, may_have: Some(answer) }
+    }
+
     /// At the points of both.
     pub fn join(&mut self, other: Answered) {
         if other.known {

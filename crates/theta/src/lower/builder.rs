@@ -1,8 +1,9 @@
 //! A function under construction: its variables, and the blocks that are open.
 
-use bifrost_ir::requests::asked_in;
+use bifrost_ir::requests::{Missing, asked_in, missing};
 use bifrost_ir::{
-    Block, Callee, Const, Func, FuncKind, Operand, Signature, Site, Stmt, TypeId, Types, Var, VarDecl,
+    Block, Callee, Const, Func, FuncKind, Operand, Program, Signature, Site, Stmt, TypeId, Types, Var,
+    VarDecl,
 };
 use cranelift_entity::PrimaryMap;
 use smallvec::SmallVec;
@@ -113,6 +114,11 @@ impl Builder {
     /// The variables that take the replies of requests in the open blocks from one on, and in what is in them.
     pub fn requested(&self, from: usize) -> SmallVec<[Var; 2]> {
         asked_in(self.blocks[from..].iter().flatten())
+    }
+
+    /// Looks where replies to the requests of the innermost open block may be missing.
+    pub fn missing(&self, program: &Program) -> Missing {
+        missing(program, self.blocks.last().map_or(&[], Vec::as_slice))
     }
 
     pub fn call(
