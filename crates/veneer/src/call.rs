@@ -57,7 +57,17 @@ impl Stub {
     #[inline]
     #[track_caller]
     pub fn call<R: Results>(&self, method: u32, arguments: &[Argument<'_>]) -> R {
-        let location = Location::caller();
+        self.call_at(method, arguments, Location::caller())
+    }
+
+    /// As [`Stub::call`], at a place of the program.
+    #[inline]
+    pub(crate) fn call_at<R: Results>(
+        &self,
+        method: u32,
+        arguments: &[Argument<'_>],
+        location: &'static Location<'static>,
+    ) -> R {
         let state = &mut *self.core.state.borrow_mut();
         let receiver = match state.admit() {
             Ok(()) => match state.live_reference(self.slot) {
@@ -96,15 +106,14 @@ impl Stub {
     }
 
     /// Waits until the object is known to be there: flushes if it must.
+    #[track_caller]
     pub(crate) fn resolve(&self) -> Result<(), Error> {
+        let location = Location::caller();
         let mut state = self.core.state.borrow_mut();
         if let Known::Future(_) = state.known(self.slot) {
-            state.flush()?;
+            state.synchronize("claim", location)?;
         }
-        match state.known(self.slot) {
-            Known::Failed(error) => Err((**error).clone()),
-            _ => Ok(()),
-        }
+        state.known_or_failed(self.slot)
     }
 }
 
@@ -170,7 +179,8 @@ fn results<R: Results>(
     match recorded {
         Ok(()) => R::take(|| Stub { core: core.clone(), slot: state.new_future(made, location) }),
         Err(error) => {
-            state.refuse(error.clone());
+            let name = state.made_name(made);
+            let error = state.refuse(name, location, error);
             R::take(|| Stub { core: core.clone(), slot: state.failed(error.clone()) })
         }
     }

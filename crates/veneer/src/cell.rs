@@ -1,6 +1,7 @@
 //! Cells: assignment inside batched loops.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 
 use crate::call::{Argument, Element, IntoArg, Numbered, Reference, Stub};
 use crate::promise::Promise;
@@ -32,7 +33,12 @@ impl<T: Element> Cell<T> {
     /// Stores a value.
     #[track_caller]
     pub fn put(&self, value: impl IntoArg<T>) -> Promise<()> {
-        self.stub.call(self.numbers().put, &[value.argument()])
+        self.put_at(value, Location::caller())
+    }
+
+    /// As [`Cell::put`], at a place of the program.
+    pub(crate) fn put_at(&self, value: impl IntoArg<T>, location: &'static Location<'static>) -> Promise<()> {
+        self.stub.call_at(self.numbers().put, &[value.argument()], location)
     }
 
     /// The value stored last; `not_possible` if there is none.

@@ -6,17 +6,16 @@
 
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use bifrost_wire::{Ref, encode, op};
 
 use crate::call::{Element, IntoArg, Numbered, Reference, Results, Stub};
-use crate::error::{Error, Misuse};
+use crate::error::Misuse;
 use crate::iter::{Iter, Yields};
 use crate::procedure::Params;
 use crate::promise::Promise;
 use crate::session::Session;
-use crate::state::{Ended, Kind, Made};
+use crate::state::{Ended, Kind, Made, misuse};
 
 /// The condition of [`Session::if_`]: a promise, or a closure that makes one.
 #[diagnostic::on_unimplemented(
@@ -66,78 +65,91 @@ impl Drop for Guard<'_> {
 }
 
 impl Session {
-    fn open(&self, kind: Kind, code: u8) -> Guard<'_> {
-        self.core.state.borrow_mut().open(kind, |out| encode::plain(out, code));
+    fn open(&self, kind: Kind, location: &'static Location<'static>, code: u8) -> Guard<'_> {
+        self.core.state.borrow_mut().open(kind, location, |out| encode::plain(out, code));
         Guard(self)
     }
 
     /// Appends the marker between a condition and what depends on it.
-    fn mark_test(&self, test: &Promise<bool>, mark: fn(&mut Vec<u8>, Ref)) {
+    fn mark_test(
+        &self,
+        test: &Promise<bool>,
+        location: &'static Location<'static>,
+        mark: fn(&mut Vec<u8>, Ref),
+    ) {
         let mut state = self.core.state.borrow_mut();
         let same = Rc::ptr_eq(&self.core, &test.stub().core);
         let reference = match same {
-            false => Err(Arc::new(Error::Misuse(Misuse::OtherSession))),
-            true => state.admit().and_then(|()| state.expect_reference(test.stub().slot, Location::caller())),
+            false => Err(misuse(Misuse::OtherSession)),
+            true => state.admit().and_then(|()| state.expect_reference(test.stub().slot, location)),
         };
         match reference {
             Ok(reference) => state.mark(|out| mark(out, reference)),
-            Err(error) => state.refuse(error),
+            Err(error) => drop(state.refuse("condition", location, error)),
         }
     }
 
     /// Repeats `body` at the server while the promise that `condition` records is true.
     ///
     /// Stubs that `condition` makes can be used in `body`.
+    #[track_caller]
     pub fn while_(&self, condition: impl FnOnce() -> Promise<bool>, body: impl FnOnce()) {
-        let guard = self.open(Kind::While, op::WHILE);
+        let location = Location::caller();
+        let guard = self.open(Kind::While, location, op::WHILE);
         let test = condition();
-        self.mark_test(&test, encode::loop_body);
+        self.mark_test(&test, location, encode::loop_body);
         drop(test);
         body();
         guard.end();
     }
 
     /// Runs `then` at the server if the condition holds. Follow it with [`If::else_`] for the other case.
+    #[track_caller]
     pub fn if_(&self, condition: impl Test, then: impl FnOnce()) -> If<'_> {
-        let guard = self.open(Kind::If, op::IF);
+        let location = Location::caller();
+        let guard = self.open(Kind::If, location, op::IF);
         let test = condition.test();
-        self.mark_test(&test, encode::then);
+        self.mark_test(&test, location, encode::then);
         drop(test);
         then();
         If { session: self, ended: guard.end() }
     }
 
     /// Runs `body` at the server for each step of an iterator, with the yielded values.
+    #[track_caller]
     pub fn foreach<Y: Yields>(&self, iterator: Iter<Y>, body: impl FnOnce(Y::Variables)) {
-        let variables = iterator.open::<Y::Variables>(self);
+        let variables = iterator.open::<Y::Variables>(self, Location::caller());
         let guard = Guard(self);
         body(variables);
         guard.end();
     }
 
     /// Leaves the innermost loop at the server. Recording goes on.
+    #[track_caller]
     pub fn break_(&self) {
-        self.jump(op::BREAK);
+        self.jump("break", Location::caller(), op::BREAK);
     }
 
     /// Goes on with the next step of the innermost loop at the server. Recording goes on.
+    #[track_caller]
     pub fn continue_(&self) {
-        self.jump(op::CONTINUE);
+        self.jump("continue", Location::caller(), op::CONTINUE);
     }
 
-    fn jump(&self, code: u8) {
+    fn jump(&self, name: &'static str, location: &'static Location<'static>, code: u8) {
         let mut state = self.core.state.borrow_mut();
         if state.in_loop() {
             state.mark(|out| encode::plain(out, code));
         } else {
-            state.misused(Misuse::NoLoop);
+            state.refuse(name, location, misuse(Misuse::NoLoop));
         }
     }
 
     /// Runs `body` at the server; what its calls signal goes to the handlers that follow, as far as they
     /// name it.
+    #[track_caller]
     pub fn except(&self, body: impl FnOnce()) -> Except<'_> {
-        let guard = self.open(Kind::Except, op::EXCEPT);
+        let guard = self.open(Kind::Except, Location::caller(), op::EXCEPT);
         body();
         Except { session: self, ended: guard.end() }
     }
@@ -151,16 +163,24 @@ pub struct If<'s> {
 
 impl If<'_> {
     /// Runs `otherwise` at the server if the condition does not hold.
+    #[track_caller]
     pub fn else_(self, otherwise: impl FnOnce()) {
-        let guard = reopen(self.session, self.ended, |out| encode::plain(out, op::ELSE));
+        let marker = |out: &mut Vec<u8>| encode::plain(out, op::ELSE);
+        let guard = reopen(self.session, self.ended, "else", Location::caller(), marker);
         otherwise();
         guard.end();
     }
 }
 
-fn reopen<'s>(session: &'s Session, ended: Ended, marker: impl FnOnce(&mut Vec<u8>)) -> Guard<'s> {
+fn reopen<'s>(
+    session: &'s Session,
+    ended: Ended,
+    name: &'static str,
+    location: &'static Location<'static>,
+    marker: impl FnOnce(&mut Vec<u8>),
+) -> Guard<'s> {
     let mut state = session.core.state.borrow_mut();
-    state.reopen(ended);
+    state.reopen(ended, name, location);
     state.mark(marker);
     drop(state);
     Guard(session)
@@ -174,8 +194,10 @@ pub struct Except<'s> {
 
 impl<'s> Except<'s> {
     /// Runs `body` at the server when a call of the block signals the exception.
+    #[track_caller]
     pub fn when(self, name: &str, body: impl FnOnce()) -> Except<'s> {
-        let guard = reopen(self.session, self.ended, |out| encode::when(out, name, [].into_iter()));
+        let marker = |out: &mut Vec<u8>| encode::when(out, name, [].into_iter());
+        let guard = reopen(self.session, self.ended, "when", Location::caller(), marker);
         body();
         Except { session: self.session, ended: guard.end() }
     }
@@ -189,14 +211,17 @@ impl<'s> Except<'s> {
             let types = P::types(&Numbered(&state.numbers));
             types.into_iter().map(|t| state.numbers.ty(t).unwrap_or_default()).collect::<Vec<_>>()
         };
-        let guard = reopen(self.session, self.ended, |out| encode::when(out, name, types.into_iter()));
+        let marker = |out: &mut Vec<u8>| encode::when(out, name, types.into_iter());
+        let guard = reopen(self.session, self.ended, "when", location, marker);
         body(self.session.variables(location));
         Except { session: self.session, ended: guard.end() }
     }
 
     /// Runs `body` at the server when a call of the block signals any exception that no handler before it takes.
+    #[track_caller]
     pub fn others(self, body: impl FnOnce()) {
-        let guard = reopen(self.session, self.ended, |out| encode::others(out, false));
+        let marker = |out: &mut Vec<u8>| encode::others(out, false);
+        let guard = reopen(self.session, self.ended, "others", Location::caller(), marker);
         body();
         guard.end();
     }
@@ -205,7 +230,8 @@ impl<'s> Except<'s> {
     #[track_caller]
     pub fn others_named(self, body: impl FnOnce(Promise<String>)) {
         let location = Location::caller();
-        let guard = reopen(self.session, self.ended, |out| encode::others(out, true));
+        let marker = |out: &mut Vec<u8>| encode::others(out, true);
+        let guard = reopen(self.session, self.ended, "others", location, marker);
         body(self.session.variables(location));
         guard.end();
     }
@@ -221,12 +247,14 @@ impl Session {
     }
 
     /// Ends a run of the procedure being defined, with its result; `()` for none.
+    #[track_caller]
     pub fn return_<R: Element>(&self, value: impl IntoArg<R>) {
+        let location = Location::caller();
         let mut state = self.core.state.borrow_mut();
         if !state.in_procedure() {
-            state.misused(Misuse::NoProcedure);
+            state.refuse("return", location, misuse(Misuse::NoProcedure));
             return;
         }
-        state.append_return::<R>(&self.core, value.argument());
+        state.append_return::<R>(&self.core, value.argument(), location);
     }
 }

@@ -24,7 +24,8 @@ pub enum Error {
     Unhandled {
         /// Which argument: 0 is the receiver, the arguments count from 1.
         argument: u32,
-        /// What went wrong with it; absent if that was in an earlier batch.
+        /// The failure of that argument, in this batch or an earlier one; absent only if the server omitted it from
+        /// its list of exceptions.
         cause: Option<Arc<Error>>,
         /// The call.
         call: CallName,
@@ -38,12 +39,30 @@ pub enum Error {
         /// The call.
         call: CallName,
     },
-    /// The call was not reached: something before it ended the batch.
+    /// The call was not reached: a failure before it ended the batch.
     NotReached {
+        /// The failure that ended the batch, if the server listed it.
+        cause: Option<Arc<Error>>,
         /// The call.
         call: CallName,
     },
-    /// The stub was used in a way that makes no sense. Nothing was sent.
+    /// The client refused the call, the marker, or the structure around it. Nothing of it was sent.
+    NotSent {
+        /// The call, or the outermost structure.
+        call: CallName,
+        /// The reason: a [`Misuse`], a missing method, or the call inside the structure that was refused.
+        cause: Arc<Error>,
+    },
+    /// Failures that the program was not told of before; see [`Session`](crate::Session#what-was-told-is-seen).
+    Unseen {
+        /// The failures, oldest first.
+        failures: Arc<[Arc<Error>]>,
+        /// Failures beyond those.
+        omitted: u64,
+        /// The commit or transaction that they prevented; absent at a claim or a flush, which only reports them.
+        call: Option<CallName>,
+    },
+    /// The stub was used in a way that makes no sense.
     Misuse(Misuse),
     /// The server does not have the method, or has it with another heading.
     Missing {
@@ -81,7 +100,7 @@ pub enum Closed {
     WrongReply(&'static str),
 }
 
-/// How a stub can be misused. The call, or the whole outermost structure around it, was not sent.
+/// How a stub can be misused. The call, or the whole outermost structure around it, is not sent: [`Error::NotSent`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Misuse {
     /// A claim or flush where the batch cannot end.
@@ -132,7 +151,7 @@ pub enum Misuse {
 pub struct CallName {
     /// `DataBase.fetch`; `?` when it is not known.
     pub name: Arc<str>,
-    /// Its number in its batch, from 1.
+    /// Its number in its batch, from 1; 0 if it was not sent.
     pub number: u32,
     /// Where the program made it; absent for calls that are not known.
     pub location: Option<&'static Location<'static>>,
@@ -209,7 +228,24 @@ impl fmt::Display for Error {
                 let name = ErrorNumber::from_number(*number).map_or("error", ErrorNumber::name);
                 write!(f, "{call} was refused: {text} ({name}, {number})")
             }
-            Error::NotReached { call } => write!(f, "{call} was not reached"),
+            Error::NotReached { cause, call } => {
+                write!(f, "{call} was not reached")?;
+                cause.as_ref().map_or(Ok(()), |c| write!(f, ": {c}"))
+            }
+            Error::NotSent { call, cause } => write!(f, "{call} was not sent: {cause}"),
+            Error::Unseen { failures, omitted, call } => {
+                if let Some(call) = call {
+                    write!(f, "{call} was refused, and all is as before the transaction: ")?;
+                }
+                match failures.len() as u64 + omitted {
+                    1 => f.write_str("a failure was not seen")?,
+                    n => write!(f, "{n} failures were not seen")?,
+                }
+                for (index, failure) in failures.iter().enumerate() {
+                    write!(f, "{} {failure}", if index == 0 { ":" } else { ";" })?;
+                }
+                Ok(())
+            }
             Error::Misuse(m) => write!(f, "{m}"),
             Error::Missing { name } => write!(f, "the server has no {name} with the heading of the stub"),
             Error::Closed(why) => write!(f, "{why}"),
@@ -220,9 +256,8 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Unhandled { cause: Some(cause), .. } => Some(cause.as_ref()),
             Error::Closed(why) => Some(why.as_ref()),
-            _ => None,
+            other => other.cause().map(|cause| cause.as_ref() as _),
         }
     }
 }
@@ -236,14 +271,43 @@ impl Error {
         }
     }
 
-    /// The exception that started it: follows the causes of calls that were not run.
+    /// The failure that started it: follows the causes of calls that were not run, also into earlier batches, and
+    /// takes the oldest of several unseen failures.
     pub fn root(&self) -> &Error {
+        let mut error = self;
+        while let Some(cause) = error.cause() {
+            error = cause;
+        }
+        error
+    }
+
+    /// The failure that this one follows from.
+    fn cause(&self) -> Option<&Arc<Error>> {
         match self {
-            Error::Unhandled { cause: Some(cause), .. } => cause.root(),
-            other => other,
+            Error::Unhandled { cause, .. } | Error::NotReached { cause, .. } => cause.as_ref(),
+            Error::NotSent { cause, .. } => Some(cause),
+            Error::Unseen { failures, .. } => failures.first(),
+            _ => None,
+        }
+    }
+
+    /// This failure and all that it follows from.
+    pub(crate) fn chain(self: &Arc<Error>) -> impl Iterator<Item = &Arc<Error>> {
+        std::iter::successors(Some(self), |error| error.cause())
+    }
+
+    /// The failure as the cause of another one. Causes are at most [`CAUSES_MAX`] deep, since each is dropped inside the
+    /// other; beyond it the root stands for all between.
+    pub(crate) fn as_cause(self: &Arc<Error>) -> Arc<Error> {
+        match self.chain().nth(CAUSES_MAX) {
+            None => self.clone(),
+            Some(deep) => deep.chain().last().unwrap_or(deep).clone(),
         }
     }
 }
+
+/// The depth of causes that an error keeps.
+const CAUSES_MAX: usize = 16;
 
 /// An entry of the exception history.
 #[derive(Clone, Debug)]

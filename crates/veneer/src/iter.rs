@@ -3,14 +3,13 @@
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use bifrost_wire::{Ref, encode, op};
 
 use crate::call::{Argument, Element, IntoArg, Kept, Results, Stub, record_method, record_plain};
-use crate::error::{Error, Misuse};
+use crate::error::Misuse;
 use crate::session::Session;
-use crate::state::{Kind, Made};
+use crate::state::{Kind, Made, misuse};
 use crate::stubs::{Numbers, Stubs};
 
 /// A call of an iterator that yields `Y`, a tuple, at each step. It does nothing by itself: give it to
@@ -81,7 +80,7 @@ impl<Y> Iter<Y> {
     }
 
     /// Opens the loop and records the call right behind FOREACH.
-    pub(crate) fn open<R: Results>(&self, session: &Session) -> R {
+    pub(crate) fn open<R: Results>(&self, session: &Session, location: &'static Location<'static>) -> R {
         let core = &self.session.core;
         let receiver = {
             let mut state = session.core.state.borrow_mut();
@@ -93,12 +92,12 @@ impl<Y> Iter<Y> {
                 }
                 _ => Ok(Ref::NONE),
             });
-            state.open_admitted(Kind::Foreach, admitted, |out| encode::plain(out, op::FOREACH));
+            state.open_admitted(Kind::Foreach, location, admitted, |out| encode::plain(out, op::FOREACH));
             receiver
         };
         let arguments: Vec<Argument<'_>> = self.arguments.iter().map(Kept::argument).collect();
         let same = Rc::ptr_eq(&self.session.core, &session.core);
-        let same = if same { Ok(()) } else { Err(Arc::new(Error::Misuse(Misuse::OtherSession))) };
+        let same = if same { Ok(()) } else { Err(misuse(Misuse::OtherSession)) };
         if self.receiver.is_some() {
             let state = &mut *session.core.state.borrow_mut();
             let receiver = same.and_then(|()| state.admit()).and(receiver);

@@ -11,7 +11,8 @@
 //!
 //! ```text
 //! session      open, flush, close; what the server said about itself
-//! state        the batch, futures (VF), handles (VH), slots: all that recording touches
+//! state        the batch, futures (VF), handles (VH), slots: all that recording touches; the failures that
+//!              the program was not told of
 //! call         recording one call: its receiver, its arguments, its results
 //! promise      futures for values: claim, operators
 //! control      batched control structures
@@ -23,7 +24,9 @@
 //!
 //! Invariants: a recorded call allocates nothing once the tables have grown; user code never runs while
 //! the state is borrowed; a structure is sent whole or not at all. Nothing here panics: misuse that
-//! types do not catch is an error value where it is claimed, in [`Session::flush`], and in the history.
+//! types do not catch is an error value where it is claimed, in [`Session::flush`], and in the history. No failure is
+//! passed over: one that no stub is left to tell is told by the next claim, flush or commit
+//! ([what was told is seen](Session#what-was-told-is-seen)).
 //!
 //! A session belongs to one thread. Implements Bogle and Liskov 1994 (3.1, 5, 7) and Zondervan 1995
 //! (4, 5). Departs from them in that promises and values share one stub for each method (an

@@ -3,14 +3,13 @@
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use bifrost_wire::{Arg, encode};
 
 use crate::call::{Argument, Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Results};
-use crate::error::{Error, Misuse};
+use crate::error::Misuse;
 use crate::session::Session;
-use crate::state::{Core, Kind, State};
+use crate::state::{Core, Kind, State, misuse};
 
 /// A tuple of types: what a procedure takes, or what an exception carries.
 pub trait Params: 'static {
@@ -74,14 +73,14 @@ impl Session {
         body: impl FnOnce(&Procedure<P, R>, P::Futures) -> V,
     ) -> Procedure<P, R> {
         let location = Location::caller();
-        let number = self.core.state.borrow_mut().open_procedure::<P, R>(name);
+        let number = self.core.state.borrow_mut().open_procedure::<P, R>(name, location);
         let this = Procedure { session: self.clone(), number, types: PhantomData };
         let guard = Abandon(self);
         let result = body(&this, self.variables(location));
         std::mem::forget(guard);
         let mut state = self.core.state.borrow_mut();
         let types = std::any::type_name::<(P, R)>();
-        state.append_return::<R>(&self.core, result.argument());
+        state.append_return::<R>(&self.core, result.argument(), location);
         state.close_procedure(name, types);
         drop(state);
         this
@@ -113,7 +112,11 @@ fn has_result<R: Element>() -> bool {
 }
 
 impl State {
-    fn open_procedure<P: Params, R: Element>(&mut self, name: &str) -> u32 {
+    fn open_procedure<P: Params, R: Element>(
+        &mut self,
+        name: &str,
+        location: &'static Location<'static>,
+    ) -> u32 {
         let number = self.procedures.count;
         let nested = self.depth() > 0;
         let params = P::types(&Numbered(&self.numbers));
@@ -121,13 +124,20 @@ impl State {
         let result = has_result::<R>().then(|| crate::call::server_type::<R>(&self.numbers));
         let missing = params.contains(&None) || result == Some(None);
         let types: Vec<_> = params.into_iter().map(Option::unwrap_or_default).collect();
-        self.open(Kind::Procedure, |out| encode::procedure(out, name, types.into_iter(), result.flatten()));
-        if nested {
-            self.misused(Misuse::NestedProcedure);
+        let marker =
+            |out: &mut Vec<u8>| encode::procedure(out, name, types.into_iter(), result.flatten());
+        self.open(Kind::Procedure, location, marker);
+        let wrong = if nested {
+            Some(misuse(Misuse::NestedProcedure))
         } else if missing {
-            self.refuse(Arc::new(Error::Missing { name: name.into() }));
+            Some(crate::call::missing(name.into()))
         } else if name.len() + 4096 > self.bounds.frame_bytes {
-            self.misused(Misuse::TooLong);
+            Some(misuse(Misuse::TooLong))
+        } else {
+            None
+        };
+        if let Some(error) = wrong {
+            self.refuse(name, location, error);
         }
         number
     }
@@ -143,18 +153,26 @@ impl State {
     }
 
     /// Appends RETURN; `()` is no value.
-    pub(crate) fn append_return<R: Element>(&mut self, core: &Rc<Core>, value: Argument<'_>) {
+    pub(crate) fn append_return<R: Element>(
+        &mut self,
+        core: &Rc<Core>,
+        value: Argument<'_>,
+        location: &'static Location<'static>,
+    ) {
         let arg = match value {
             _ if !has_result::<R>() => None,
             Argument::Value(value) => Some(Arg::Value(value)),
             Argument::Stub(stub) => {
-                if !Rc::ptr_eq(core, &stub.core) {
-                    self.refuse(Arc::new(Error::Misuse(Misuse::OtherSession)));
-                    return;
-                }
-                match self.admit().and_then(|()| self.expect_reference(stub.slot, Location::caller())) {
+                let reference = match Rc::ptr_eq(core, &stub.core) {
+                    false => Err(misuse(Misuse::OtherSession)),
+                    true => self.admit().and_then(|()| self.expect_reference(stub.slot, location)),
+                };
+                match reference {
                     Ok(reference) => Some(Arg::Ref(reference)),
-                    Err(error) => return self.refuse(error),
+                    Err(error) => {
+                        self.refuse("return", location, error);
+                        return;
+                    }
                 }
             }
         };

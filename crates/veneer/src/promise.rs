@@ -1,6 +1,7 @@
 //! Futures for values: promises, what they can be claimed as, and their operators.
 
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::ops::{Add, Div, Mul, Neg, Not, Rem, Sub};
 
 use bifrost_wire::Operator;
@@ -85,24 +86,29 @@ impl<V: Value> Promise<V> {
     /// The value. Flushes the session if it is not known yet.
     ///
     /// # Errors
-    /// What became of the call instead. Claiming inside an open structure is
-    /// [`Misuse::OpenStructure`](crate::Misuse::OpenStructure), and nothing is lost by it.
+    /// The failure of the call, or failures that nobody else [can claim](Session#what-was-told-is-seen). Claiming inside
+    /// an open structure is [`Misuse::OpenStructure`](crate::Misuse::OpenStructure), and nothing is lost by it.
+    #[track_caller]
     pub fn claim(&self) -> Result<V, Error> {
         if let Some(known) = self.peek() {
             return known;
         }
-        self.stub.core.state.borrow_mut().flush()?;
+        self.stub.core.state.borrow_mut().synchronize("claim", Location::caller())?;
         self.peek().unwrap_or_else(|| self.nonsense())
     }
 
     /// The value, if it is known without flushing.
     pub fn peek(&self) -> Option<Result<V, Error>> {
-        let state = self.stub.core.state.borrow();
+        let mut state = self.stub.core.state.borrow_mut();
+        if let Known::Future(_) = state.known(self.stub.slot) {
+            return None;
+        }
+        if let Err(error) = state.known_or_failed(self.stub.slot) {
+            return Some(Err(error));
+        }
         let value = match state.known(self.stub.slot) {
             Known::Value(value) => V::from_owned(&Owned(value)),
-            Known::Failed(error) => return Some(Err((**error).clone())),
-            Known::Future(_) => return None,
-            Known::Handle(_) | Known::Free => None,
+            _ => None,
         };
         drop(state);
         Some(value.map_or_else(|| self.nonsense(), Ok))
@@ -302,21 +308,27 @@ impl Promise<bool> {
     /// Whether both hold. The other is computed at the server, and only if this one holds.
     #[track_caller]
     pub fn and_(&self, other: impl FnOnce() -> Promise<bool>) -> Promise<bool> {
-        let session = self.session();
-        let result: Cell<bool> = session.cell_with(self);
-        session.if_(self, || {
-            result.put(other());
-        });
-        result.get()
+        self.decide(self.clone(), other, Location::caller())
     }
 
     /// Whether either holds. The other is computed at the server, and only if this one does not hold.
     #[track_caller]
     pub fn or_(&self, other: impl FnOnce() -> Promise<bool>) -> Promise<bool> {
+        self.decide(!self, other, Location::caller())
+    }
+
+    /// This value, or the other one if `test` holds.
+    #[track_caller]
+    fn decide(
+        &self,
+        test: Promise<bool>,
+        other: impl FnOnce() -> Promise<bool>,
+        location: &'static Location<'static>,
+    ) -> Promise<bool> {
         let session = self.session();
         let result: Cell<bool> = session.cell_with(self);
-        session.if_(!self, || {
-            result.put(other());
+        session.if_(test, || {
+            result.put_at(other(), location);
         });
         result.get()
     }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bifrost_transport::{Address, ConnectOptions, Stream};
@@ -11,15 +12,38 @@ use bifrost_wire::{BatchName, Hello, Interface, Limit, Reply, VERSION, encode, o
 use crate::call::{Argument, Element, IntoArg, Reference, Results, Stub, missing, record_plain, server_type};
 use crate::cell::Cell;
 use crate::connection::Connection;
-use crate::error::{Closed, ConnectError, Error, Exception, Misuse};
+use crate::error::{CallName, Closed, ConnectError, Error, Exception, Misuse};
 use crate::promise::{Promise, Value};
-use crate::state::{Bounds, Core, Made, State};
+use crate::state::{Bounds, Core, Made, State, misuse};
 use crate::stubs::{Numbers, Object, Stubs};
 
 /// A connection to a server, and the batch being recorded for it. Clones are the same session.
 ///
 /// It belongs to one thread. When the last clone and the last stub are gone, what was recorded is sent and the
 /// session ends; [`Session::close`] does so and tells what went wrong.
+///
+/// # What was told is seen
+///
+/// A failure is a call that signalled an exception or was refused, a structure that ended with one, or a call that was
+/// never sent because the client refused it. The program is *told* of a failure in one of these ways:
+///
+/// - a claim fails with it, or with a consequence of it: a call that was not run because an argument failed;
+/// - [`Session::exceptions`] lists it;
+/// - an [`Error::Unseen`] names it.
+///
+/// A failure is *lost* when no stub is left whose claim would tell it: that of a structure, or of a call whose stubs were
+/// dropped. `Error::Unseen` is the result of
+///
+/// | call | if there are, not told before |
+/// | --- | --- |
+/// | [`claim`](Promise::claim), [`peek`](Promise::peek), [`resolve`](Session::resolve) of a stub that did not fail itself | lost failures |
+/// | [`flush`](Session::flush), [`close`](Session::close) | lost failures, and calls that were not sent |
+/// | [`commit`](Session::commit), [`transaction`](Session::transaction) | any failures of the transaction, which is aborted |
+///
+/// It names all of them. They are told with it, so the same claim, made again, gives the value, and the next commit is
+/// not prevented. A failure that a structure handles is none, and [`Session::clear_exceptions`] says of all failures
+/// before it that nobody need be told. After an `abort` the failures of the transaction prevent no commit; they are told
+/// all the same.
 #[derive(Clone)]
 pub struct Session {
     pub(crate) core: Rc<Core>,
@@ -68,19 +92,41 @@ impl How {
     }
 }
 
-/// While the batch of a transaction is recorded. If that ends by a panic or with a misuse, the server refuses the batch.
+/// While the batch of a transaction is recorded. If that ends by a panic, the server refuses the batch.
 struct Shipping<'s>(&'s Session);
+
+impl Shipping<'_> {
+    /// Ends the recording; gives the calls that were not sent, for which the server refuses the batch.
+    fn end(self) -> Vec<Arc<Error>> {
+        let mut state = self.0.core.state.borrow_mut();
+        state.shipping = false;
+        let refusals = state.take_shipped_refusals();
+        if !refusals.is_empty() {
+            refuse_batch(&mut state);
+        }
+        drop(state);
+        std::mem::forget(self);
+        refusals
+    }
+}
 
 impl Drop for Shipping<'_> {
     fn drop(&mut self) {
         let mut state = self.0.core.state.borrow_mut();
         state.shipping = false;
-        if std::thread::panicking() || state.has_misuse() {
-            // No batch that is a transaction has it.
-            encode::plain(&mut state.batch, op::ABORT);
-            state.recorded();
-        }
+        state.take_shipped_refusals();
+        refuse_batch(&mut state);
+        // The panic tells that nothing of it was done, and what is recorded behind it is a batch of its own.
+        let mark = state.mark_seen();
+        let _ = state.flush();
+        state.tell_since(mark);
     }
+}
+
+/// Has the server refuse a batch that is a transaction: none has an `abort`.
+fn refuse_batch(state: &mut State) {
+    encode::plain(&mut state.batch, op::ABORT);
+    state.recorded();
 }
 
 /// How to open a session.
@@ -225,13 +271,13 @@ impl Session {
         let admitted = state.admit();
         let checked = admitted.and_then(|()| {
             if !std::ptr::eq(T::STUBS, state.numbers.stubs()) {
-                return Err(state.misused(Misuse::OtherInterface));
+                return Err(misuse(Misuse::OtherInterface));
             }
             if state.depth() > 0 {
-                return Err(state.misused(Misuse::LookupInside));
+                return Err(misuse(Misuse::LookupInside));
             }
             if name.len() + 16 > state.bounds.frame_bytes {
-                return Err(state.misused(Misuse::TooLong));
+                return Err(misuse(Misuse::TooLong));
             }
             let ty = server_type::<T>(&state.numbers);
             ty.ok_or_else(|| missing(std::any::type_name::<T>().into()))
@@ -243,7 +289,7 @@ impl Session {
                 state.new_future(Made::Lookup, location)
             }
             Err(error) => {
-                state.refuse(error.clone());
+                let error = state.refuse("lookup", location, error);
                 state.failed(error)
             }
         };
@@ -278,7 +324,7 @@ impl Session {
                 state.new_future(Made::Cell, location)
             }
             Err(error) => {
-                state.refuse(error.clone());
+                let error = state.refuse("cell", location, error);
                 state.failed(error)
             }
         };
@@ -294,10 +340,11 @@ impl Session {
         cell
     }
 
-    /// Commits the transaction, when the batch is sent; what is recorded behind it belongs to the next one. The promise is kept when
-    /// all that the transaction did is durable. Otherwise it is aborted: everything is as it was when it began, and what the batch
-    /// has behind the commit is not run. Exceptions of the transaction prevent the commit unless the history was
-    /// [cleared](Session::clear_exceptions) since.
+    /// Commits the transaction, when the batch is sent; what is recorded behind it belongs to the next one. The promise is
+    /// kept when all that the transaction did is durable. Otherwise it is aborted: everything is as it was when it began,
+    /// and what the batch has behind the commit is not run. Failures of the transaction that the program was not
+    /// [told of](Session#what-was-told-is-seen) prevent the commit, calls that were not sent among them;
+    /// [`Error::Unseen`] names all.
     ///
     /// A transaction in which a limit or a cancellation has ended code is not committed and not aborted either: each commit is
     /// [`Error::Refused`] with `Doomed` and the reason, until [`abort`](Session::abort).
@@ -305,14 +352,14 @@ impl Session {
     /// Not inside a structure. A server that keeps no objects has nothing to commit.
     #[track_caller]
     pub fn commit(&self) -> Promise<()> {
-        self.end_transaction(op::COMMIT, Made::Commit, Location::caller())
+        self.end_transaction(true, Location::caller())
     }
 
     /// Aborts the transaction, when the batch is sent: everything becomes what it was when it began. What is recorded
     /// behind it belongs to the next one. Not inside a structure.
     #[track_caller]
     pub fn abort(&self) -> Promise<()> {
-        self.end_transaction(op::ABORT, Made::Abort, Location::caller())
+        self.end_transaction(false, Location::caller())
     }
 
     /// Records a batch that is a transaction of its own, sends it, and waits until it is committed. The server runs it again by
@@ -320,7 +367,8 @@ impl Session {
     /// batch and its answer crosses. What `body` returns may hold promises and stubs, which have their values then.
     ///
     /// Nothing can be claimed in `body`; conditions and loops are those of [structures](Session::while_). An exception
-    /// that no structure handles aborts the transaction. What was recorded before is flushed first.
+    /// that no structure handles aborts the transaction, and so does a call of `body` that was not sent:
+    /// [`Error::Unseen`]. What was recorded before is flushed first.
     ///
     /// With a [name](How::named) the batch is done once, however often it is sent, by whatever session: for when its answer
     /// was lost with the connection. An answer that is given again has values, but no objects.
@@ -331,39 +379,68 @@ impl Session {
     /// ([`Error::Closed`]), or the store has failed (`StoreFailed`), it may have been done all the same.
     #[track_caller]
     pub fn transaction<R>(&self, how: How, body: impl FnOnce() -> R) -> Result<R, Error> {
-        self.flush()?;
         let location = Location::caller();
+        {
+            let mut state = self.core.state.borrow_mut();
+            state.synchronize("transaction", location)?;
+            state.surface(true)?;
+        }
+        let call = || CallName {
+            name: "transaction".into(),
+            number: 1,
+            location: Some(location),
+            rounds: [].into(),
+        };
         let done = {
             let mut state = self.core.state.borrow_mut();
+            if let Some(error) = state.unseen_now(call()) {
+                return Err(error);
+            }
+            state.clear_told();
             encode::transaction(&mut state.batch, how.tries, how.batch);
             state.recorded();
             state.shipping = true;
             let slot = state.new_future(Made::Transaction, location);
             Promise::<()>::from_stub(Stub { core: self.core.clone(), slot })
         };
+        let mark = self.core.state.borrow().mark_seen();
         let shipping = Shipping(self);
         let result = body();
-        drop(shipping);
-        self.flush()?;
-        done.claim().map(|()| result)
+        let refusals = shipping.end();
+        self.core.state.borrow_mut().flush()?;
+        let done = done.peek().unwrap_or(Ok(()));
+        if refusals.is_empty() && done.is_ok() {
+            return Ok(result);
+        }
+        // Nothing of it was done, and so nothing of it is left to be told.
+        self.core.state.borrow_mut().tell_since(mark);
+        match refusals.is_empty() {
+            true => done.map(|()| result),
+            false => Err(Error::Unseen { failures: refusals.into(), omitted: 0, call: Some(call()) }),
+        }
     }
 
-    fn end_transaction(&self, code: u8, made: Made, location: &'static Location<'static>) -> Promise<()> {
+    fn end_transaction(&self, commit: bool, location: &'static Location<'static>) -> Promise<()> {
         let mut state = self.core.state.borrow_mut();
-        let admitted = state.admit();
-        let allowed = admitted.and_then(|()| match state.depth() {
-            0 if state.shipping => Err(state.misused(Misuse::InTransaction)),
+        let allowed = state.admit().and_then(|()| match state.depth() {
+            0 if state.shipping => Err(misuse(Misuse::InTransaction)),
+            0 if commit => state.before_commit(location),
             0 => Ok(()),
-            _ => Err(state.misused(Misuse::OpenStructure)),
+            _ => Err(misuse(Misuse::OpenStructure)),
         });
         let slot = match allowed {
             Ok(()) => {
+                let ended = state.next_transaction();
+                let (code, made) = match commit {
+                    true => (op::COMMIT, Made::Commit(ended)),
+                    false => (op::ABORT, Made::Abort(ended)),
+                };
                 encode::plain(&mut state.batch, code);
                 state.recorded();
                 state.new_future(made, location)
             }
             Err(error) => {
-                state.refuse(error.clone());
+                let error = state.refuse(if commit { "commit" } else { "abort" }, location, error);
                 state.failed(error)
             }
         };
@@ -393,29 +470,30 @@ impl Session {
     /// send. Every stub then has its object, value or error.
     ///
     /// # Errors
-    /// The session ended, a structure is open, or something was [misused](Misuse) since the last flush.
-    /// What calls signal is no error of the flush: see [`Session::exceptions`].
+    /// The session ended, a structure is open, or there are [failures](Session#what-was-told-is-seen) that nobody can claim,
+    /// or calls that were not sent. The failure of a call with a stub is no error of the flush: its claim tells it.
+    #[track_caller]
     pub fn flush(&self) -> Result<(), Error> {
         let mut state = self.core.state.borrow_mut();
-        state.flush()?;
-        match state.take_misuse() {
-            Some(misuse) => Err(Error::Misuse(misuse)),
-            None => Ok(()),
-        }
+        state.synchronize("flush", Location::caller())?;
+        state.surface(true)
     }
 
     /// Flushes if `object` is not known yet.
     ///
     /// # Errors
-    /// What became of the call that makes it.
+    /// The failure of the call that makes it, or failures that nobody else [can claim](Session#what-was-told-is-seen).
+    #[track_caller]
     pub fn resolve(&self, object: &impl Reference) -> Result<(), Error> {
         object.stub().resolve()
     }
 
-    /// All exceptions of flushed batches since the history was last cleared, oldest first, whether
-    /// somebody claimed their calls or not; the first thousand.
+    /// All failures of flushed batches, and all calls that were not sent, since the history was last cleared, oldest
+    /// first; the first thousand. The program is told of them with it, so they do not prevent a commit any more.
     pub fn exceptions(&self) -> Vec<Exception> {
-        self.core.state.borrow().history().0.to_vec()
+        let mut state = self.core.state.borrow_mut();
+        state.tell_all();
+        state.history().0.to_vec()
     }
 
     /// How many exceptions there were beyond those that [`Session::exceptions`] lists.
@@ -423,9 +501,11 @@ impl Session {
         self.core.state.borrow().history().1
     }
 
-    /// Clears the exception history, here and at the server.
+    /// Clears the exception history, here and at the server: nobody need be told of what the calls up to now have failed
+    /// with. Not inside a structure.
+    #[track_caller]
     pub fn clear_exceptions(&self) {
-        self.core.state.borrow_mut().clear_history();
+        self.core.state.borrow_mut().clear_history(Location::caller());
     }
 
     /// What the session has done so far.
@@ -437,6 +517,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::flush`]; the session is ended in any case.
+    #[track_caller]
     pub fn close(self) -> Result<(), Error> {
         let flushed = self.flush();
         self.core.state.borrow_mut().leave();

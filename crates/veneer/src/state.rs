@@ -16,14 +16,16 @@ use bifrost_wire::{Limit, Ref, Value, encode};
 
 use crate::call::{Argument, Stub};
 use crate::connection::Connection;
-use crate::error::{Error, Exception, Misuse};
+use crate::error::{CallName, Error, Exception, Misuse};
 use crate::session::Counters;
 use crate::stubs::{Numbers, Procedures};
 
 mod crossing;
+mod seen;
 mod structures;
 
-use structures::Scope;
+use seen::Seen;
+use structures::{Scope, Sent};
 pub(crate) use structures::{Ended, Kind};
 
 /// No slot, or the end of the list of free ones.
@@ -131,8 +133,11 @@ pub(crate) enum Made {
     Cell,
     Variable,
     Transaction,
-    Commit,
-    Abort,
+    /// The end of the transaction with this number.
+    Commit(u32),
+    Abort(u32),
+    /// The error-handle's call, by which the server learns that calls were refused.
+    Refused,
 }
 
 /// An entry of VF.
@@ -201,11 +206,16 @@ pub(crate) struct State {
     poison: Option<Arc<Error>>,
     /// Why there is no session any more.
     broken: Option<Arc<Error>>,
-    /// Misuse since the last flush, told by the next one.
-    misuse: Option<Misuse>,
     out_of_scope: Arc<Error>,
     history: Vec<Exception>,
     history_omitted: u64,
+    /// The failures that the program was not told of.
+    seen: Seen,
+    /// The failed stubs that calls of this batch have as arguments: the position of the call, the argument, and the
+    /// failure, by position.
+    error_handles: Vec<(u32, u32, Arc<Error>)>,
+    /// The outermost structures of this batch, by position.
+    structures: Vec<Sent>,
     /// Whether the batch is a transaction, which is sent whole.
     pub(crate) shipping: bool,
     batch_number: u64,
@@ -245,10 +255,12 @@ impl State {
             scopes: Vec::with_capacity(16),
             poison: None,
             broken: None,
-            misuse: None,
             out_of_scope: Arc::new(Error::Misuse(Misuse::OutOfScope)),
             history: Vec::new(),
             history_omitted: 0,
+            seen: Seen::default(),
+            error_handles: Vec::new(),
+            structures: Vec::with_capacity(64),
             shipping: false,
             batch_number: 1,
             attention_bytes: PUBLISH_BYTES,
@@ -303,6 +315,9 @@ impl State {
     #[cold]
     fn free_extra(&mut self, index: u64) {
         if let Some(extra) = self.extras.get_mut(index as usize) {
+            if let Extra::Failed(error) = extra {
+                self.seen.dropped(error);
+            }
             *extra = Extra::Free;
             self.free_extras.push(index as u32);
         }
@@ -348,6 +363,14 @@ impl State {
             },
             Tag::Free => Known::Free,
         }
+    }
+
+    /// The failure of a stub, if it has one, or those that nobody else can claim. The program is told with it.
+    pub(crate) fn known_or_failed(&mut self, slot: u32) -> Result<(), Error> {
+        let Known::Failed(error) = self.known(slot) else { return self.surface(false) };
+        let error = error.clone();
+        self.tell(&error);
+        Err((*error).clone())
     }
 
     /// What a reference to a stub is on the wire, if it is a future or a handle.
@@ -429,18 +452,29 @@ impl State {
         if let Some(error) = self.broken.as_ref().or(self.poison.as_ref()) {
             return Err(error.clone());
         }
+        self.clear_told();
         if !self.scopes.is_empty() || self.shipping {
             let over = self.published + self.batch.len() > self.bounds.batch_bytes
                 || self.futures.len() >= self.bounds.futures
                 || self.commands >= self.bounds.commands;
-            return if over { Err(self.misused(Misuse::TooLong)) } else { Ok(()) };
+            return if over { Err(misuse(Misuse::TooLong)) } else { Ok(()) };
         }
         let full = self.futures.len() >= self.attention_futures
             || self.commands + 1 >= self.bounds.commands
             || self.published + self.batch.len() + self.bounds.frame_bytes > self.bounds.batch_bytes;
         // All futures become handles and values, and the numbers start again.
-        let done = if full { self.flush() } else { self.publish() };
+        let done = match full {
+            true => self.flush(),
+            false if self.batch.len() >= PUBLISH_BYTES => self.publish(),
+            false => Ok(()),
+        };
         done.map_err(Arc::new)
+    }
+
+    /// Sets when recording is to be looked at more closely.
+    fn attend(&mut self) {
+        let now = self.broken.is_some() || self.poison.is_some() || self.must_clear();
+        self.attention_bytes = if now { 0 } else { PUBLISH_BYTES };
     }
 
     /// Counts a command that was appended.
@@ -449,28 +483,34 @@ impl State {
         self.commands += 1;
     }
 
-    /// Notes a misuse: outside structures it is told by the next flush, inside the outermost one is refused.
+    /// Notes a call, a marker or a structure that cannot be recorded, and gives the error of its stubs. Inside a structure
+    /// the outermost one is refused with it.
     #[cold]
-    pub(crate) fn misused(&mut self, misuse: Misuse) -> Arc<Error> {
-        let error = Arc::new(Error::Misuse(misuse));
-        self.misuse.get_or_insert(misuse);
-        self.refuse(error.clone());
-        error
-    }
-
-    /// Takes note of a call that cannot be recorded.
-    #[cold]
-    pub(crate) fn refuse(&mut self, error: Arc<Error>) {
-        // All calls of a refused structure have one error, and it is told once.
-        let last = self.history.last().map(|e| &e.error);
-        let told = self.poison.as_ref().into_iter().chain(last).any(|known| Arc::ptr_eq(known, &error));
-        if !self.scopes.is_empty() && self.poison.is_none() {
+    pub(crate) fn refuse(
+        &mut self,
+        name: impl Into<Arc<str>>,
+        location: &'static Location<'static>,
+        why: Arc<Error>,
+    ) -> Arc<Error> {
+        // All calls of a refused structure have its error, which is noted once.
+        if self.poison.as_ref().is_some_and(|poison| Arc::ptr_eq(poison, &why)) {
+            return why;
+        }
+        let mut error = why;
+        if !matches!(*error, Error::Closed(_)) {
+            error = not_sent(name.into(), location, &error);
+            if let Some(outermost) = self.scopes.first() {
+                let (name, location) = (outermost.kind.name(), outermost.location);
+                error = Arc::new(Error::NotSent { call: unsent(name.into(), location), cause: error });
+            }
+            self.remember(error.clone());
+            self.note_refusal(error.clone());
+        }
+        if !self.scopes.is_empty() {
             self.poison = Some(error.clone());
-            self.attention_bytes = 0;
+            self.attend();
         }
-        if !told && !matches!(*error, Error::Closed(_)) {
-            self.remember(error);
-        }
+        error
     }
 
     fn remember(&mut self, error: Arc<Error>) {
@@ -494,10 +534,19 @@ impl State {
     #[inline]
     pub(crate) fn unusable(&self, slot: u32) -> Option<Arc<Error>> {
         match self.known(slot) {
-            Known::Failed(error) if matches!(**error, Error::Misuse(_) | Error::Missing { .. }) => {
+            Known::Failed(error) if matches!(**error, Error::NotSent { .. } | Error::Misuse(_)) => {
                 Some(error.clone())
             }
             _ => None,
+        }
+    }
+
+    /// Notes that the next call has a stub as argument whose call failed, which the server knows only as the error-handle.
+    #[cold]
+    fn note_error_handle(&mut self, slot: u32, argument: u32) {
+        if let Known::Failed(error) = self.known(slot) {
+            let error = error.as_cause();
+            self.error_handles.push((self.futures.len() as u32 + 1, argument, error));
         }
     }
 
@@ -519,7 +568,11 @@ impl State {
         match self.known(slot) {
             Known::Value(value) => encode::constant(&mut constant, &value),
             // The error-handle of Bogle and Liskov 1994, 7.1.
-            _ => return Ok(Ref::NONE),
+            _ => {
+                self.scratch = constant;
+                self.note_error_handle(slot, 0);
+                return Ok(Ref::NONE);
+            }
         }
         self.batch.extend_from_slice(&constant);
         self.scratch = constant;
@@ -549,7 +602,7 @@ impl State {
         }
         for (index, argument) in arguments.iter().enumerate() {
             let tag = match argument {
-                Argument::Stub(stub) => match self.append_stub(core, stub) {
+                Argument::Stub(stub) => match self.append_stub(core, stub, index) {
                     Ok(tag) => tag,
                     Err(error) => {
                         self.batch.truncate(start);
@@ -573,7 +626,7 @@ impl State {
         }
         if self.batch.len() - start > self.bounds.frame_bytes {
             self.batch.truncate(start);
-            return Err(self.misused(Misuse::TooLong));
+            return Err(misuse(Misuse::TooLong));
         }
         if let Some(first) = self.batch.get_mut(start..).and_then(|b| b.first_chunk_mut::<8>()) {
             *first = head.to_le_bytes();
@@ -583,25 +636,26 @@ impl State {
     }
 
     #[inline(always)]
-    fn append_stub(&mut self, core: &Rc<Core>, stub: &Stub) -> Result<u8, Arc<Error>> {
+    fn append_stub(&mut self, core: &Rc<Core>, stub: &Stub, index: usize) -> Result<u8, Arc<Error>> {
         if !Rc::ptr_eq(core, &stub.core) {
-            return Err(Arc::new(Error::Misuse(Misuse::OtherSession)));
+            return Err(misuse(Misuse::OtherSession));
         }
         match self.live_reference(stub.slot) {
             Some(reference) => {
                 encode::word(&mut self.batch, reference.0 as u64);
                 Ok(tag::REF)
             }
-            None => self.append_known(stub.slot),
+            None => self.append_known(stub.slot, index as u32 + 1),
         }
     }
 
     /// Appends a stub that is a value or has failed.
     #[cold]
-    fn append_known(&mut self, slot: u32) -> Result<u8, Arc<Error>> {
+    fn append_known(&mut self, slot: u32, argument: u32) -> Result<u8, Arc<Error>> {
         if let Some(error) = self.unusable(slot) {
             return Err(error);
         }
+        self.note_error_handle(slot, argument);
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
         let tag = match self.known(slot) {
@@ -622,6 +676,24 @@ impl State {
         self.scratch = bytes;
         Ok(tag)
     }
+}
+
+/// An error that is a misuse.
+#[cold]
+pub(crate) fn misuse(misuse: Misuse) -> Arc<Error> {
+    Arc::new(Error::Misuse(misuse))
+}
+
+/// The name of a call that was not sent.
+fn unsent(name: Arc<str>, location: &'static Location<'static>) -> CallName {
+    CallName { name, number: 0, location: Some(location), rounds: [].into() }
+}
+
+/// The error of a call that was not sent. A stub that was not made itself stands for the first that was not.
+fn not_sent(name: Arc<str>, location: &'static Location<'static>, why: &Arc<Error>) -> Arc<Error> {
+    let first = why.chain().filter(|e| matches!(***e, Error::NotSent { .. })).last();
+    let cause = first.unwrap_or(why).clone();
+    Arc::new(Error::NotSent { call: unsent(name, location), cause })
 }
 
 impl Drop for State {

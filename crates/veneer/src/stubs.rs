@@ -9,6 +9,7 @@ use bifrost_wire::{Digest, Interface, InterfaceError, MethodNumber, RoutineNumbe
 
 use crate::call::{Element, Reference, missing};
 use crate::error::{Error, Misuse};
+use crate::state::misuse;
 
 /// The `INTERFACE` constant of a generated module.
 #[derive(Debug)]
@@ -121,7 +122,7 @@ impl Numbers {
     /// The first word of a routine's call.
     pub(crate) fn routine_head(&mut self, stubs: &'static Stubs, number: u32) -> Result<u64, Arc<Error>> {
         if !std::ptr::eq(stubs, self.stubs) {
-            return Err(Arc::new(Error::Misuse(Misuse::OtherInterface)));
+            return Err(misuse(Misuse::OtherInterface));
         }
         match self.routine(number) {
             Some(n) => Ok(encode::head(op::CALL_ROUTINE, 0, n.0)),

@@ -6,6 +6,11 @@ use bifrost_veneer::wire::encode::{Counters, Flushed};
 use bifrost_veneer::wire::{ErrorNumber, ExceptionKind, Limit, Outcome, Value, encode};
 use bifrost_veneer::{Closed, Error, Misuse, Promise, Session};
 
+/// Whether something is refused as a misuse, at the root of what is said.
+fn is_misused<T>(result: Result<T, Error>, misuse: Misuse) -> bool {
+    matches!(result.err().as_ref().map(Error::root), Some(Error::Misuse(found)) if *found == misuse)
+}
+
 use common::stubs::{self, DataBase, DataElem, NamedElem, Point};
 use common::{Script, handle, int};
 
@@ -346,12 +351,12 @@ fn misuse_is_an_error_value_and_sends_nothing() {
     let mut leaked = None;
     s.if_(db.fetch("x").visits().gt(1), || {
         let e = db.fetch("y");
-        assert!(matches!(e.visits().claim(), Err(Error::Misuse(Misuse::OpenStructure))));
+        assert!(is_misused(e.visits().claim(), Misuse::OpenStructure));
         leaked = Some(e);
     });
     let leaked = leaked.unwrap();
     let visits = leaked.visits();
-    assert!(matches!(visits.claim(), Err(Error::Misuse(Misuse::OutOfScope))));
+    assert!(is_misused(visits.claim(), Misuse::OutOfScope));
     // The whole outermost structure goes, and the batch goes on.
     s.while_(
         || db.fetch("x").visits().lt(3),
@@ -361,7 +366,10 @@ fn misuse_is_an_error_value_and_sends_nothing() {
     );
     s.break_();
     db.fetch("z");
-    assert!(matches!(s.flush(), Err(Error::Misuse(Misuse::NoLoop))), "told once");
+    let Err(Error::Unseen { failures, .. }) = s.flush() else { panic!("refused") };
+    assert!(is_misused(Err::<(), _>((*failures[0]).clone()), Misuse::OutOfScope));
+    assert!(is_misused(Err::<(), _>((*failures[1]).clone()), Misuse::NoLoop));
+    assert_eq!(failures.len(), 2, "a structure is told once, whatever is in it");
     s.flush().unwrap();
     assert_eq!(
         server.log(),
@@ -392,7 +400,7 @@ fn else_must_be_adjacent() {
     choice.else_(|| {
         p.set_x(2);
     });
-    assert!(matches!(s.flush(), Err(Error::Misuse(Misuse::NotAdjacent))));
+    assert!(is_misused(s.flush(), Misuse::NotAdjacent));
     assert_eq!(server.log()[3..], ["If", "then -3", "EndIf", "-1.set_x(1)", "flush [1]"]);
 }
 
@@ -403,7 +411,7 @@ fn stubs_of_other_sessions_are_refused() {
     let db: DataBase = s.lookup("database");
     let e: DataElem = t.lookup("e");
     let done = db.adopt(&e);
-    assert!(matches!(done.claim(), Err(Error::Misuse(Misuse::OtherSession))));
+    assert!(is_misused(done.claim(), Misuse::OtherSession));
     s.flush().unwrap();
     assert_eq!(one.log(), ["lookup database", "flush [1]"]);
 }
@@ -424,7 +432,7 @@ fn a_panic_inside_a_structure_drops_it() {
     }));
     assert!(caught.is_err());
     p.set_y(3);
-    assert!(matches!(s.flush(), Err(Error::Misuse(Misuse::Abandoned))));
+    assert!(is_misused(s.flush(), Misuse::Abandoned));
     assert_eq!(server.log(), ["new_point(1, 2)", "-1.set_y(3)", "flush [1]"]);
 }
 
@@ -465,8 +473,13 @@ fn exceptions_reach_their_stubs_and_the_history() {
         w.exception(1, &[], &ExceptionKind::Unhandled { argument: 0, cause: 0 });
         w.finish(Counters::default(), 0);
     });
-    assert!(matches!(again.claim(), Err(Error::Unhandled { argument: 0, cause: None, .. })));
-    assert_eq!(server.log(), ["0.visits()", "free [9]", "flush [1]"]);
+    match again.claim().unwrap_err() {
+        Error::Unhandled { argument: 0, cause: Some(cause), .. } => {
+            assert_eq!(cause.signal(), Some("not_found"));
+        }
+        other => panic!("{other}"),
+    }
+    assert_eq!(server.log(), ["ClearHistory", "0.visits()", "free [9]", "flush [1]"], "all of it was told");
     s.clear_exceptions();
     assert!(s.exceptions().is_empty());
     s.flush().unwrap();
@@ -573,10 +586,10 @@ fn oversized_batches_are_flushed_or_refused_here() {
             }
         },
     );
-    assert!(matches!(s.flush(), Err(Error::Misuse(Misuse::TooLong))));
+    assert!(is_misused(s.flush(), Misuse::TooLong));
     let db: DataBase = s.lookup("db");
     let long = db.fetch("x".repeat(300));
-    assert!(matches!(s.resolve(&long), Err(Error::Misuse(Misuse::TooLong))));
+    assert!(is_misused(s.resolve(&long), Misuse::TooLong));
     let deep = || {
         s.if_(
             || p.x().lt(1),
@@ -592,7 +605,7 @@ fn oversized_batches_are_flushed_or_refused_here() {
     };
     let _ = s.flush();
     deep();
-    assert!(matches!(s.flush(), Err(Error::Misuse(Misuse::TooDeep))));
+    assert!(is_misused(s.flush(), Misuse::TooDeep));
     assert!(!server.log().iter().any(|c| c == "If"));
 }
 
@@ -614,8 +627,13 @@ fn other_numbers_are_matched_by_name() {
     let s = server.connect();
     let p = stubs::new_point(&s, 1, 2);
     let x = p.x();
-    assert!(matches!(p.set_x(1).claim(), Err(Error::Missing { name }) if &*name == "point.set_x"));
-    assert!(matches!(p.set_y(1).claim(), Err(Error::Missing { .. })), "the heading is another");
+    let lacks = |result: Result<(), Error>, method: &str| match result.unwrap_err().root() {
+        Error::Missing { name } => assert_eq!(&**name, method),
+        other => panic!("{other}"),
+    };
+    lacks(p.set_x(1).claim(), "point.set_x");
+    // The heading is another.
+    lacks(p.set_y(1).claim(), "point.set_y");
     server.outcomes(vec![handle(1), int(1)]);
     assert_eq!(x.claim().unwrap(), 1);
     // `y` in the numbers that the script shows is the server's `x`.

@@ -1,12 +1,16 @@
 //! The way of a batch to the server, and what comes back.
 
 use std::collections::HashMap;
+use std::panic::Location;
 use std::sync::Arc;
 
 use bifrost_wire::reply::FlushedReply;
-use bifrost_wire::{DecodedReply, ExceptionKind, Outcome, Reply, decode_reply, encode, op};
+use bifrost_wire::{
+    DecodedReply, ErrorNumber, ExceptionKind, Outcome, Reply, Scope, decode_reply, encode, op,
+};
 
-use super::{Extra, Future, Made, NO_SLOT, OwnedValue, State, Tag};
+use super::seen::is_unseen;
+use super::{Extra, Made, NO_SLOT, OwnedValue, State, Tag, misuse};
 use crate::connection::ConnectionError;
 use crate::error::{CallName, Closed, Error, ErrorValue, Exception, Misuse};
 
@@ -70,7 +74,7 @@ impl State {
         self.futures.clear();
         self.batch.clear();
         self.broken = Some(shared);
-        self.attention_bytes = 0;
+        self.attend();
         error
     }
 
@@ -82,9 +86,6 @@ impl State {
         }
         if !self.scopes.is_empty() {
             return Err(Error::Misuse(Misuse::OpenStructure));
-        }
-        if self.shipping {
-            return Err((*self.misused(Misuse::InTransaction)).clone());
         }
         if self.commands == 0 && self.frees.is_empty() {
             return Ok(());
@@ -106,10 +107,27 @@ impl State {
         self.replies = bytes;
         done.map_err(|why| self.broke(why))?;
         self.futures.clear();
+        self.error_handles.clear();
+        self.structures.clear();
         self.commands = 0;
         self.published = 0;
         self.batch_number += 1;
+        self.attend();
         Ok(())
+    }
+
+    /// Flushes for the program, which cannot while a batch that is a transaction is recorded.
+    pub(crate) fn synchronize(
+        &mut self,
+        name: &str,
+        location: &'static Location<'static>,
+    ) -> Result<(), Error> {
+        if self.shipping && self.broken.is_none() && self.scopes.is_empty() {
+            let error = self.refuse(name, location, misuse(Misuse::InTransaction));
+            self.tell(&error);
+            return Err((*error).clone());
+        }
+        self.flush()
     }
 
     fn append_frees(&mut self) {
@@ -152,11 +170,14 @@ impl State {
 
     /// Fills the slots of the batch's futures from the answer.
     fn apply(&mut self, reply: FlushedReply<'_>) -> Result<(), Closed> {
-        let errors = self.take_exceptions(&reply);
-        let futures = std::mem::take(&mut self.futures);
+        let (errors, end) = self.take_exceptions(&reply);
         let mut outcomes = reply.outcomes();
         let mut short = false;
-        for (index, future) in futures.iter().enumerate().filter(|(_, f)| f.slot != NO_SLOT) {
+        for index in 0..self.futures.len() {
+            let slot = self.futures.get(index).map_or(NO_SLOT, |future| future.slot);
+            if slot == NO_SLOT {
+                continue;
+            }
             let known = match outcomes.next() {
                 Some(Outcome::Handle { handle, .. }) => {
                     *self.handles.entry(handle).or_insert(0) += 1;
@@ -168,8 +189,8 @@ impl State {
                     None => return Err(Closed::WrongReply("an exception that is not listed")),
                 },
                 Some(Outcome::Absent) => {
-                    let call = self.call_name(&futures, index as u32 + 1, &[]);
-                    let error = Arc::new(Error::NotReached { call });
+                    let call = self.call_name(index as u32 + 1, &[]);
+                    let error = Arc::new(Error::NotReached { cause: end.clone(), call });
                     (Tag::Failed, self.new_extra(Extra::Failed(error)))
                 }
                 None => {
@@ -177,43 +198,88 @@ impl State {
                     break;
                 }
             };
-            self.settle(future.slot, known);
+            self.settle(slot, known);
         }
         short |= outcomes.next().is_some();
-        // Keep the memory.
-        self.futures = futures;
         if short { Err(Closed::WrongReply("not as many outcomes as futures wanted")) } else { Ok(()) }
     }
 
-    /// The batch's exceptions as errors, which go into the history.
-    fn take_exceptions(&mut self, reply: &FlushedReply<'_>) -> Vec<Arc<Error>> {
+    /// The batch's exceptions as errors, which go into the history, and the one that ended the batch.
+    fn take_exceptions(&mut self, reply: &FlushedReply<'_>) -> (Vec<Arc<Error>>, Option<Arc<Error>>) {
         let mut errors: Vec<Arc<Error>> = Vec::new();
-        if reply.exceptions().len() == 0 {
-            return errors;
+        let mut end = None;
+        let failures = reply.exceptions().len() > 0 || reply.omitted > 0;
+        if !failures {
+            self.answered(false);
+            return (errors, end);
         }
-        let futures = std::mem::take(&mut self.futures);
+        self.note_omitted(reply.omitted);
         let mut by_call: HashMap<u32, usize> = HashMap::new();
         for exception in reply.exceptions() {
+            let position = exception.call;
             let rounds: Vec<u32> = exception.iterations().collect();
-            let call = self.call_name(&futures, exception.call, &rounds);
+            let made = self.futures.get((position as usize).wrapping_sub(1)).map(|future| future.made);
+            let mut call = self.call_name(position, &rounds);
+            let mut unseen = None;
             let error = Arc::new(match exception.kind {
                 ExceptionKind::Signal { name, values } => {
                     let values = values.iter().map(|v| self.error_value(v)).collect();
                     Error::Signal { name: name.into(), values, call }
                 }
                 ExceptionKind::Unhandled { argument, cause } => {
-                    let cause = by_call.get(&cause).and_then(|i| errors.get(*i)).cloned();
+                    let known = by_call.get(&cause).and_then(|i| errors.get(*i)).map(|e| e.as_cause());
+                    let cause = known.or_else(|| self.error_handle(position, argument));
                     Error::Unhandled { argument, cause, call }
                 }
-                ExceptionKind::Refused { number, text } => Error::Refused { number, text: text.into(), call },
+                ExceptionKind::Refused { number, text } => {
+                    if let Some(name) = self.structure_name(position) {
+                        call = CallName { number: position, ..name };
+                    }
+                    if is_unseen(number) {
+                        unseen = match made {
+                            Some(Made::Commit(transaction)) => self.unseen(call.clone(), transaction),
+                            Some(Made::Transaction) => self.unseen(call.clone(), u32::MAX),
+                            _ => None,
+                        };
+                    }
+                    match &unseen {
+                        Some(error) => error.clone(),
+                        None => Error::Refused { number, text: text.into(), call },
+                    }
+                }
             });
-            by_call.insert(exception.call, errors.len());
+            if let ExceptionKind::Refused { number, .. } = exception.kind
+                && ErrorNumber::from_number(number).is_some_and(|n| n.scope() == Scope::Batch)
+            {
+                end = Some(error.clone());
+            }
+            by_call.insert(position, errors.len());
             errors.push(error.clone());
+            match made {
+                // The calls that it stands for are noted.
+                Some(Made::Refused) => continue,
+                _ if unseen.is_some() => self.note_unseen(&error, position),
+                _ => self.note_failure(&error, position),
+            }
             self.remember(error);
         }
         self.history_omitted += u64::from(reply.omitted);
-        self.futures = futures;
-        errors
+        self.answered(true);
+        (errors, end)
+    }
+
+    /// The failure of an argument that the server knows only as the error-handle.
+    fn error_handle(&self, call: u32, argument: u32) -> Option<Arc<Error>> {
+        let of_call = |&&(position, ..): &&(u32, u32, _)| position == call;
+        let mut handles = self.error_handles.iter().rev().filter(of_call);
+        let exact = handles.clone().find(|(_, a, _)| *a == argument);
+        exact.or_else(|| handles.next()).map(|(.., error)| error.clone())
+    }
+
+    /// The outermost structure whose first position this is.
+    fn structure_name(&self, position: u32) -> Option<CallName> {
+        let index = self.structures.binary_search_by_key(&position, |sent| sent.position).ok()?;
+        self.structures.get(index).map(|sent| sent.name())
     }
 
     fn error_value(&mut self, value: Outcome<'_>) -> ErrorValue {
@@ -237,48 +303,48 @@ impl State {
         }
     }
 
-    fn call_name(&mut self, futures: &[Future], number: u32, rounds: &[u32]) -> CallName {
-        let made = futures.get((number as usize).wrapping_sub(1));
-        let name = match made.map(|f| f.made) {
-            Some(Made::Method(n)) => self.numbers.method_name(n),
-            Some(Made::Routine(n)) => self.numbers.routine_name(n),
-            Some(Made::Procedure(n)) => {
+    fn call_name(&mut self, number: u32, rounds: &[u32]) -> CallName {
+        let made = self.futures.get((number as usize).wrapping_sub(1)).map(|f| (f.made, f.location));
+        let name = made.map_or_else(|| "?".into(), |(made, _)| self.made_name(made));
+        CallName { name, number, location: made.map(|(_, location)| location), rounds: rounds.into() }
+    }
+
+    /// The name of a call, for messages.
+    pub(crate) fn made_name(&mut self, made: Made) -> Arc<str> {
+        match made {
+            Made::Method(n) => self.numbers.method_name(n),
+            Made::Routine(n) => self.numbers.routine_name(n),
+            Made::Procedure(n) => {
                 self.procedures.names.get(n as usize).cloned().unwrap_or_else(|| "?".into())
             }
-            Some(Made::Lookup) => "lookup".into(),
-            Some(Made::Constant) => "constant".into(),
-            Some(Made::Transaction) => "transaction".into(),
-            Some(Made::Commit) => "commit".into(),
-            Some(Made::Abort) => "abort".into(),
-            Some(Made::Cell) => "cell".into(),
-            Some(Made::Variable) => "variable".into(),
-            None => "?".into(),
-        };
-        CallName { name, number, location: made.map(|f| f.location), rounds: rounds.into() }
-    }
-
-    /// Whether there was a misuse that nobody was told of.
-    pub(crate) fn has_misuse(&self) -> bool {
-        self.misuse.is_some()
-    }
-
-    /// Misuse since the last time it was asked for.
-    pub(crate) fn take_misuse(&mut self) -> Option<Misuse> {
-        self.misuse.take()
+            Made::Lookup => "lookup".into(),
+            Made::Constant => "constant".into(),
+            Made::Transaction => "transaction".into(),
+            Made::Commit(_) => "commit".into(),
+            Made::Abort(_) => "abort".into(),
+            Made::Cell => "cell".into(),
+            Made::Variable => "variable".into(),
+            Made::Refused => "refused".into(),
+        }
     }
 
     pub(crate) fn history(&self) -> (&[Exception], u64) {
         (&self.history, self.history_omitted)
     }
 
-    pub(crate) fn clear_history(&mut self) {
+    pub(crate) fn clear_history(&mut self, location: &'static Location<'static>) {
         self.history.clear();
         self.history_omitted = 0;
+        self.forgive();
         if self.shipping {
-            self.misused(Misuse::InTransaction);
-        } else if self.scopes.is_empty() && self.admit().is_ok() {
-            encode::history(&mut self.batch, true);
-            self.recorded();
+            self.refuse("history", location, misuse(Misuse::InTransaction));
+        } else if !self.scopes.is_empty() {
+            self.refuse("history", location, misuse(Misuse::OpenStructure));
+        } else {
+            self.server_cleared();
+            if self.admit().is_ok() {
+                self.record_clear();
+            }
         }
     }
 

@@ -1,11 +1,12 @@
 //! Control structures that are open while their blocks are recorded, and that go to the server when they are whole.
 
+use std::panic::Location;
 use std::sync::Arc;
 
 use bifrost_wire::{encode, op};
 
-use super::{Extra, NO_SLOT, PUBLISH_BYTES, State, Tag};
-use crate::error::{Error, Misuse};
+use super::{Extra, NO_SLOT, State, Tag, misuse};
+use crate::error::{CallName, Error, Misuse};
 
 /// The kinds of open structures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +23,16 @@ impl Kind {
         matches!(self, Kind::While | Kind::Foreach)
     }
 
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Kind::While => "while",
+            Kind::If => "if",
+            Kind::Foreach => "foreach",
+            Kind::Except => "except",
+            Kind::Procedure => "procedure",
+        }
+    }
+
     fn end(self) -> u8 {
         match self {
             Kind::While => op::END_WHILE,
@@ -35,11 +46,28 @@ impl Kind {
 
 /// An open structure.
 pub(super) struct Scope {
-    kind: Kind,
+    pub(super) kind: Kind,
+    /// Where the program opened it.
+    pub(super) location: &'static Location<'static>,
     /// Where the structure starts in the batch, in the futures, and in the count of commands.
     batch_start: usize,
     futures_start: usize,
     commands_start: u64,
+}
+
+/// An outermost structure of the batch, for messages.
+pub(super) struct Sent {
+    /// The first position behind its begin marker, by which the server refuses it.
+    pub(super) position: u32,
+    kind: Kind,
+    location: &'static Location<'static>,
+}
+
+impl Sent {
+    pub(super) fn name(&self) -> CallName {
+        let (name, location) = (self.kind.name().into(), Some(self.location));
+        CallName { name, number: self.position, location, rounds: [].into() }
+    }
 }
 
 /// A structure that has just ended and may go on with `else_` or a handler.
@@ -70,29 +98,36 @@ impl State {
     }
 
     /// Opens a structure; `marker` appends its first marker. Always opens a scope, to be ended.
-    pub(crate) fn open(&mut self, kind: Kind, marker: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn open(
+        &mut self,
+        kind: Kind,
+        location: &'static Location<'static>,
+        marker: impl FnOnce(&mut Vec<u8>),
+    ) {
         let admitted = self.admit();
-        self.open_admitted(kind, admitted, marker);
+        self.open_admitted(kind, location, admitted, marker);
     }
 
     pub(crate) fn open_admitted(
         &mut self,
         kind: Kind,
+        location: &'static Location<'static>,
         admitted: Result<(), Arc<Error>>,
         marker: impl FnOnce(&mut Vec<u8>),
     ) {
         self.scopes.push(Scope {
             kind,
+            location,
             batch_start: self.batch.len(),
             futures_start: self.futures.len(),
             commands_start: self.commands,
         });
-        match admitted {
-            Err(error) => self.refuse(error),
-            Ok(()) if self.scopes.len() > self.bounds.depth => {
-                self.misused(Misuse::TooDeep);
-            }
-            Ok(()) => {}
+        let admitted = admitted.and_then(|()| match self.scopes.len() > self.bounds.depth {
+            true => Err(misuse(Misuse::TooDeep)),
+            false => Ok(()),
+        });
+        if let Err(error) = admitted {
+            self.refuse(kind.name(), location, error);
         }
         self.mark(marker);
     }
@@ -137,14 +172,23 @@ impl State {
         };
         self.end_futures(scope.futures_start, &error);
         if self.poison.is_some() {
-            if self.scopes.is_empty() {
-                self.poison = None;
-                self.attention_bytes = if self.broken.is_some() { 0 } else { PUBLISH_BYTES };
-            }
             self.batch.truncate(scope.batch_start);
             self.futures.truncate(scope.futures_start);
             self.commands = scope.commands_start;
+            self.error_handles.retain(|(position, ..)| *position as usize <= scope.futures_start);
+            if self.scopes.is_empty() {
+                self.poison = None;
+                self.attend();
+            }
             return self.nothing_ended(kind);
+        }
+        if self.scopes.is_empty() {
+            let position = scope.futures_start as u32 + 1;
+            // A structure that went on with another block is one with its first.
+            let known = self.structures.last().is_some_and(|sent| sent.position >= position);
+            if !known {
+                self.structures.push(Sent { position, kind, location: scope.location });
+            }
         }
         Ended {
             kind,
@@ -171,7 +215,7 @@ impl State {
 
     /// Takes back the end marker of a structure that has just ended, so that it goes on with another
     /// block. Always opens a scope; if it cannot be gone on with, one that will not be sent.
-    pub(crate) fn reopen(&mut self, ended: Ended) {
+    pub(crate) fn reopen(&mut self, ended: Ended, name: &'static str, location: &'static Location<'static>) {
         let adjacent = ended.batch == self.batch_number
             && ended.published == self.published
             && ended.batch_length > 0
@@ -186,21 +230,24 @@ impl State {
         } else {
             (self.batch.len(), self.futures.len(), self.commands)
         };
-        self.scopes.push(Scope { kind: ended.kind, batch_start, futures_start, commands_start });
+        self.scopes.push(Scope { kind: ended.kind, location, batch_start, futures_start, commands_start });
         if !adjacent {
             if ended.batch_length > 0 || ended.batch != self.batch_number {
-                self.misused(Misuse::NotAdjacent);
+                self.refuse(name, location, misuse(Misuse::NotAdjacent));
             } else if self.poison.is_none() {
                 // Its first block was refused and is in the history; the others go the same way.
-                self.poison = Some(Arc::new(Error::Misuse(Misuse::Abandoned)));
-                self.attention_bytes = 0;
+                self.poison = Some(misuse(Misuse::Abandoned));
+                self.attend();
             }
         }
     }
 
     /// Ends the innermost structure, whose closure did not return.
     pub(crate) fn abandon(&mut self) {
-        self.misused(Misuse::Abandoned);
+        if let Some(scope) = self.scopes.last() {
+            let (name, location) = (scope.kind.name(), scope.location);
+            self.refuse(name, location, misuse(Misuse::Abandoned));
+        }
         self.close();
     }
 }

@@ -1,0 +1,307 @@
+//! The failures that the program was not told of yet, and the points where it is told.
+//!
+//! Every failure without a cause of its own is *untold* at first: a signal, a call that the server refused, a call or
+//! structure that was not sent. It is told by a claim that fails with it or with its consequence, and by
+//! [`exceptions`](crate::Session::exceptions). A failure is *lost* when no stub is left whose claim would tell it.
+//!
+//! | point | tells, as [`Error::Unseen`] |
+//! | --- | --- |
+//! | a claim that has a value | lost failures |
+//! | a flush | lost failures, and all that was not sent |
+//! | a commit, a shipped transaction | all untold failures of the transaction, which is not committed |
+//!
+//! The server keeps the same account for one bit, `Unseen`: any failure since the history was cleared prevents a
+//! commit. Two commands keep both accounts equal. The first command of a batch is `history clear` when all failures
+//! before it were told. A call of the error-handle before `commit` stands for calls that were not sent.
+
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::Arc;
+
+use bifrost_wire::{ErrorNumber, MethodNumber, Ref, encode};
+
+use super::{Extra, HISTORY_MAX, Made, State};
+use crate::error::{CallName, Error};
+
+/// The account of failures.
+#[derive(Default)]
+pub(super) struct Seen {
+    /// By their addresses, which are no others' while they are here.
+    untold: HashMap<*const Error, Untold>,
+    /// Untold failures beyond those.
+    omitted: u64,
+    /// The number of the next failure.
+    order: u64,
+    /// Whether stubs were dropped or failures came since [`State::find_lost`].
+    stale: bool,
+    /// How many failures [`State::find_lost`] is called at, so that their number stays bounded.
+    most: usize,
+    /// The transaction being recorded, and that at the begin of the batch.
+    transaction: u32,
+    first_transaction: u32,
+    /// Whether failures of batches that were answered would prevent a commit.
+    server_unseen: bool,
+    /// The calls up to this position need not be told.
+    forgiven: u32,
+    /// What was not sent of the batch that is a transaction.
+    shipped: Vec<Arc<Error>>,
+}
+
+struct Untold {
+    error: Arc<Error>,
+    order: u64,
+    transaction: u32,
+    /// Whether it was not sent.
+    refused: bool,
+    /// Whether it was inside a structure, whose stubs nobody can claim.
+    inside: bool,
+    /// Whether a stub is left that tells it.
+    claimable: bool,
+}
+
+impl Seen {
+    /// Notes that a stub with this failure is gone.
+    pub(super) fn dropped(&mut self, error: &Arc<Error>) {
+        if !self.untold.is_empty() && error.chain().any(|e| self.untold.contains_key(&Arc::as_ptr(e))) {
+            self.stale = true;
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.untold.is_empty() && self.omitted == 0
+    }
+
+    /// Whether the program was told of all failures that the server knows of the transaction being recorded.
+    fn all_told(&self) -> bool {
+        self.omitted == 0 && self.untold.values().all(|u| u.refused || u.transaction != self.transaction)
+    }
+
+    /// Takes some of the failures out, oldest first.
+    fn take(&mut self, which: impl Fn(&Untold) -> bool) -> Vec<Arc<Error>> {
+        let mut taken: Vec<Untold> = self.untold.extract_if(|_, untold| which(untold)).map(|(_, u)| u).collect();
+        taken.sort_unstable_by_key(|untold| untold.order);
+        taken.into_iter().map(|untold| untold.error).collect()
+    }
+}
+
+impl State {
+    /// Notes a failure of which the program is not told yet.
+    fn note_untold(&mut self, error: Arc<Error>, transaction: u32, refused: bool, inside: bool) {
+        let order = self.seen.order;
+        self.seen.order += 1;
+        let untold = Untold { error: error.clone(), order, transaction, refused, inside, claimable: true };
+        self.seen.untold.insert(Arc::as_ptr(&error), untold);
+        self.seen.stale = true;
+        if self.seen.untold.len() > self.seen.most.max(2 * HISTORY_MAX) {
+            self.find_lost();
+            self.seen.most = 2 * self.seen.untold.len();
+        }
+    }
+
+    /// Notes what was not sent.
+    pub(super) fn note_refusal(&mut self, error: Arc<Error>) {
+        if self.shipping {
+            self.seen.shipped.push(error.clone());
+        }
+        self.note_untold(error, self.seen.transaction, true, !self.scopes.is_empty());
+    }
+
+    /// Notes a failure that the server has told of, by the position of its call. Consequences are told with their cause.
+    pub(super) fn note_failure(&mut self, error: &Arc<Error>, position: u32) {
+        if position > self.seen.forgiven && !matches!(**error, Error::Unhandled { cause: Some(_), .. }) {
+            let transaction = self.transaction_at(position);
+            self.note_untold(error.clone(), transaction, false, false);
+        }
+    }
+
+    /// Notes failures that the server has only counted.
+    pub(super) fn note_omitted(&mut self, count: u32) {
+        self.seen.omitted += u64::from(count);
+    }
+
+    /// The transaction that a call of this batch belongs to.
+    fn transaction_at(&self, position: u32) -> u32 {
+        if self.seen.transaction == self.seen.first_transaction {
+            return self.seen.transaction;
+        }
+        let before = self.futures.iter().take((position as usize).saturating_sub(1)).rev();
+        let ended = before.filter_map(|future| match future.made {
+            Made::Commit(number) | Made::Abort(number) => Some(number + 1),
+            _ => None,
+        });
+        ended.take(1).next().unwrap_or(self.seen.first_transaction)
+    }
+
+    /// The program is being told of a failure, and so of all that it follows from.
+    pub(crate) fn tell(&mut self, error: &Arc<Error>) {
+        if self.seen.untold.is_empty() {
+            return;
+        }
+        for one in error.chain() {
+            self.seen.untold.remove(&Arc::as_ptr(one));
+        }
+        self.attend();
+    }
+
+    /// The program is being told of everything.
+    pub(crate) fn tell_all(&mut self) {
+        self.seen.untold.clear();
+        self.seen.omitted = 0;
+        self.attend();
+    }
+
+    /// Nobody need be told of what the calls up to now have failed with, or will.
+    pub(crate) fn forgive(&mut self) {
+        self.tell_all();
+        self.seen.forgiven = self.futures.len() as u32;
+    }
+
+    /// Finds the failures that no stub is left to tell. Keeps as many of them as the history has.
+    fn find_lost(&mut self) {
+        if !std::mem::take(&mut self.seen.stale) {
+            return;
+        }
+        let untold = &mut self.seen.untold;
+        untold.values_mut().for_each(|untold| untold.claimable = false);
+        for extra in &self.extras {
+            let Extra::Failed(error) = extra else { continue };
+            for one in error.chain() {
+                if let Some(untold) = untold.get_mut(&Arc::as_ptr(one)) {
+                    untold.claimable = !untold.inside;
+                }
+            }
+        }
+        let mut lost: Vec<u64> = untold.values().filter(|u| !u.claimable).map(|u| u.order).collect();
+        if lost.len() > HISTORY_MAX {
+            lost.sort_unstable();
+            let from = lost.get(HISTORY_MAX).copied().unwrap_or(u64::MAX);
+            untold.retain(|_, u| u.claimable || u.order < from);
+            self.seen.omitted += (lost.len() - HISTORY_MAX) as u64;
+        }
+    }
+
+    /// Tells of the failures that are lost, and, with `refused`, of all that was not sent.
+    ///
+    /// Cost where there is none: a comparison.
+    pub(crate) fn surface(&mut self, refused: bool) -> Result<(), Error> {
+        if self.seen.is_empty() {
+            return Ok(());
+        }
+        self.find_lost();
+        let failures = self.seen.take(|u| !u.claimable || (refused && u.refused));
+        let omitted = std::mem::take(&mut self.seen.omitted);
+        self.attend();
+        if failures.is_empty() && omitted == 0 {
+            return Ok(());
+        }
+        Err(Error::Unseen { failures: failures.into(), omitted, call: None })
+    }
+
+    /// The error of a commit or a transaction that the server refused for failures that nobody has seen: it names them. They are
+    /// told with it.
+    pub(super) fn unseen(&mut self, call: CallName, through: u32) -> Option<Error> {
+        let failures = self.seen.take(|u| u.transaction <= through);
+        let omitted = std::mem::take(&mut self.seen.omitted);
+        let some = !failures.is_empty() || omitted > 0;
+        some.then(|| Error::Unseen { failures: failures.into(), omitted, call: Some(call) })
+    }
+
+    /// As [`State::unseen`], of the transaction being recorded.
+    pub(crate) fn unseen_now(&mut self, call: CallName) -> Option<Error> {
+        match self.seen.server_unseen && !self.seen.all_told() {
+            true => self.unseen(call, self.seen.transaction),
+            false => None,
+        }
+    }
+
+    /// Notes an error of a commit, which stands for what it names.
+    pub(super) fn note_unseen(&mut self, error: &Arc<Error>, position: u32) {
+        let transaction = self.transaction_at(position);
+        self.note_untold(error.clone(), transaction, true, false);
+    }
+
+    // What the server knows of it.
+
+    /// Whether the next command is to be `history clear`.
+    pub(super) fn must_clear(&self) -> bool {
+        self.seen.server_unseen
+            && self.commands == 0
+            && self.scopes.is_empty()
+            && !self.shipping
+            && self.seen.all_told()
+    }
+
+    /// Records `history clear`, if it is due.
+    pub(crate) fn clear_told(&mut self) {
+        if self.must_clear() {
+            self.record_clear();
+        }
+    }
+
+    /// Records `history clear`.
+    pub(crate) fn record_clear(&mut self) {
+        encode::history(&mut self.batch, true);
+        self.recorded();
+        self.server_cleared();
+    }
+
+    /// The server's history is cleared with the next command.
+    pub(super) fn server_cleared(&mut self) {
+        self.seen.server_unseen = false;
+        self.attend();
+    }
+
+    /// Sees to it that a commit behind what is recorded is refused if anything was not seen, and only then.
+    pub(crate) fn before_commit(&mut self, location: &'static Location<'static>) -> Result<(), Arc<Error>> {
+        let seen = &self.seen;
+        if seen.untold.values().any(|u| u.refused && u.transaction == seen.transaction) {
+            encode::call(&mut self.batch, MethodNumber(0), Ref::NONE, &[]);
+            self.recorded();
+            let refused = self.new_future(Made::Refused, location);
+            self.release(refused);
+        } else if seen.server_unseen && seen.all_told() {
+            // Told in the middle of a batch, whose own failures must not be cleared with them.
+            self.flush()?;
+            self.clear_told();
+        }
+        Ok(())
+    }
+
+    /// The transaction ends where recording is, and the next one begins.
+    pub(crate) fn next_transaction(&mut self) -> u32 {
+        let ended = self.seen.transaction;
+        self.seen.transaction = ended.wrapping_add(1);
+        ended
+    }
+
+    /// The batch was answered.
+    pub(super) fn answered(&mut self, failures: bool) {
+        self.seen.server_unseen |= failures;
+        self.seen.forgiven = 0;
+        self.seen.first_transaction = self.seen.transaction;
+        self.seen.stale = true;
+    }
+
+    /// What was not sent of the batch that is a transaction.
+    pub(crate) fn take_shipped_refusals(&mut self) -> Vec<Arc<Error>> {
+        let refusals = std::mem::take(&mut self.seen.shipped);
+        refusals.iter().for_each(|error| self.tell(error));
+        refusals
+    }
+
+    /// The order of the next failure, and forgetting all from one on.
+    pub(crate) fn mark_seen(&self) -> u64 {
+        self.seen.order
+    }
+
+    /// The program is being told of all failures since a [mark](State::mark_seen).
+    pub(crate) fn tell_since(&mut self, mark: u64) {
+        self.seen.take(|u| u.order >= mark);
+        self.attend();
+    }
+}
+
+/// Whether an error number says that failures were not seen.
+pub(super) fn is_unseen(number: u32) -> bool {
+    number == ErrorNumber::Unseen as u32
+}
