@@ -458,6 +458,8 @@ fn exceptions_in_loops_say_the_round() {
             p.counter().add(1);
         });
         let (begun, ended) = (begun.get(), p.counter().value());
+        // No stub of the loop is left, so the claim behind it tells, once.
+        assert_eq!(begun.claim().unwrap_err().root().signal(), Some("third"));
         assert_eq!((begun.claim().unwrap(), ended.claim().unwrap()), (2, 1));
         assert_eq!(history(s), [(vec![2], "third".to_owned())]);
         s.clear_exceptions();
@@ -466,7 +468,7 @@ fn exceptions_in_loops_say_the_round() {
                 p.choose(&i * &i * 2 + (j - 1) * 2);
             });
         });
-        s.flush().unwrap();
+        assert_eq!(s.flush().unwrap_err().root().signal(), Some("third"));
         assert_eq!(history(s), [(vec![3, 1], "third".to_owned())]);
         let shown = s.exceptions()[0].error.to_string();
         assert!(
@@ -503,7 +505,9 @@ fn what_depends_on_a_failure_says_why() {
         assert_eq!(crossings(s), 1);
         // In a later batch the failed stub is the error-handle.
         match zoe.name().claim().unwrap_err() {
-            Error::Unhandled { argument: 0, cause: None, .. } => {}
+            Error::Unhandled { argument: 0, cause: Some(cause), .. } => {
+                assert_eq!(cause.signal(), Some("not_found"));
+            }
             other => panic!("{other}"),
         }
         assert_eq!(crossings(s), 2);
@@ -513,8 +517,8 @@ fn what_depends_on_a_failure_says_why() {
 #[test]
 fn misuse_is_a_value_and_the_session_goes_on() {
     everywhere(|s, p| {
-        let misused = |error: Error| match error {
-            Error::Misuse(misuse) => misuse,
+        let misused = |error: Error| match error.root() {
+            Error::Misuse(misuse) => *misuse,
             other => panic!("{other}"),
         };
         // A claim where the batch cannot end.
@@ -548,8 +552,9 @@ fn misuse_is_a_value_and_the_session_goes_on() {
             });
         }));
         assert!(panicked.is_err());
-        assert_eq!(count.get().claim().unwrap(), 0);
-        assert_eq!(misused(s.flush().unwrap_err()), Misuse::Abandoned);
+        let count = count.get();
+        assert_eq!(misused(count.claim().unwrap_err()), Misuse::Abandoned);
+        assert_eq!(count.claim().unwrap(), 0);
     });
 }
 
@@ -618,14 +623,14 @@ fn numbers_signal_what_has_no_result() {
 fn what_is_too_long_is_not_sent() {
     let (_server, s, p) =
         limited(&["limits.batch_commands_max=200", "limits.depth_max=4", "limits.frame_bytes_max=65536"]);
-    let misuse = |s: &Session| match s.flush().unwrap_err() {
-        Error::Misuse(misuse) => misuse,
+    let misused = |error: Error| match error.root() {
+        Error::Misuse(misuse) => *misuse,
         other => panic!("{other}"),
     };
+    let misuse = |s: &Session| misused(s.flush().unwrap_err());
     s.flush().unwrap();
     let text = p.same_string("x".repeat(65536));
-    assert!(matches!(text.claim().unwrap_err(), Error::Misuse(Misuse::TooLong)));
-    assert_eq!(misuse(&s), Misuse::TooLong);
+    assert_eq!(misused(text.claim().unwrap_err()), Misuse::TooLong);
     let count = s.cell_with(0);
     s.flush().unwrap();
     let before = crossings(&s);

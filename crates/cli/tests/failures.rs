@@ -406,7 +406,7 @@ fn what_the_server_does_not_have_fails_when_it_is_called() {
         ("end squares", "end cubes"),
     ]);
     let (s, p, _) = connect(&server.urls[0]);
-    let missing = |error: Error| match error {
+    let missing = |error: Error| match error.root() {
         Error::Missing { name } => name.to_string(),
         other => panic!("{other}"),
     };
@@ -414,7 +414,7 @@ fn what_the_server_does_not_have_fails_when_it_is_called() {
     let lost = p.same_char('x');
     assert_eq!(missing(lost.claim().unwrap_err()), "Probe.same_char");
     assert_eq!(missing(p.same_bool(true).claim().unwrap_err()), "Probe.same_bool");
-    // What depends on it is not sent either, nor is a structure with it in it.
+    // What depends on it is not sent either, nor is a structure with it in it, which the next claim tells.
     assert_eq!(missing(lost.eq_('x').claim().unwrap_err()), "Probe.same_char");
     let count = s.cell_with(0);
     s.foreach(p.numbers(3), |i| {
@@ -424,6 +424,13 @@ fn what_the_server_does_not_have_fails_when_it_is_called() {
     s.foreach(stubs::squares(&s, 3), |i| {
         count.put(i);
     });
+    match fine.claim().unwrap_err() {
+        Error::Unseen { failures, .. } => {
+            let told: Vec<String> = failures.iter().map(|failure| missing((**failure).clone())).collect();
+            assert_eq!(told, ["Probe.same_char", "squares"]);
+        }
+        other => panic!("{other}"),
+    }
     assert_eq!((fine.claim().unwrap(), count.get().claim().unwrap()), (1, 0));
     let history: Vec<String> = s.exceptions().into_iter().map(|e| missing((*e.error).clone())).collect();
     assert_eq!(

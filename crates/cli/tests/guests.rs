@@ -179,14 +179,14 @@ fn failures_are_those_of_the_call_and_of_what_needs_it() {
     );
     assert_eq!(other.claim().map_err(told), Ok(1));
     assert_eq!(failure(counter.fall().claim()), "failure(unhandled exception: zero)");
-    // In loops the round is told, also of what nobody waits for there.
+    // In loops the round is told, also of what nobody waits for there: by the flush, and in the history.
     s.clear_exceptions();
     s.foreach(s.value(1).to(4), |i| {
         s.if_(i.eq_(3), || {
             let _ = counter.fail(&i);
         });
     });
-    s.flush().unwrap();
+    assert_eq!(s.flush().unwrap_err().root().signal(), Some("broken"));
     let told_of: Vec<String> = s.exceptions().iter().map(|exception| format!("{exception:?}")).collect();
     assert_eq!(told_of.len(), 1, "{told_of:?}");
     assert!(told_of[0].contains("rounds: [3]"), "{told_of:?}");

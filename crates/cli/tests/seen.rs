@@ -41,7 +41,10 @@ fn unseen(error: Error) -> Vec<String> {
 fn names(error: Error, parts: &[&str]) {
     let failures = unseen(error);
     assert_eq!(failures.len(), parts.len(), "{failures:#?}");
-    failures.iter().zip(parts).for_each(|(failure, part)| assert!(failure.contains(part), "{failure}: {part}"));
+    failures
+        .iter()
+        .zip(parts)
+        .for_each(|(failure, part)| assert!(failure.contains(part), "{failure}: {part}"));
 }
 
 const OTHER: &str = "belongs to another session";
@@ -146,6 +149,7 @@ fn without_touch() -> Server {
     let folder = tempfile::tempdir().unwrap();
     let source = std::fs::read_to_string(example("database")).unwrap();
     let file = folder.path().join("database.theta");
+    let (source, _) = source.split_once("% `bifrost run").unwrap();
     let source = source.replacen("  touch ()\n  % Counts a visit.\n", "", 1);
     std::fs::write(&file, source).unwrap();
     Server::serve(&file, &["--store", "memory:"])
@@ -233,9 +237,20 @@ fn a_failure_without_a_stub_surfaces_behind_it() {
     s.flush().unwrap();
     drop(zoe);
     names(ann.visits().claim().unwrap_err(), &["DataBase.fetch at"]);
-    // A consequence tells the cause; handlers leave nothing to tell.
-    let name = db.fetch("zoe").name();
-    assert_eq!(name.claim().unwrap_err().root().signal(), Some("not_found"));
+    // A consequence tells the cause and all that followed from it; handlers leave nothing to tell.
+    let zoe = db.fetch("zoe");
+    zoe.touch();
+    assert_eq!(zoe.name().claim().unwrap_err().root().signal(), Some("not_found"));
+    s.flush().unwrap();
+    // But what is asked of a failed stub after that is another failure, of a structure too.
+    zoe.touch();
+    names(ann.visits().claim().unwrap_err(), &["DataElem.touch at"]);
+    let count = s.cell_with(0);
+    s.if_(zoe.visits().gt(0), || drop(count.put(1)));
+    names(count.get().claim().unwrap_err(), &["DataElem.visits at"]);
+    let unknown = db.fetch("yan").visits().gt(0);
+    s.if_(&unknown, || drop(count.put(1)));
+    assert_eq!(count.get().claim().unwrap_err().root().signal(), Some("not_found"));
     s.except(|| drop(db.fetch("zoe"))).others(|| ());
     s.flush().unwrap();
     bob.touch();

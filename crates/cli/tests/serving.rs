@@ -133,6 +133,34 @@ fn collections_are_events() {
     }
 }
 
+/// A client that asks without end and takes no answer, until the server is stuck in writing one to it.
+fn stuck(server: &Server) -> UnixStream {
+    let mut client = UnixStream::connect(server.folder.path().join("socket")).unwrap();
+    client.set_write_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
+    client.write_all(b"hello 1\n").unwrap();
+    let questions = "describe DataBase\n".repeat(1000);
+    while client.write_all(questions.as_bytes()).is_ok() {}
+    client
+}
+
+#[test]
+fn the_first_signal_drains_and_the_second_ends_at_once() {
+    for (signals, code) in [(&["TERM"][..], 0), (&["TERM", "TERM"], 1), (&["INT", "TERM"], 1)] {
+        let mut server = Server::start("database", &[]);
+        // The end waits for its session, which takes no interruption for as long as it has something to tell.
+        let client = stuck(&server);
+        let mut log = BufReader::new(server.child.stderr.take().unwrap()).lines();
+        support::kill(&server.child, signals[0]);
+        while log.next().unwrap().unwrap() != "stopping; open sessions: 1" {}
+        assert_eq!(server.child.try_wait().unwrap(), None, "it drains");
+        signals[1..].iter().for_each(|signal| support::kill(&server.child, signal));
+        assert_eq!(server.child.wait().unwrap().code(), Some(code), "{signals:?}");
+        let rest: Vec<String> = log.map(Result::unwrap).collect();
+        assert!(rest.is_empty(), "{rest:?}");
+        drop(client);
+    }
+}
+
 #[test]
 fn tcp_asks_for_the_token() {
     let server = Server::start("database", &["--listen", "tcp://127.0.0.1:0", "--token", "s3cret"]);

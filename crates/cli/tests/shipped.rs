@@ -81,7 +81,8 @@ fn what_cannot_be_in_it_is_refused_and_nothing_is_done() {
     let session = bifrost_stubs::connect(&server.urls[0]).unwrap();
     let db: DataBase = session.lookup("database");
     let misused = |result: Result<(), Error>| {
-        assert!(matches!(result, Err(Error::Misuse(Misuse::InTransaction))), "{result:?}");
+        let error = result.unwrap_err();
+        assert!(matches!(error.root(), Error::Misuse(Misuse::InTransaction)), "{error}");
     };
     misused(session.transaction(How::default(), || {
         let bob = db.fetch("bob");
@@ -109,10 +110,11 @@ fn what_cannot_be_in_it_is_refused_and_nothing_is_done() {
         db.fetch("bob").touch();
         db.fetch("nobody").touch();
     });
-    assert!(matches!(&unseen, Err(Error::Refused { number: 29, .. })), "{unseen:?}");
+    let unseen = unseen.unwrap_err();
+    assert!(matches!(&unseen, Error::Unseen { call: Some(_), .. }), "{unseen}");
+    assert_eq!(unseen.root().signal(), Some("not_found"), "{unseen}");
     assert_eq!(visits(&server.urls[0]), before);
     // And the session goes on.
-    session.clear_exceptions();
     session.transaction(How::default(), || db.fetch("bob").touch()).unwrap();
     assert_eq!(visits(&server.urls[0]), before + 1);
 }

@@ -49,3 +49,54 @@ fn committed_stubs_are_fresh() {
         assert!(output.status.success(), "{}", stderr(&output));
     }
 }
+
+/// Comments of a type: above its definition, behind its head, and both.
+const COMMENTED: &str = "\
+% Above the first.
+First = type
+  one () returns (int)
+  % A method's.
+end First
+
+Second = type
+  % Behind the head of the second,
+  % in two lines.
+  two () returns (int)
+end Second
+
+% Above the third.
+Third = type < Second
+  % Behind its head.
+end Third
+
+make_first () returns (First) signals (failure (string)) signal failure(\"none\") end make_first
+make_second () returns (Second) signals (failure (string)) signal failure(\"none\") end make_second
+make_third () returns (Third) signals (failure (string)) signal failure(\"none\") end make_third
+";
+
+#[test]
+fn comments_of_types_reach_stubs_and_descriptions() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("commented.theta");
+    std::fs::write(&file, COMMENTED).unwrap();
+    let output = bifrost().arg("veneer").arg(&file).arg("-o").arg(folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let stubs = std::fs::read_to_string(folder.path().join("bifrost_stubs.rs")).unwrap();
+    for (name, doc) in [
+        ("First", "/// Above the first.\n///\n/// Theta: `First`\n"),
+        ("Second", "/// Behind the head of the second,\n/// in two lines.\n///\n"),
+        ("Third", "/// Above the third.\n///\n/// Behind its head.\n///\n"),
+    ] {
+        let (before, _) = stubs.split_once(&format!("pub struct {name}(")).unwrap();
+        let (_, before) = before.rsplit_once("}\n\n").unwrap();
+        assert!(before.starts_with(doc), "{name}: {before}");
+    }
+    let server = Server::serve(&file, &[]);
+    let described = server.shell(&server.urls[0], &[], "describe Second\ndescribe Third\n");
+    let described = support::stdout(&described);
+    let lines =
+        ["% Behind the head of the second,", "% in two lines.", "% Above the third.", "% Behind its head."];
+    for line in lines {
+        assert!(described.lines().any(|l| l.trim() == line), "{line}: {described}");
+    }
+}

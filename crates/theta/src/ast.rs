@@ -181,7 +181,7 @@ pub struct TypeDef {
     pub methods: Vec<Heading>,
     /// Equates.
     pub equates: Vec<Equate>,
-    /// The comment block directly above.
+    /// The comment block directly above, and the one directly behind the head.
     pub doc: String,
     /// All of it.
     pub span: Span,
@@ -227,7 +227,7 @@ pub struct ClassDef {
     pub makers: Vec<Maker>,
     /// Headings of native methods.
     pub headings: Vec<Heading>,
-    /// The comment block directly above.
+    /// The comment block directly above, and the one directly behind the head.
     pub doc: String,
     /// All of it.
     pub span: Span,

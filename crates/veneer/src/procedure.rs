@@ -124,8 +124,7 @@ impl State {
         let result = has_result::<R>().then(|| crate::call::server_type::<R>(&self.numbers));
         let missing = params.contains(&None) || result == Some(None);
         let types: Vec<_> = params.into_iter().map(Option::unwrap_or_default).collect();
-        let marker =
-            |out: &mut Vec<u8>| encode::procedure(out, name, types.into_iter(), result.flatten());
+        let marker = |out: &mut Vec<u8>| encode::procedure(out, name, types.into_iter(), result.flatten());
         self.open(Kind::Procedure, location, marker);
         let wrong = if nested {
             Some(misuse(Misuse::NestedProcedure))

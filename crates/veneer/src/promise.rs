@@ -1,8 +1,8 @@
 //! Futures for values: promises, what they can be claimed as, and their operators.
 
 use std::marker::PhantomData;
-use std::panic::Location;
 use std::ops::{Add, Div, Mul, Neg, Not, Rem, Sub};
+use std::panic::Location;
 
 use bifrost_wire::Operator;
 

@@ -25,8 +25,8 @@ mod seen;
 mod structures;
 
 use seen::Seen;
-use structures::{Scope, Sent};
 pub(crate) use structures::{Ended, Kind};
+use structures::{Scope, Sent};
 
 /// No slot, or the end of the list of free ones.
 pub(crate) const NO_SLOT: u32 = u32::MAX;

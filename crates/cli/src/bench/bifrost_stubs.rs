@@ -5,15 +5,15 @@ use bifrost_veneer as bf;
 /// What the stubs were made from.
 #[rustfmt::skip]
 pub static INTERFACE: bf::Stubs = bf::Stubs {
-    digest: [41, 140, 95, 120, 27, 30, 152, 147, 62, 126, 18, 255, 130, 143, 65, 152, 145, 100, 218, 214, 104, 17, 32, 112, 202, 33, 46, 249, 219, 137, 8, 189],
-    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Probe","kind":"object","methods":[{"name":"nothing","doc":"Does nothing: what a call of it costs is the cost of a call."},{"name":"same","results":[9],"doc":"Itself."},{"name":"one","results":[2],"doc":"1"},{"name":"a","doc":"As `nothing`; with `b` to `d` it makes control structures that were never seen before."},{"name":"b","doc":"As `nothing`."},{"name":"c","doc":"As `nothing`."},{"name":"d","doc":"As `nothing`."},{"name":"nothing_loop","params":[{"name":"n","type":2}],"doc":"Calls `nothing` n times."}]},{"name":"Record","kind":"object","methods":[{"name":"user","results":[5],"doc":"Whose record it is."}]},{"name":"Records","kind":"object","methods":[{"name":"fetch","params":[{"name":"user","type":5}],"results":[10],"signals":[{"name":"not_found"}],"doc":"The record of user, found by looking at one after the other."},{"name":"loop_fetch","params":[{"name":"user","type":5},{"name":"n","type":2}],"signals":[{"name":"not_found"}],"doc":"Adds and fetches three times, n times over (Zondervan 1995, 7.1.5)."}]},{"name":"array[Record]","kind":"array","element":10,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[10],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":10}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[10],"signals":[{"name":"bounds"}]},{"name":"top","results":[10],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":10}]},{"name":"append_low","params":[{"name":"v","type":10}]},{"name":"remove","results":[10],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[10],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[10]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[13]},{"name":"equal","params":[{"name":"x","type":12}],"results":[1]}]},{"name":"sequence[Record]","kind":"sequence","element":10,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[10],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[10],"signals":[{"name":"bounds"}]},{"name":"top","results":[10],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":10}],"results":[13]},{"name":"concat","params":[{"name":"x","type":13}],"results":[13]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":10}],"results":[13],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[13],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[10]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[12]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]},{"name":"similar","params":[{"name":"x","type":14}],"results":[1]},{"name":"copy","results":[14]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":15}],"results":[1]},{"name":"similar","params":[{"name":"x","type":15}],"results":[1]},{"name":"copy","results":[15]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]},{"name":"similar","params":[{"name":"x","type":16}],"results":[1]},{"name":"copy","results":[16]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]},{"name":"similar","params":[{"name":"x","type":17}],"results":[1]},{"name":"copy","results":[17]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]},{"name":"similar","params":[{"name":"x","type":18}],"results":[1]},{"name":"copy","results":[18]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]},{"name":"similar","params":[{"name":"x","type":19}],"results":[1]},{"name":"copy","results":[19]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]},{"name":"similar","params":[{"name":"x","type":22}],"results":[1]},{"name":"copy","results":[22]},{"name":"unparse","results":[5]}]},{"name":"cell[Probe]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"cell[Record]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]}]},{"name":"cell[Records]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]}]},{"name":"cell[array[Record]]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]}]},{"name":"cell[sequence[Record]]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]}]}],"routines":[{"name":"new_probe","results":[9]},{"name":"new_records","params":[{"name":"n","type":2}],"results":[11]},{"name":"setup"}]}"#,
+    digest: [163, 87, 80, 0, 238, 255, 128, 90, 0, 47, 180, 152, 243, 238, 214, 12, 93, 167, 41, 224, 47, 241, 130, 127, 187, 96, 78, 67, 55, 155, 112, 28],
+    json: r#"{"types":[{"name":"null","kind":"null","immutable":true,"methods":[{"name":"equal","params":[{"name":"x","type":0}],"results":[1]},{"name":"similar","params":[{"name":"x","type":0}],"results":[1]},{"name":"copy","results":[0]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"bool","kind":"bool","immutable":true,"methods":[{"name":"bnot","results":[1]},{"name":"band","params":[{"name":"x","type":1}],"results":[1]},{"name":"bor","params":[{"name":"x","type":1}],"results":[1]},{"name":"bxor","params":[{"name":"x","type":1}],"results":[1]},{"name":"equal","params":[{"name":"x","type":1}],"results":[1]},{"name":"similar","params":[{"name":"x","type":1}],"results":[1]},{"name":"copy","results":[1]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"int","kind":"int","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"sub","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"mul","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"overflow"}]},{"name":"div","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"},{"name":"overflow"}]},{"name":"mod","params":[{"name":"x","type":2}],"results":[2],"signals":[{"name":"zero"}]},{"name":"power","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"negative"},{"name":"overflow"}]},{"name":"negate","results":[2],"signals":[{"name":"overflow"}]},{"name":"abs","results":[2],"signals":[{"name":"overflow"}]},{"name":"min","params":[{"name":"x","type":2}],"results":[2]},{"name":"max","params":[{"name":"x","type":2}],"results":[2]},{"name":"lt","params":[{"name":"x","type":2}],"results":[1]},{"name":"le","params":[{"name":"x","type":2}],"results":[1]},{"name":"gt","params":[{"name":"x","type":2}],"results":[1]},{"name":"ge","params":[{"name":"x","type":2}],"results":[1]},{"name":"equal","params":[{"name":"x","type":2}],"results":[1]},{"name":"similar","params":[{"name":"x","type":2}],"results":[1]},{"name":"bnot","results":[2]},{"name":"band","params":[{"name":"x","type":2}],"results":[2]},{"name":"bor","params":[{"name":"x","type":2}],"results":[2]},{"name":"bxor","params":[{"name":"x","type":2}],"results":[2]},{"name":"shl","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"shr","params":[{"name":"n","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"to","params":[{"name":"limit","type":2}],"yields":[2]},{"name":"to_by","params":[{"name":"limit","type":2},{"name":"step","type":2}],"yields":[2],"signals":[{"name":"zero"}]},{"name":"to_real","results":[3]},{"name":"to_char","results":[4],"signals":[{"name":"illegal_char"}]},{"name":"copy","results":[2]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"real","kind":"real","immutable":true,"methods":[{"name":"add","params":[{"name":"x","type":3}],"results":[3]},{"name":"sub","params":[{"name":"x","type":3}],"results":[3]},{"name":"mul","params":[{"name":"x","type":3}],"results":[3]},{"name":"div","params":[{"name":"x","type":3}],"results":[3]},{"name":"power","params":[{"name":"x","type":3}],"results":[3]},{"name":"negate","results":[3]},{"name":"abs","results":[3]},{"name":"min","params":[{"name":"x","type":3}],"results":[3]},{"name":"max","params":[{"name":"x","type":3}],"results":[3]},{"name":"lt","params":[{"name":"x","type":3}],"results":[1]},{"name":"le","params":[{"name":"x","type":3}],"results":[1]},{"name":"gt","params":[{"name":"x","type":3}],"results":[1]},{"name":"ge","params":[{"name":"x","type":3}],"results":[1]},{"name":"equal","params":[{"name":"x","type":3}],"results":[1]},{"name":"similar","params":[{"name":"x","type":3}],"results":[1]},{"name":"is_nan","results":[1]},{"name":"sqrt","results":[3]},{"name":"sin","results":[3]},{"name":"cos","results":[3]},{"name":"tan","results":[3]},{"name":"atan","results":[3]},{"name":"exp","results":[3]},{"name":"log","results":[3]},{"name":"floor","results":[2],"signals":[{"name":"overflow"}]},{"name":"ceiling","results":[2],"signals":[{"name":"overflow"}]},{"name":"round","results":[2],"signals":[{"name":"overflow"}]},{"name":"truncate","results":[2],"signals":[{"name":"overflow"}]},{"name":"copy","results":[3]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"char","kind":"char","immutable":true,"methods":[{"name":"lt","params":[{"name":"x","type":4}],"results":[1]},{"name":"le","params":[{"name":"x","type":4}],"results":[1]},{"name":"gt","params":[{"name":"x","type":4}],"results":[1]},{"name":"ge","params":[{"name":"x","type":4}],"results":[1]},{"name":"equal","params":[{"name":"x","type":4}],"results":[1]},{"name":"similar","params":[{"name":"x","type":4}],"results":[1]},{"name":"to_int","results":[2]},{"name":"to_string","results":[5]},{"name":"upper","results":[4]},{"name":"lower","results":[4]},{"name":"is_letter","results":[1]},{"name":"is_digit","results":[1]},{"name":"is_space","results":[1]},{"name":"copy","results":[4]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"string","kind":"string","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[4],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":5}],"results":[5]},{"name":"substr","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[5],"signals":[{"name":"bounds"}]},{"name":"index_of","params":[{"name":"x","type":5}],"results":[2],"signals":[{"name":"not_found"}]},{"name":"lt","params":[{"name":"x","type":5}],"results":[1]},{"name":"le","params":[{"name":"x","type":5}],"results":[1]},{"name":"gt","params":[{"name":"x","type":5}],"results":[1]},{"name":"ge","params":[{"name":"x","type":5}],"results":[1]},{"name":"equal","params":[{"name":"x","type":5}],"results":[1]},{"name":"similar","params":[{"name":"x","type":5}],"results":[1]},{"name":"starts_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"ends_with","params":[{"name":"x","type":5}],"results":[1]},{"name":"upper","results":[5]},{"name":"lower","results":[5]},{"name":"trim","results":[5]},{"name":"chars","yields":[4]},{"name":"split","params":[{"name":"separator","type":5}],"yields":[5]},{"name":"to_int","results":[2],"signals":[{"name":"bad_format"},{"name":"overflow"}]},{"name":"to_real","results":[3],"signals":[{"name":"bad_format"}]},{"name":"to_bytes","results":[8]},{"name":"copy","results":[5]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"any","kind":"any"},{"name":"directory","kind":"object","methods":[{"name":"lookup","params":[{"name":"name","type":5}],"results":[6],"signals":[{"name":"not_found"}]},{"name":"insert","params":[{"name":"name","type":5},{"name":"v","type":6}]},{"name":"remove","params":[{"name":"name","type":5}],"signals":[{"name":"not_found"}]},{"name":"names","yields":[5]},{"name":"equal","params":[{"name":"x","type":7}],"results":[1]}]},{"name":"bytes","kind":"object","immutable":true,"methods":[{"name":"length","results":[2]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[2],"signals":[{"name":"bounds"}]},{"name":"concat","params":[{"name":"x","type":8}],"results":[8]},{"name":"slice","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[8],"signals":[{"name":"bounds"}]},{"name":"to_string","results":[5],"signals":[{"name":"bad_format"}]},{"name":"equal","params":[{"name":"x","type":8}],"results":[1]},{"name":"similar","params":[{"name":"x","type":8}],"results":[1]},{"name":"copy","results":[8]},{"name":"unparse","results":[5]},{"name":"hash","results":[2]}]},{"name":"Probe","kind":"object","methods":[{"name":"nothing","doc":"Does nothing: what a call of it costs is the cost of a call."},{"name":"same","results":[9],"doc":"Itself."},{"name":"one","results":[2],"doc":"1"},{"name":"a","doc":"As `nothing`; with `b` to `d` it makes control structures that were never seen before."},{"name":"b","doc":"As `nothing`."},{"name":"c","doc":"As `nothing`."},{"name":"d","doc":"As `nothing`."},{"name":"nothing_loop","params":[{"name":"n","type":2}],"doc":"Calls `nothing` n times."}]},{"name":"Record","kind":"object","methods":[{"name":"user","results":[5],"doc":"Whose record it is."}]},{"name":"Records","kind":"object","methods":[{"name":"fetch","params":[{"name":"user","type":5}],"results":[10],"signals":[{"name":"not_found"}],"doc":"The record of user, found by looking at one after the other."},{"name":"loop_fetch","params":[{"name":"user","type":5},{"name":"n","type":2}],"signals":[{"name":"not_found"}],"doc":"Adds and fetches three times, n times over (Zondervan 1995, 7.1.5)."}]},{"name":"IntList","kind":"object","methods":[{"name":"first","results":[2],"signals":[{"name":"empty"}]},{"name":"next","results":[12],"signals":[{"name":"empty"}]}],"doc":"Numbers, one after the other (Zondervan 1995, 3.1)."},{"name":"Point","kind":"object","methods":[{"name":"x","results":[2]},{"name":"y","results":[2]},{"name":"set_x","params":[{"name":"v","type":2}]},{"name":"set_y","params":[{"name":"v","type":2}]}],"doc":"A point that can be moved (Zondervan 1995, 4.1)."},{"name":"array[Record]","kind":"array","element":10,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"low","results":[2]},{"name":"high","results":[2]},{"name":"clear"},{"name":"fetch","params":[{"name":"i","type":2}],"results":[10],"signals":[{"name":"bounds"}]},{"name":"store","params":[{"name":"i","type":2},{"name":"v","type":10}],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[10],"signals":[{"name":"bounds"}]},{"name":"top","results":[10],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":10}]},{"name":"append_low","params":[{"name":"v","type":10}]},{"name":"remove","results":[10],"signals":[{"name":"bounds"}]},{"name":"remove_low","results":[10],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[10]},{"name":"indexes","yields":[2]},{"name":"to_sequence","results":[15]},{"name":"equal","params":[{"name":"x","type":14}],"results":[1]}]},{"name":"sequence[Record]","kind":"sequence","element":10,"immutable":true,"methods":[{"name":"length","results":[2]},{"name":"empty","results":[1]},{"name":"fetch","params":[{"name":"i","type":2}],"results":[10],"signals":[{"name":"bounds"}]},{"name":"bottom","results":[10],"signals":[{"name":"bounds"}]},{"name":"top","results":[10],"signals":[{"name":"bounds"}]},{"name":"append","params":[{"name":"v","type":10}],"results":[15]},{"name":"concat","params":[{"name":"x","type":15}],"results":[15]},{"name":"replace","params":[{"name":"i","type":2},{"name":"v","type":10}],"results":[15],"signals":[{"name":"bounds"}]},{"name":"subseq","params":[{"name":"at","type":2},{"name":"count","type":2}],"results":[15],"signals":[{"name":"bounds"}]},{"name":"elements","yields":[10]},{"name":"indexes","yields":[2]},{"name":"to_array","results":[14]}]},{"name":"cell[null]","kind":"cell","element":0,"methods":[{"name":"put","params":[{"name":"v","type":0}]},{"name":"full","results":[1]},{"name":"get","results":[0],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":16}],"results":[1]},{"name":"similar","params":[{"name":"x","type":16}],"results":[1]},{"name":"copy","results":[16]},{"name":"unparse","results":[5]}]},{"name":"cell[bool]","kind":"cell","element":1,"methods":[{"name":"put","params":[{"name":"v","type":1}]},{"name":"full","results":[1]},{"name":"get","results":[1],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":17}],"results":[1]},{"name":"similar","params":[{"name":"x","type":17}],"results":[1]},{"name":"copy","results":[17]},{"name":"unparse","results":[5]}]},{"name":"cell[int]","kind":"cell","element":2,"methods":[{"name":"put","params":[{"name":"v","type":2}]},{"name":"full","results":[1]},{"name":"get","results":[2],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":18}],"results":[1]},{"name":"similar","params":[{"name":"x","type":18}],"results":[1]},{"name":"copy","results":[18]},{"name":"unparse","results":[5]}]},{"name":"cell[real]","kind":"cell","element":3,"methods":[{"name":"put","params":[{"name":"v","type":3}]},{"name":"full","results":[1]},{"name":"get","results":[3],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":19}],"results":[1]},{"name":"similar","params":[{"name":"x","type":19}],"results":[1]},{"name":"copy","results":[19]},{"name":"unparse","results":[5]}]},{"name":"cell[char]","kind":"cell","element":4,"methods":[{"name":"put","params":[{"name":"v","type":4}]},{"name":"full","results":[1]},{"name":"get","results":[4],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":20}],"results":[1]},{"name":"similar","params":[{"name":"x","type":20}],"results":[1]},{"name":"copy","results":[20]},{"name":"unparse","results":[5]}]},{"name":"cell[string]","kind":"cell","element":5,"methods":[{"name":"put","params":[{"name":"v","type":5}]},{"name":"full","results":[1]},{"name":"get","results":[5],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":21}],"results":[1]},{"name":"similar","params":[{"name":"x","type":21}],"results":[1]},{"name":"copy","results":[21]},{"name":"unparse","results":[5]}]},{"name":"cell[any]","kind":"cell","element":6,"methods":[{"name":"put","params":[{"name":"v","type":6}]},{"name":"full","results":[1]},{"name":"get","results":[6],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":22}],"results":[1]}]},{"name":"cell[directory]","kind":"cell","element":7,"methods":[{"name":"put","params":[{"name":"v","type":7}]},{"name":"full","results":[1]},{"name":"get","results":[7],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":23}],"results":[1]}]},{"name":"cell[bytes]","kind":"cell","element":8,"methods":[{"name":"put","params":[{"name":"v","type":8}]},{"name":"full","results":[1]},{"name":"get","results":[8],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":24}],"results":[1]},{"name":"similar","params":[{"name":"x","type":24}],"results":[1]},{"name":"copy","results":[24]},{"name":"unparse","results":[5]}]},{"name":"cell[Probe]","kind":"cell","element":9,"methods":[{"name":"put","params":[{"name":"v","type":9}]},{"name":"full","results":[1]},{"name":"get","results":[9],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":25}],"results":[1]}]},{"name":"cell[Record]","kind":"cell","element":10,"methods":[{"name":"put","params":[{"name":"v","type":10}]},{"name":"full","results":[1]},{"name":"get","results":[10],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":26}],"results":[1]}]},{"name":"cell[Records]","kind":"cell","element":11,"methods":[{"name":"put","params":[{"name":"v","type":11}]},{"name":"full","results":[1]},{"name":"get","results":[11],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":27}],"results":[1]}]},{"name":"cell[IntList]","kind":"cell","element":12,"methods":[{"name":"put","params":[{"name":"v","type":12}]},{"name":"full","results":[1]},{"name":"get","results":[12],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":28}],"results":[1]}]},{"name":"cell[Point]","kind":"cell","element":13,"methods":[{"name":"put","params":[{"name":"v","type":13}]},{"name":"full","results":[1]},{"name":"get","results":[13],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":29}],"results":[1]}]},{"name":"cell[array[Record]]","kind":"cell","element":14,"methods":[{"name":"put","params":[{"name":"v","type":14}]},{"name":"full","results":[1]},{"name":"get","results":[14],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":30}],"results":[1]}]},{"name":"cell[sequence[Record]]","kind":"cell","element":15,"methods":[{"name":"put","params":[{"name":"v","type":15}]},{"name":"full","results":[1]},{"name":"get","results":[15],"signals":[{"name":"not_possible"}]},{"name":"equal","params":[{"name":"x","type":31}],"results":[1]}]}],"routines":[{"name":"new_probe","results":[9]},{"name":"new_records","params":[{"name":"n","type":2}],"results":[11]},{"name":"squares","params":[{"name":"n","type":2}],"results":[12]},{"name":"new_point","params":[{"name":"x","type":2},{"name":"y","type":2}],"results":[13]},{"name":"setup"}]}"#,
     basic: [
-        (0, bf::CellNumbers { ty: 14, put: 169, full: 170, get: 171 }),
-        (1, bf::CellNumbers { ty: 15, put: 176, full: 177, get: 178 }),
-        (2, bf::CellNumbers { ty: 16, put: 183, full: 184, get: 185 }),
-        (3, bf::CellNumbers { ty: 17, put: 190, full: 191, get: 192 }),
-        (4, bf::CellNumbers { ty: 18, put: 197, full: 198, get: 199 }),
-        (5, bf::CellNumbers { ty: 19, put: 204, full: 205, get: 206 }),
+        (0, bf::CellNumbers { ty: 16, put: 175, full: 176, get: 177 }),
+        (1, bf::CellNumbers { ty: 17, put: 182, full: 183, get: 184 }),
+        (2, bf::CellNumbers { ty: 18, put: 189, full: 190, get: 191 }),
+        (3, bf::CellNumbers { ty: 19, put: 196, full: 197, get: 198 }),
+        (4, bf::CellNumbers { ty: 20, put: 203, full: 204, get: 205 }),
+        (5, bf::CellNumbers { ty: 21, put: 210, full: 211, get: 212 }),
     ],
     operators: [5, 9, 14, 15, 16, 17, 18, 20, 24, 25, 26, 27, 28, 36, 37, 38, 41, 43, 44, 45, 46, 48, 52, 53, 54, 55, 56, 71, 77, 89, 92, 95, 96, 97, 98, 99],
 };
@@ -32,7 +32,7 @@ pub struct Any(bf::Stub);
 
 bf::object! {
     Any, INTERFACE, type 6,
-    cell (20, 211, 212, 213),
+    cell (22, 217, 218, 219),
     below []
 }
 
@@ -42,7 +42,7 @@ pub struct Directory(bf::Stub);
 
 bf::object! {
     Directory, INTERFACE, type 7,
-    cell (21, 215, 216, 217),
+    cell (23, 221, 222, 223),
     below [Any]
 }
 
@@ -88,7 +88,7 @@ pub struct Bytes(bf::Stub);
 
 bf::object! {
     Bytes, INTERFACE, type 8,
-    cell (22, 219, 220, 221),
+    cell (24, 225, 226, 227),
     below [Any]
 }
 
@@ -160,7 +160,7 @@ pub struct Probe(bf::Stub);
 
 bf::object! {
     Probe, INTERFACE, type 9,
-    cell (23, 226, 227, 228),
+    cell (25, 232, 233, 234),
     below [Any]
 }
 
@@ -236,7 +236,7 @@ pub struct Record(bf::Stub);
 
 bf::object! {
     Record, INTERFACE, type 10,
-    cell (24, 230, 231, 232),
+    cell (26, 236, 237, 238),
     below [Any]
 }
 
@@ -256,7 +256,7 @@ pub struct Records(bf::Stub);
 
 bf::object! {
     Records, INTERFACE, type 11,
-    cell (25, 234, 235, 236),
+    cell (27, 240, 241, 242),
     below [Any]
 }
 
@@ -282,13 +282,77 @@ impl Records {
     }
 }
 
+/// Numbers, one after the other (Zondervan 1995, 3.1).
+///
+/// Theta: `IntList`
+#[derive(Clone, Debug)]
+pub struct IntList(bf::Stub);
+
+bf::object! {
+    IntList, INTERFACE, type 12,
+    cell (28, 244, 245, 246),
+    below [Any]
+}
+
+impl IntList {
+    /// Theta: `first () returns (int) signals (empty)`
+    #[track_caller]
+    pub fn first(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 140 }
+    }
+
+    /// Theta: `next () returns (IntList) signals (empty)`
+    #[track_caller]
+    pub fn next(&self) -> IntList {
+        bf::call! { self.0, 141 }
+    }
+}
+
+/// A point that can be moved (Zondervan 1995, 4.1).
+///
+/// Theta: `Point`
+#[derive(Clone, Debug)]
+pub struct Point(bf::Stub);
+
+bf::object! {
+    Point, INTERFACE, type 13,
+    cell (29, 248, 249, 250),
+    below [Any]
+}
+
+impl Point {
+    /// Theta: `x () returns (int)`
+    #[track_caller]
+    pub fn x(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 142 }
+    }
+
+    /// Theta: `y () returns (int)`
+    #[track_caller]
+    pub fn y(&self) -> bf::Promise<i64> {
+        bf::call! { self.0, 143 }
+    }
+
+    /// Theta: `set_x (v: int)`
+    #[track_caller]
+    pub fn set_x(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
+        bf::call! { self.0, 144, v }
+    }
+
+    /// Theta: `set_y (v: int)`
+    #[track_caller]
+    pub fn set_y(&self, v: impl bf::IntoArg<i64>) -> bf::Promise<()> {
+        bf::call! { self.0, 145, v }
+    }
+}
+
 /// Theta: `array[Record]`
 #[derive(Clone, Debug)]
 pub struct ArrayOfRecord(bf::Stub);
 
 bf::object! {
-    ArrayOfRecord, INTERFACE, type 12,
-    cell (26, 238, 239, 240),
+    ArrayOfRecord, INTERFACE, type 14,
+    cell (30, 252, 253, 254),
     below [Any]
 }
 
@@ -296,103 +360,103 @@ impl ArrayOfRecord {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 140 }
+        bf::call! { self.0, 146 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 141 }
+        bf::call! { self.0, 147 }
     }
 
     /// Theta: `low () returns (int)`
     #[track_caller]
     pub fn low(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 142 }
+        bf::call! { self.0, 148 }
     }
 
     /// Theta: `high () returns (int)`
     #[track_caller]
     pub fn high(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 143 }
+        bf::call! { self.0, 149 }
     }
 
     /// Theta: `clear ()`
     #[track_caller]
     pub fn clear(&self) -> bf::Promise<()> {
-        bf::call! { self.0, 144 }
+        bf::call! { self.0, 150 }
     }
 
     /// Theta: `fetch (i: int) returns (Record) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Record {
-        bf::call! { self.0, 145, i }
+        bf::call! { self.0, 151, i }
     }
 
     /// Theta: `store (i: int, v: Record) signals (bounds)`
     #[track_caller]
     pub fn store(&self, i: impl bf::IntoArg<i64>, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 146, i, v }
+        bf::call! { self.0, 152, i, v }
     }
 
     /// Theta: `bottom () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Record {
-        bf::call! { self.0, 147 }
+        bf::call! { self.0, 153 }
     }
 
     /// Theta: `top () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Record {
-        bf::call! { self.0, 148 }
+        bf::call! { self.0, 154 }
     }
 
     /// Theta: `append (v: Record)`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 149, v }
+        bf::call! { self.0, 155, v }
     }
 
     /// Theta: `append_low (v: Record)`
     #[track_caller]
     pub fn append_low(&self, v: impl bf::IntoArg<Record>) -> bf::Promise<()> {
-        bf::call! { self.0, 150, v }
+        bf::call! { self.0, 156, v }
     }
 
     /// Theta: `remove () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn remove(&self) -> Record {
-        bf::call! { self.0, 151 }
+        bf::call! { self.0, 157 }
     }
 
     /// Theta: `remove_low () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn remove_low(&self) -> Record {
-        bf::call! { self.0, 152 }
+        bf::call! { self.0, 158 }
     }
 
     /// Theta: `elements () yields (Record)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Record,)> {
-        bf::Iter::of_method(&self.0, 153)
+        bf::Iter::of_method(&self.0, 159)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 154)
+        bf::Iter::of_method(&self.0, 160)
     }
 
     /// Theta: `to_sequence () returns (sequence[Record])`
     #[track_caller]
     pub fn to_sequence(&self) -> SequenceOfRecord {
-        bf::call! { self.0, 155 }
+        bf::call! { self.0, 161 }
     }
 
     /// Theta: `equal (x: array[Record]) returns (bool)`
     #[track_caller]
     pub fn equal(&self, x: impl bf::IntoArg<ArrayOfRecord>) -> bf::Promise<bool> {
-        bf::call! { self.0, 156, x }
+        bf::call! { self.0, 162, x }
     }
 }
 
@@ -401,8 +465,8 @@ impl ArrayOfRecord {
 pub struct SequenceOfRecord(bf::Stub);
 
 bf::object! {
-    SequenceOfRecord, INTERFACE, type 13,
-    cell (27, 242, 243, 244),
+    SequenceOfRecord, INTERFACE, type 15,
+    cell (31, 256, 257, 258),
     below [Any]
 }
 
@@ -410,43 +474,43 @@ impl SequenceOfRecord {
     /// Theta: `length () returns (int)`
     #[track_caller]
     pub fn length(&self) -> bf::Promise<i64> {
-        bf::call! { self.0, 157 }
+        bf::call! { self.0, 163 }
     }
 
     /// Theta: `empty () returns (bool)`
     #[track_caller]
     pub fn empty(&self) -> bf::Promise<bool> {
-        bf::call! { self.0, 158 }
+        bf::call! { self.0, 164 }
     }
 
     /// Theta: `fetch (i: int) returns (Record) signals (bounds)`
     #[track_caller]
     pub fn fetch(&self, i: impl bf::IntoArg<i64>) -> Record {
-        bf::call! { self.0, 159, i }
+        bf::call! { self.0, 165, i }
     }
 
     /// Theta: `bottom () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn bottom(&self) -> Record {
-        bf::call! { self.0, 160 }
+        bf::call! { self.0, 166 }
     }
 
     /// Theta: `top () returns (Record) signals (bounds)`
     #[track_caller]
     pub fn top(&self) -> Record {
-        bf::call! { self.0, 161 }
+        bf::call! { self.0, 167 }
     }
 
     /// Theta: `append (v: Record) returns (sequence[Record])`
     #[track_caller]
     pub fn append(&self, v: impl bf::IntoArg<Record>) -> SequenceOfRecord {
-        bf::call! { self.0, 162, v }
+        bf::call! { self.0, 168, v }
     }
 
     /// Theta: `concat (x: sequence[Record]) returns (sequence[Record])`
     #[track_caller]
     pub fn concat(&self, x: impl bf::IntoArg<SequenceOfRecord>) -> SequenceOfRecord {
-        bf::call! { self.0, 163, x }
+        bf::call! { self.0, 169, x }
     }
 
     /// Theta: `replace (i: int, v: Record) returns (sequence[Record]) signals (bounds)`
@@ -456,7 +520,7 @@ impl SequenceOfRecord {
         i: impl bf::IntoArg<i64>,
         v: impl bf::IntoArg<Record>,
     ) -> SequenceOfRecord {
-        bf::call! { self.0, 164, i, v }
+        bf::call! { self.0, 170, i, v }
     }
 
     /// Theta: `subseq (at: int, count: int) returns (sequence[Record]) signals (bounds)`
@@ -466,25 +530,25 @@ impl SequenceOfRecord {
         at: impl bf::IntoArg<i64>,
         count: impl bf::IntoArg<i64>,
     ) -> SequenceOfRecord {
-        bf::call! { self.0, 165, at, count }
+        bf::call! { self.0, 171, at, count }
     }
 
     /// Theta: `elements () yields (Record)`
     #[track_caller]
     pub fn elements(&self) -> bf::Iter<(Record,)> {
-        bf::Iter::of_method(&self.0, 166)
+        bf::Iter::of_method(&self.0, 172)
     }
 
     /// Theta: `indexes () yields (int)`
     #[track_caller]
     pub fn indexes(&self) -> bf::Iter<(i64,)> {
-        bf::Iter::of_method(&self.0, 167)
+        bf::Iter::of_method(&self.0, 173)
     }
 
     /// Theta: `to_array () returns (array[Record])`
     #[track_caller]
     pub fn to_array(&self) -> ArrayOfRecord {
-        bf::call! { self.0, 168 }
+        bf::call! { self.0, 174 }
     }
 }
 
@@ -500,8 +564,24 @@ pub fn new_records(session: &bf::Session, n: impl bf::IntoArg<i64>) -> Records {
     bf::call_routine! { session, INTERFACE, 1, n }
 }
 
+/// Theta: `squares (n: int) returns (IntList)`
+#[track_caller]
+pub fn squares(session: &bf::Session, n: impl bf::IntoArg<i64>) -> IntList {
+    bf::call_routine! { session, INTERFACE, 2, n }
+}
+
+/// Theta: `new_point (x: int, y: int) returns (Point)`
+#[track_caller]
+pub fn new_point(
+    session: &bf::Session,
+    x: impl bf::IntoArg<i64>,
+    y: impl bf::IntoArg<i64>,
+) -> Point {
+    bf::call_routine! { session, INTERFACE, 3, x, y }
+}
+
 /// Theta: `setup ()`
 #[track_caller]
 pub fn setup(session: &bf::Session) -> bf::Promise<()> {
-    bf::call_routine! { session, INTERFACE, 2 }
+    bf::call_routine! { session, INTERFACE, 4 }
 }

@@ -12,7 +12,7 @@ use indicatif::ProgressBar;
 
 use super::Failed;
 use super::raw::Lines;
-use super::report::{Case, Line, Target, summary};
+use super::report::{Case, Line, Target, ratio, summary};
 use super::stubs::{Probe, Records};
 
 /// How many samples of each case.
@@ -117,7 +117,7 @@ fn batch(session: &Session, probe: &Probe, calls: u64) -> Result<(f64, f64), Err
 }
 
 /// A straight line through the medians: the cost of a pair of crossings and that of a call (001 section 6.1).
-fn fit(points: &[(f64, f64)]) -> (f64, f64) {
+pub fn fit(points: &[(f64, f64)]) -> (f64, f64) {
     let n = points.len() as f64;
     let (mx, my) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
     let slope = points.iter().map(|p| (p.0 - mx) * (p.1 - my)).sum::<f64>()
@@ -141,9 +141,22 @@ pub enum Way {
 }
 
 impl Way {
-    const ALL: [Way; 5] = [Way::Client, Way::Perfect, Way::While, Way::Foreach, Way::Theta];
+    /// All of them, from the slowest.
+    pub const ALL: [Way; 5] = [Way::Client, Way::Perfect, Way::While, Way::Foreach, Way::Theta];
 
-    fn name(self) -> &'static str {
+    /// Its name among the figures.
+    pub fn case(self) -> &'static str {
+        match self {
+            Way::Client => "client",
+            Way::Perfect => "perfect",
+            Way::While => "while",
+            Way::Foreach => "for",
+            Way::Theta => "theta",
+        }
+    }
+
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
         match self {
             Way::Client => "client loop",
             Way::Perfect => "perfect batching",
@@ -153,7 +166,8 @@ impl Way {
         }
     }
 
-    fn run(self, s: &Session, records: &Records, rounds: i64) -> Result<f64, Error> {
+    /// Runs the loop; the nanoseconds that it takes.
+    pub fn run(self, s: &Session, records: &Records, rounds: i64) -> Result<f64, Error> {
         let one = s.value(1_i64);
         s.flush()?;
         let start = Instant::now();
@@ -192,8 +206,8 @@ impl Way {
         Ok(ns(start))
     }
 
-    /// Calls that the session runs for so many rounds, and pairs of crossings.
-    fn counts(self, rounds: u64) -> (u64, u64) {
+    /// Pairs of crossings for so many rounds, and calls that the session runs.
+    pub fn counts(self, rounds: u64) -> (u64, u64) {
         match self {
             Way::Client => (rounds + 1, 4 * rounds),
             Way::Perfect => (1, 4 * rounds),
@@ -299,7 +313,7 @@ pub fn measure(
     let (_, t_c) = fit(&points[5..]);
     let record = Case::new("recording a null call", 1024, "ns", &mut recording);
     // t = t_c + t_d / B (001 section 6.1): a batch of one call costs both.
-    let crossing = (trip.value - t_c) / raw.value;
+    let crossing = if t_c > 0.0 { (trip.value - t_c) / raw.value } else { f64::NAN };
     targets.push(Target::new("t_d, a pair of crossings, against the raw ping-pong", crossing, 2.0, "x"));
     targets.push(Target::new("t_c: a batched null method, record to result", t_c, 60.0, "ns"));
     targets.push(Target::new("recording a call", record.value, 15.0, "ns"));
@@ -384,8 +398,10 @@ pub fn measure(
         lines.push(Line { name: way.name(), points: medians });
     }
     let theta = slopes[4];
-    targets.push(Target::new("a round of the FOREACH against the Theta method", slopes[3] / theta, 1.1, "x"));
-    targets.push(Target::new("a round of the WHILE against the Theta method", slopes[2] / theta, 1.1, "x"));
+    for (name, slope) in [("FOREACH", slopes[3]), ("WHILE", slopes[2])] {
+        let target = format!("a round of the {name} against the Theta method");
+        targets.push(Target::new(target, ratio(slope, theta), 1.1, "x"));
+    }
     sections.push(("Five ways to batch a loop (three fetches and an addition each round)", five));
     Ok(Measured { sections, targets, lines })
 }

@@ -1,18 +1,18 @@
 //! `bifrost bench`: the program measures itself, so that anybody can repeat every figure.
 
 mod actors;
-mod calls;
+pub(crate) mod calls;
 mod kills;
 mod oo7;
 mod process;
 mod raw;
-mod report;
+pub(crate) mod report;
 mod savina;
 mod sizes;
 #[rustfmt::skip]
 #[path = "bifrost_stubs.rs"]
 #[allow(dead_code, clippy::all, reason = "generated")]
-mod stubs;
+pub(crate) mod stubs;
 mod theta;
 
 use std::io::{BufRead, BufReader, Read, Write};

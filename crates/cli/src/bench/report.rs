@@ -152,10 +152,17 @@ pub struct Target {
     pub reached: bool,
 }
 
+/// The ratio of two measured costs. It says nothing, and no target is reached by it, if either came out negative: then
+/// noise was greater than the cost.
+pub fn ratio(cost: f64, base: f64) -> f64 {
+    if cost > 0.0 && base > 0.0 { cost / base } else { f64::NAN }
+}
+
 impl Target {
-    /// A target and what was measured.
+    /// A target and what was measured. A cost that came out negative, as a fit may in noise, reaches nothing.
     pub fn new(target: impl Into<String>, value: f64, most: f64, unit: &'static str) -> Target {
-        Target { target: target.into(), value, most: Some(most), least: None, unit, reached: value <= most }
+        let reached = (0.0..=most).contains(&value);
+        Target { target: target.into(), value, most: Some(most), least: None, unit, reached }
     }
 
     /// A target that is reached from below.
@@ -273,4 +280,21 @@ pub fn write_chart(path: &Path, title: &str, lines: &[Line]) -> Result<(), Box<d
     chart.configure_series_labels().position(SeriesLabelPosition::UpperLeft).border_style(BLACK).draw()?;
     root.present()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fit_that_came_out_negative_reaches_nothing() {
+        let reached = |value| Target::new("t_c", value, 60.0, "ns").reached;
+        assert!(reached(60.0) && reached(0.0));
+        assert!(!reached(60.1) && !reached(-0.1) && !reached(f64::NAN) && !reached(f64::NEG_INFINITY));
+        // Two slopes that came out negative have a ratio like any other.
+        assert_eq!(ratio(3.0, 2.0), 1.5);
+        for (cost, base) in [(-3.0, -3.0), (-1.0, 3.0), (1.0, -3.0), (1.0, 0.0)] {
+            assert!(!Target::new("round", ratio(cost, base), 1.1, "x").reached, "{cost} / {base}");
+        }
+    }
 }

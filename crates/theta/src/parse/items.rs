@@ -220,6 +220,7 @@ impl Parser<'_> {
             }
         }
         let wheres = self.wheres();
+        let doc = self.doc_with_head(doc);
         self.open(&name);
         let (mut methods, mut equates) = (vec![], vec![]);
         while !self.is(Tok::EndOfFile) && !self.at_end() {
@@ -335,6 +336,7 @@ impl Parser<'_> {
         if !is_actor && self.take(Tok::Hides) {
             class.hides = self.names();
         }
+        class.doc = self.doc_with_head(std::mem::take(&mut class.doc));
         self.open(&class.name);
         while !self.is(Tok::EndOfFile) && !self.at_end() {
             let before = self.at;

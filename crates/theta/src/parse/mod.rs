@@ -294,6 +294,17 @@ impl<'a> Parser<'a> {
         lines.join("\n")
     }
 
+    /// The comment of a type or class whose head has just been read: the block above it, and the one directly behind the
+    /// head as a paragraph of its own.
+    fn doc_with_head(&self, above: String) -> String {
+        let behind = self.doc_after();
+        match (above.is_empty(), behind.is_empty()) {
+            (true, _) => behind,
+            (false, true) => above,
+            (false, false) => format!("{above}\n\n{behind}"),
+        }
+    }
+
     fn newlines(&self, from: u32, to: u32) -> usize {
         self.text.as_bytes()[from as usize..to as usize].iter().filter(|b| **b == b'\n').count()
     }

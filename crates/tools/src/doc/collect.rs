@@ -161,9 +161,9 @@ impl View<'_> {
                     .iter()
                     .map(|m| m.span.start)
                     .chain(it.equates.iter().map(|e| e.name.span.start));
-                let (head, doc) = self.head(it.span, first.min(), &it.doc);
+                let head = self.head(it.span, first.min());
                 let kind = if it.actor { "actor type" } else { "type" };
-                self.entry(kind, &it.name, anchor(&it.name.name), head, &doc, members)
+                self.entry(kind, &it.name, anchor(&it.name.name), head, &it.doc, members)
             }
             Item::Class(it) => {
                 let makers =
@@ -180,9 +180,9 @@ impl View<'_> {
                 let first = first.chain(it.headings.iter().map(|m| m.span.start));
                 let first = first.chain(it.equates.iter().map(|e| e.name.span.start));
                 let first = first.chain(creators.map(|c| c.span.start));
-                let (head, doc) = self.head(it.span, first.min(), &it.doc);
+                let head = self.head(it.span, first.min());
                 let kind = if it.actor.is_some() { "actor" } else { "class" };
-                self.entry(kind, &it.name, anchor(&it.name.name), head, &doc, members)
+                self.entry(kind, &it.name, anchor(&it.name.name), head, &it.doc, members)
             }
             Item::Routine(Routine { heading, .. }) | Item::NativeRoutine(NativeRoutine { heading, .. }) => {
                 let kind = if heading.result.yields { "iterator" } else { "routine" };
@@ -204,17 +204,13 @@ impl View<'_> {
         self.entry(kind, &heading.name, anchor, heading.span, &heading.doc, vec![])
     }
 
-    /// The head of a definition and its comment: the one above, and the one between the head and the first member.
-    fn head(&self, span: Span, first: Option<u32>, above: &str) -> (Span, String) {
+    /// The head of a definition.
+    fn head(&self, span: Span, first: Option<u32>) -> Span {
         let limit = first.unwrap_or(span.end);
         let inside = self.lexed.tokens.iter().filter(|t| t.start >= span.start && t.start < limit);
         // `disable` has no place in the tree, and a definition without members ends right after its head.
         let last = inside.take_while(|t| !matches!(t.tok, Tok::End | Tok::Disable)).last();
-        let end = last.map_or(span.end, |token| token.end);
-        let (inside, _) = self.block(end, limit);
-        let parts = [above.to_owned(), inside.join("\n")];
-        let doc: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-        (Span { end, ..span }, doc.join("\n\n"))
+        Span { end: last.map_or(span.end, |token| token.end), ..span }
     }
 
     fn entry(

@@ -221,6 +221,12 @@ impl State {
             let made = self.futures.get((position as usize).wrapping_sub(1)).map(|future| future.made);
             let mut call = self.call_name(position, &rounds);
             let mut unseen = None;
+            // A structure that is not run has the position of its first call, and none of its calls is to blame.
+            if !matches!(exception.kind, ExceptionKind::Signal { .. })
+                && let Some(name) = self.structure_name(position)
+            {
+                call = name;
+            }
             let error = Arc::new(match exception.kind {
                 ExceptionKind::Signal { name, values } => {
                     let values = values.iter().map(|v| self.error_value(v)).collect();
@@ -232,9 +238,6 @@ impl State {
                     Error::Unhandled { argument, cause, call }
                 }
                 ExceptionKind::Refused { number, text } => {
-                    if let Some(name) = self.structure_name(position) {
-                        call = CallName { number: position, ..name };
-                    }
                     if is_unseen(number) {
                         unseen = match made {
                             Some(Made::Commit(transaction)) => self.unseen(call.clone(), transaction),

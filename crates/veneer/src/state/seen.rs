@@ -1,8 +1,9 @@
 //! The failures that the program was not told of yet, and the points where it is told.
 //!
-//! Every failure without a cause of its own is *untold* at first: a signal, a call that the server refused, a call or
-//! structure that was not sent. It is told by a claim that fails with it or with its consequence, and by
-//! [`exceptions`](crate::Session::exceptions). A failure is *lost* when no stub is left whose claim would tell it.
+//! Every failure is *untold* at first: a signal, a call that the server refused or did not run, a call or structure that
+//! was not sent. It is told by a claim that fails with it or with its consequence, and by
+//! [`exceptions`](crate::Session::exceptions); its consequences up to then are told with it. A failure is *lost* when no
+//! stub is left whose claim would tell it.
 //!
 //! | point | tells, as [`Error::Unseen`] |
 //! | --- | --- |
@@ -28,6 +29,8 @@ use crate::error::{CallName, Error};
 pub(super) struct Seen {
     /// By their addresses, which are no others' while they are here.
     untold: HashMap<*const Error, Untold>,
+    /// The consequences of an untold failure, which are told with it.
+    consequences: HashMap<*const Error, Vec<*const Error>>,
     /// Untold failures beyond those.
     omitted: u64,
     /// The number of the next failure.
@@ -76,11 +79,34 @@ impl Seen {
         self.omitted == 0 && self.untold.values().all(|u| u.refused || u.transaction != self.transaction)
     }
 
-    /// Takes some of the failures out, oldest first.
+    /// Notes that the program is told of a failure, and so of all that it follows from and of all that followed.
+    fn tell(&mut self, error: &Arc<Error>) {
+        for one in error.chain().map(Arc::as_ptr) {
+            self.untold.remove(&one);
+            for consequence in self.consequences.remove(&one).into_iter().flatten() {
+                self.untold.remove(&consequence);
+            }
+        }
+    }
+
+    /// Notes that the program is told of everything.
+    fn tell_all(&mut self) {
+        self.untold.clear();
+        self.consequences.clear();
+        self.omitted = 0;
+    }
+
+    /// Takes some of the failures out, oldest first. Consequences of others among them are not named.
     fn take(&mut self, which: impl Fn(&Untold) -> bool) -> Vec<Arc<Error>> {
-        let mut taken: Vec<Untold> = self.untold.extract_if(|_, untold| which(untold)).map(|(_, u)| u).collect();
-        taken.sort_unstable_by_key(|untold| untold.order);
-        taken.into_iter().map(|untold| untold.error).collect()
+        let taken = self.untold.values().filter(|untold| which(untold));
+        let mut taken: Vec<(u64, Arc<Error>)> = taken.map(|u| (u.order, u.error.clone())).collect();
+        taken.sort_unstable_by_key(|(order, _)| *order);
+        taken.retain(|(_, error)| {
+            let named = self.untold.contains_key(&Arc::as_ptr(error));
+            self.tell(error);
+            named
+        });
+        taken.into_iter().map(|(_, error)| error).collect()
     }
 }
 
@@ -106,12 +132,17 @@ impl State {
         self.note_untold(error, self.seen.transaction, true, !self.scopes.is_empty());
     }
 
-    /// Notes a failure that the server has told of, by the position of its call. Consequences are told with their cause.
+    /// Notes a failure that the server has told of, by the position of its call.
     pub(super) fn note_failure(&mut self, error: &Arc<Error>, position: u32) {
-        if position > self.seen.forgiven && !matches!(**error, Error::Unhandled { cause: Some(_), .. }) {
-            let transaction = self.transaction_at(position);
-            self.note_untold(error.clone(), transaction, false, false);
+        if position <= self.seen.forgiven {
+            return;
         }
+        let causes = error.chain().skip(1).map(Arc::as_ptr);
+        if let Some(first) = causes.filter(|cause| self.seen.untold.contains_key(cause)).last() {
+            self.seen.consequences.entry(first).or_default().push(Arc::as_ptr(error));
+        }
+        let transaction = self.transaction_at(position);
+        self.note_untold(error.clone(), transaction, false, false);
     }
 
     /// Notes failures that the server has only counted.
@@ -134,19 +165,15 @@ impl State {
 
     /// The program is being told of a failure, and so of all that it follows from.
     pub(crate) fn tell(&mut self, error: &Arc<Error>) {
-        if self.seen.untold.is_empty() {
-            return;
+        if !self.seen.untold.is_empty() {
+            self.seen.tell(error);
+            self.attend();
         }
-        for one in error.chain() {
-            self.seen.untold.remove(&Arc::as_ptr(one));
-        }
-        self.attend();
     }
 
     /// The program is being told of everything.
     pub(crate) fn tell_all(&mut self) {
-        self.seen.untold.clear();
-        self.seen.omitted = 0;
+        self.seen.tell_all();
         self.attend();
     }
 
@@ -188,6 +215,7 @@ impl State {
             return Ok(());
         }
         self.find_lost();
+        // What follows from a failure that a stub tells is lost all the same: its effects are missing.
         let failures = self.seen.take(|u| !u.claimable || (refused && u.refused));
         let omitted = std::mem::take(&mut self.seen.omitted);
         self.attend();

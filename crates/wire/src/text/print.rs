@@ -127,6 +127,6 @@ pub(super) fn describe(numbering: &Numbering, name: Option<&str>) -> Option<Stri
 
 fn comment(out: &mut String, indent: &str, doc: &str) {
     for line in doc.trim().lines() {
-        let _ = writeln!(out, "{indent}  % {}", line.trim());
+        let _ = writeln!(out, "{}", format!("{indent}  % {}", line.trim()).trim_end());
     }
 }
