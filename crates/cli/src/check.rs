@@ -15,11 +15,13 @@ use crate::failure::{Exit, Failure, Outcome, print};
 
 /// Check Theta sources
 ///
-/// Reports mistakes with the source line and what to do about each. Exit status 1 if there are errors.
+/// Reports mistakes with the source line and what to do about each, and warnings if there are no mistakes. Exit
+/// status 1 if there are errors, or warnings that are denied.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   bifrost check database.theta
+  bifrost check --deny warnings *.theta     exit status 1 for warnings too, for continuous integration
   bifrost check --json src/*.theta          one JSON object a line, for editors and scripts
   bifrost check --emit interface db.theta   what clients of a server with this file will see
   bifrost check --emit regions queens.theta   which requests run at once, and who waits for them
@@ -32,6 +34,9 @@ pub struct Args {
     /// end_line, end_column, and help if there is one; lines and columns count from 1, columns in characters
     #[arg(long)]
     json: bool,
+    /// Exit with status 1 if there are such diagnostics
+    #[arg(long, value_name = "CLASS")]
+    deny: Option<Deny>,
     /// Write what the sources compile to, if there are no errors
     #[arg(long, value_name = "WHAT")]
     emit: Option<Emit>,
@@ -41,6 +46,13 @@ pub struct Args {
     /// Where imports start [default: the folder of the first file]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+}
+
+/// Diagnostics that count as errors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Deny {
+    /// All codes that begin with W
+    Warnings,
 }
 
 /// What can be written.
@@ -60,7 +72,8 @@ enum Emit {
 
 /// Runs the command.
 pub fn run(args: &Args, registry: &Registry) -> Outcome {
-    let (sources, options) = program::read(&args.files, args.root.as_deref(), registry)?;
+    let (sources, mut options) = program::read(&args.files, args.root.as_deref(), registry)?;
+    options.warnings = true;
     let compiled = compile(&sources, &options);
     if args.json {
         let lines: Vec<String> = compiled.diagnostics.iter().map(|d| to_json(&sources, d) + "\n").collect();
@@ -68,11 +81,20 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     } else {
         anstream::eprint!("{}", render_all(&sources, &compiled.diagnostics, Colour::Ansi));
     }
-    let Some(program) = compiled.program else {
-        let errors = compiled.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
-        if !args.json {
-            anstream::eprintln!("\n{}", counted(errors, "error"));
+    let errors = compiled.diagnostics.iter().filter(|d| d.severity == Severity::Error).count();
+    let warnings = compiled.diagnostics.len() - errors;
+    let denied = args.deny.is_some() && warnings > 0;
+    if !args.json {
+        let counts = [(errors, "error"), (warnings, "warning")];
+        let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+        let text = counts.map(|(count, what)| counted(count, what)).collect::<Vec<_>>().join(", ");
+        match text.is_empty() {
+            true => {}
+            false if denied => anstream::eprintln!("\n{text} (`--deny warnings`)"),
+            false => anstream::eprintln!("\n{text}"),
         }
+    }
+    let Some(program) = compiled.program.filter(|_| !denied) else {
         return Err(Failure::reported(Exit::Failed));
     };
     if args.emit == Some(Emit::Ir) {

@@ -6,6 +6,7 @@
 //! - `continued`: it goes on where the last block of the page ended that was no `error` and no `continued run`;
 //! - `run`: `main` is run, as machine code and in the interpreter, and both ways with a collection at each allocation; an `output` block behind it is what it prints;
 //! - `error=E0201` (or several, with commas): these are its mistakes; a `text` block behind it is what the compiler prints;
+//! - `warning=W0001`: the same for warnings, of which other blocks may have any;
 //! - `file=a/b.theta`: it has this name, and other blocks of the page can import it.
 //!
 //! `BIFROST_UPDATE=1 cargo test -p bifrost-cli --test book` writes what is printed.
@@ -29,6 +30,7 @@ struct Info<'a> {
     continued: bool,
     run: bool,
     errors: Vec<&'a str>,
+    warned: bool,
     file: Option<&'a str>,
 }
 
@@ -44,6 +46,10 @@ fn info<'a>(path: &str, block: &'a Block) -> Option<Info<'a>> {
             None if word == "continued" => info.continued = true,
             None if word == "run" => info.run = true,
             Some(("error", codes)) => info.errors = codes.split(',').collect(),
+            Some(("warning", codes)) => {
+                info.errors = codes.split(',').collect();
+                info.warned = true;
+            }
             Some(("file", name)) => info.file = Some(name),
             _ => panic!("{path}:{}: what is `{word}`?", block.lines.start),
         }
@@ -52,13 +58,19 @@ fn info<'a>(path: &str, block: &'a Block) -> Option<Info<'a>> {
 }
 
 /// The program that a block makes with the files of its page, and the natives that `bifrost` has.
-fn compiled(name: &str, text: &str, files: &BTreeMap<String, String>) -> (Sources, Compilation) {
+fn compiled(
+    name: &str,
+    text: &str,
+    files: &BTreeMap<String, String>,
+    warnings: bool,
+) -> (Sources, Compilation) {
     let registry = Registry::standard();
     let read = |wanted: &str| match wanted == name {
         true => Some(text.to_owned()),
         false => files.get(wanted).cloned().or_else(|| registry.text(wanted).map(str::to_owned)),
     };
-    let options = Options { natives: Some(Arc::new(registry.headings())), ..Options::default() };
+    let natives = Some(Arc::new(registry.headings()));
+    let options = Options { natives, warnings, ..Options::default() };
     let sources = bifrost_theta::load(name, &options, read).expect("the text is there");
     let compilation = compile(&sources, &options);
     (sources, compilation)
@@ -99,7 +111,7 @@ fn check(path: &str) -> Vec<String> {
         let Some(info) = info(path, block) else { continue };
         let text = if info.continued { format!("{so_far}\n{}", block.text) } else { block.text.clone() };
         let name = info.file.unwrap_or("example.theta");
-        let (sources, compilation) = compiled(name, &text, &files);
+        let (sources, compilation) = compiled(name, &text, &files, info.warned);
         let said = render_all(&sources, &compilation.diagnostics, Colour::Plain);
         let codes: Vec<&str> = compilation.diagnostics.iter().map(|d| d.code.name()).collect();
         if codes != info.errors {
@@ -179,8 +191,8 @@ fn every_diagnostic_has_an_example() {
     let mut missing = Vec::new();
     for code in Code::ALL {
         let section = section(&document.text, &format!("### {}", code.name()));
-        let provoked = section
-            .is_some_and(|s| s.contains(&format!("error={}", code.name())) && s.contains("\n```text\n"));
+        let provoked =
+            section.is_some_and(|s| s.contains(&format!("={}\n", code.name())) && s.contains("\n```text\n"));
         if !provoked {
             missing.push(code.name());
         }

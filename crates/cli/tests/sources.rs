@@ -95,6 +95,50 @@ fn sources_without_mistakes_say_nothing() {
 }
 
 #[test]
+fn warnings_fail_where_they_are_denied() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), "sums.theta", "main ()\n  sum: int := 3\nend main\n");
+    let check = |arguments: &[&str]| {
+        let mut command = bifrost();
+        command.arg("check").args(arguments).arg("sums.theta").current_dir(dir.path()).output().unwrap()
+    };
+    let output = check(&[]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stderr(&output).starts_with("warning[W0001]: the variable `sum` is never read\n"));
+    assert!(stderr(&output).ends_with("\n1 warning\n"), "{}", stderr(&output));
+    let output = check(&["--deny", "warnings"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).ends_with("\n1 warning (`--deny warnings`)\n"), "{}", stderr(&output));
+    let output = check(&["--json"]);
+    assert!(stdout(&output).contains(r#""severity":"warning""#), "{}", stdout(&output));
+    let ran = bifrost().arg("run").arg("sums.theta").current_dir(dir.path()).output().unwrap();
+    assert_eq!((ran.status.code(), stderr(&ran)), (Some(0), ""), "a run warns of nothing");
+}
+
+/// The programs that people read first.
+#[test]
+fn examples_and_benchmarks_give_no_warnings() {
+    let bench = examples().join("../bench");
+    let folders = [examples(), bench, Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bench")];
+    let mut pending: Vec<_> = folders.to_vec();
+    let mut files = 0;
+    while let Some(folder) = pending.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                pending.push(path);
+            } else if path.extension().is_some_and(|it| it == "theta") {
+                let output = bifrost().args(["check", "--deny", "warnings"]).arg(&path).output().unwrap();
+                // Some are parts of programs, or have natives of their own.
+                assert!(!stderr(&output).contains("warning["), "{}: {}", path.display(), stderr(&output));
+                files += 1;
+            }
+        }
+    }
+    assert!(files > 40, "{files}");
+}
+
+#[test]
 fn what_sources_compile_to() {
     let interface = bifrost().args(["check", "--emit", "interface"]).arg(example("points")).output().unwrap();
     let interface: serde_json::Value = serde_json::from_str(stdout(&interface)).unwrap();

@@ -53,7 +53,11 @@ pub fn read(
         (None, Some(folder)) => folder.to_path_buf(),
         (None, None) => PathBuf::new(),
     };
-    let options = Options { root: root.to_string_lossy().into_owned(), natives: headings(registry) };
+    let options = Options {
+        root: root.to_string_lossy().into_owned(),
+        natives: headings(registry),
+        ..Options::default()
+    };
     let mut sources = Sources::new();
     let mut pending = Vec::new();
     for path in files {

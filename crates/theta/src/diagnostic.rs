@@ -120,6 +120,14 @@ codes! {
     E0410,
     /// A heading that no method of an actor has.
     E0411,
+    /// An unused variable.
+    W0001,
+    /// An unused parameter.
+    W0002,
+    /// An unused import.
+    W0003,
+    /// Unreachable code.
+    W0004,
 }
 
 /// How bad it is.
@@ -163,6 +171,11 @@ impl Diagnostic {
     pub fn error(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
         let message = message.into();
         Diagnostic { code, severity: Severity::Error, message, span, labels: vec![], help: None }
+    }
+
+    /// A warning at `span`.
+    pub fn warning(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
     }
 
     /// The same with a help line.

@@ -10,6 +10,7 @@ pub mod ast;
 mod check;
 pub mod diagnostic;
 pub mod lexer;
+mod lint;
 mod lower;
 mod parse;
 mod resolve;
@@ -27,6 +28,8 @@ pub struct Options {
     pub root: String,
     /// The natives that a program may declare (E0213). Without it any name and heading is taken.
     pub natives: Option<Arc<NativeHeadings>>,
+    /// Adds the warnings (codes with `W`) to the diagnostics of a program without errors.
+    pub warnings: bool,
 }
 
 /// What natives take and give, by name.
@@ -69,8 +72,13 @@ fn compile_here(sources: &Sources, options: &Options) -> Compilation {
     if !diagnostics.iter().any(|d| matches!(d.code, Code::E0109 | Code::E0110)) {
         diagnostics.extend(found);
     }
-    diagnostics.sort_by_key(|d| (d.span.file, d.span.start));
     let wrong = diagnostics.iter().any(|d| d.severity == Severity::Error);
+    if !options.warnings {
+        diagnostics.retain(|d| d.severity == Severity::Error);
+    } else if !wrong {
+        diagnostics.extend(lint::lint(sources, &options.root, &files, &names));
+    }
+    diagnostics.sort_by_key(|d| (d.span.file, d.span.start));
     Compilation { program: (!wrong).then_some(program), diagnostics }
 }
 

@@ -66,6 +66,8 @@ pub(crate) struct Names<'a> {
     pub natives: Vec<Placed<'a, ast::NativeRoutine>>,
     pub equates: Vec<Placed<'a, ast::Equate>>,
     pub diagnostics: Vec<Diagnostic>,
+    /// The scope of each file.
+    files: HashMap<FileId, ScopeId>,
     /// What clients call definitions whose names several files have.
     qualified: HashMap<Def, String>,
 }
@@ -119,6 +121,7 @@ pub(crate) fn collect<'a>(sources: &Sources, root: &str, files: &'a [ast::File])
             names.import(sources, root, import, scope_of[&file.id], &scope_of);
         }
     }
+    names.files = scope_of;
     names
 }
 
@@ -153,6 +156,12 @@ impl<'a> Names<'a> {
             Some(parent) => self.lookup(parent, name),
             None => scope.imports.get(name).copied(),
         }
+    }
+
+    /// The names that importers of `file` see.
+    pub fn public_names(&self, file: FileId) -> impl Iterator<Item = &str> {
+        let scope = self.files.get(&file).map(|scope| &self.scopes[scope.0 as usize]);
+        scope.into_iter().flat_map(|scope| scope.names.keys()).map(|name| &**name)
     }
 
     /// All names seen from `scope`, for suggestions.

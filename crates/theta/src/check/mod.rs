@@ -47,7 +47,7 @@ use bifrost_ir::{Program, RoutineId, SignalId, TypeId, TypeKind, Types};
 
 use crate::NativeHeadings;
 use crate::ast::Ident;
-use crate::diagnostic::{Code, Diagnostic};
+use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::resolve::{Names, ScopeId};
 use crate::source::{Sources, Span};
 
@@ -181,14 +181,22 @@ pub(crate) fn check<'a>(
     diagnostics.truncate(DIAGNOSTICS_MAX);
     let mut checker = Checker::new(sources, names, diagnostics, Walk::Definitions, natives);
     checker.check_all();
-    if checker.diagnostics.is_empty() && names.have_parameters() {
+    if !has_error(&checker.diagnostics) && names.have_parameters() {
+        let warnings = std::mem::take(&mut checker.diagnostics);
         checker = Checker::new(sources, names, vec![], Walk::Instances, natives);
         checker.check_all();
+        // The walk over the definitions has warned of everything already.
+        checker.diagnostics.retain(|d| d.severity == Severity::Error);
+        checker.diagnostics.extend(warnings);
     }
-    if checker.diagnostics.is_empty() {
+    if !has_error(&checker.diagnostics) {
         bifrost_ir::tagged::complete(&mut checker.program);
     }
     (checker.program, checker.diagnostics)
+}
+
+fn has_error(diagnostics: &[Diagnostic]) -> bool {
+    diagnostics.iter().any(|d| d.severity == Severity::Error)
 }
 
 impl<'a> Checker<'a> {
