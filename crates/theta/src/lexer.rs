@@ -332,6 +332,15 @@ impl Lexer<'_> {
         while self.at < self.bytes.len() && !known(self.bytes[self.at]) {
             self.at += 1;
         }
+        if self.bytes[start] == b'#' {
+            let rest = &self.bytes[start..];
+            self.at = start + rest.iter().position(|b| *b == b'\n').unwrap_or(rest.len());
+            let end = self.at;
+            self.at = start + 1;
+            self.error(Code::E0101, start, "unknown symbol `#`", "a comment begins with `%`");
+            self.at = end;
+            return;
+        }
         let shown: String = self.text[start..self.at].chars().take(12).flat_map(char::escape_debug).collect();
         self.error(
             Code::E0101,

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 pub mod ast;
+mod broken;
 mod check;
 pub mod diagnostic;
 pub mod lexer;
@@ -66,12 +67,9 @@ fn compile_here(sources: &Sources, options: &Options) -> Compilation {
     }
     let mut names = resolve::collect(sources, &options.root, &files);
     let found = std::mem::take(&mut names.diagnostics);
-    let (program, found) = check::check(sources, &names, found, options.natives.as_deref());
-    // A text that could not be read makes the checker see things that are not there. The other mistakes
-    // of syntax have one clear repair, which the parser has made.
-    if !diagnostics.iter().any(|d| matches!(d.code, Code::E0109 | Code::E0110)) {
-        diagnostics.extend(found);
-    }
+    let (program, mut found) = check::check(sources, &names, found, options.natives.as_deref());
+    broken::keep_trusted(sources, &files, &diagnostics, &mut found);
+    diagnostics.extend(found);
     let wrong = diagnostics.iter().any(|d| d.severity == Severity::Error);
     if !options.warnings {
         diagnostics.retain(|d| d.severity == Severity::Error);

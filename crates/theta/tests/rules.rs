@@ -25,9 +25,9 @@ mod names {
             "x: int := 1\nf () end f\n",
             (
                 "E0109",
-                "expected `=` or `(`, found `:`",
+                "there are no variables outside routines",
                 ":",
-                "there are no global variables: put it into an object, or write a constant as `name = value`",
+                "put it into an object that the root directory leads to, or write a constant as `name = value`",
             ),
         );
     }

@@ -37,7 +37,7 @@ fn a_missing_end_is_found_where_it_should_be() {
     );
     check(
         "f (a: int)\n  while a > 1 do\n    a := a - 1\nend f\ng () end g\n",
-        &[("E0109", "expected `end` of the `while` of line 2, found `end`", "end", "")],
+        &[("E0109", "the `while` of line 2 has no `end` before `end f`", "end f", "")],
     );
     check(
         "module m\n  T = type\n    x () returns (int)\nend m\n",

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use bifrost_ir::{Const, Func, Operand, SignalId, Signature, Site, Stmt, TypeId, Var};
+use bifrost_ir::{Const, Func, Operand, SignalId, Signature, Site, Stmt, TypeId, TypeKind, Types, Var};
 
 use super::actors::Taken;
 use super::flow::{Answered, Flow, Slot};
@@ -457,11 +457,18 @@ impl<'c, 'a> Body<'c, 'a> {
             named && s.params.is_empty() && s.yields.is_none() && s.results == [wanted]
         });
         diagnostic.help = match convert {
+            _ if found == Types::NULL => Some(match types.kind(wanted) {
+                TypeKind::Maybe(inner) => format!("nothing is written `none[{}]()`", types.name(inner)),
+                _ => format!("no value is empty: use `maybe[{wanted_name}]`, with `none[{wanted_name}]()`"),
+            }),
             Some(m) => {
                 let heading = Signature { results: vec![], ..m.signature.clone() };
                 Some(format!("`{found_name}` has `{}`", types.heading(&m.name, &heading)))
             }
             None if types.kind(found).is_routine() => self.call_it(found, wanted),
+            None if matches!(types.kind(wanted), TypeKind::Maybe(inner) if inner == found) => {
+                Some("a value that is there is written `some(...)`".to_owned())
+            }
             None => None,
         };
         diagnostic

@@ -275,9 +275,8 @@ impl<'a> Body<'_, 'a> {
         let Some(ty) = object.ty else { return self.wrong() };
         let Some(found) = self.method_of(ty, method) else {
             let mut diagnostic = self.no_method(ty, method, op_span);
-            if method == "equal" && !self.cx.opaque.contains(&ty) {
-                diagnostic.help =
-                    Some("declare it, or compare identities with `same_object(a, b)`".to_owned());
+            if let Some(help) = self.operator_help(ty, method, args.first().and_then(|(value, _)| value.ty)) {
+                diagnostic.help = Some(help);
             }
             self.report(diagnostic);
             return self.wrong();
@@ -321,6 +320,27 @@ impl<'a> Body<'_, 'a> {
         match (dsts.first(), signature.results.first()) {
             (Some(var), Some(ty)) => Value { op: (*var).into(), ty: self.cx.known(*ty) },
             _ => Value { op: nothing(), ty: Some(Types::NULL) },
+        }
+    }
+
+    /// The way to write an operation for which the type has no method, if people know it by another operator.
+    fn operator_help(&self, ty: TypeId, method: &str, other: Option<TypeId>) -> Option<String> {
+        let text = |ty: TypeId| self.cx.program.types.kind(ty) == TypeKind::String;
+        let is_text = |ty: Option<TypeId>| ty.is_some_and(text);
+        let join = |wrong: TypeId| {
+            let name = self.cx.program.types.name(wrong);
+            format!("strings are joined by `||`; a `{name}` becomes one by `unparse()`")
+        };
+        match method {
+            "equal" if !self.cx.opaque.contains(&ty) => {
+                Some("declare it, or compare identities with `same_object(a, b)`".to_owned())
+            }
+            "add" if text(ty) && other.is_none_or(text) => Some("strings are joined by `||`".to_owned()),
+            "add" if text(ty) => other.map(join),
+            "add" | "concat" if is_text(other) => Some(join(ty)),
+            "concat" if ty == Types::BOOL => Some("or is written `|`; `||` joins strings".to_owned()),
+            "concat" => Some("`||` joins strings; or of two `bool` is `|`".to_owned()),
+            _ => None,
         }
     }
 

@@ -1,11 +1,12 @@
 //! Constructors: new objects from their initialisers and inherited makers, and who can see inside objects.
 
-use bifrost_ir::{Callee, Operand, Site, Stmt, TypeId};
+use bifrost_ir::{Callee, Operand, Site, Stmt, TypeId, TypeKind};
 
 use super::Checker;
 use super::body::{Body, Value};
 use super::calls::Given;
 use super::classes::MakerInfo;
+use super::types::as_type;
 use super::wheres::Needs;
 use crate::ast::{self, Expr, ExprKind, Init, MakerCall};
 use crate::diagnostic::{Code, Diagnostic};
@@ -285,9 +286,30 @@ impl<'a> Body<'_, 'a> {
             return None;
         }
         let text = self.cx.sources.slice(class.span);
+        if let Some((kind, field)) = self.named_tagged(class) {
+            let message = format!("the fields of a {kind} are given with `:`");
+            let help = format!("write `{text}{{{field}: ...}}`; `:=` is for objects of classes");
+            self.report(Diagnostic::error(Code::E0208, class.span, message).help(help));
+            return None;
+        }
         let message = format!("`{text}` is not a class");
         let help = "only a class makes objects; a type is a specification";
         self.report(Diagnostic::error(Code::E0208, class.span, message).help(help));
         None
+    }
+
+    /// The kind and the first field of the record, struct or oneof that an expression names.
+    fn named_tagged(&mut self, named: &'a Expr) -> Option<(&'static str, String)> {
+        let env = self.env.clone();
+        let written = as_type(named).filter(|_| self.cx.names_type(&env, named))?;
+        let ty = self.cx.resolve_type(&env, &written)?;
+        let kind = match self.cx.program.types.kind(ty) {
+            TypeKind::Record(_) => "record",
+            TypeKind::Struct(_) => "struct",
+            TypeKind::OneOf(_) | TypeKind::Maybe(_) => "oneof",
+            _ => return None,
+        };
+        let fields = self.cx.program.types.structure(ty)?;
+        Some((kind, fields.first()?.name.clone()))
     }
 }

@@ -29,7 +29,7 @@ impl Parser<'_> {
         let mut left = self.unary();
         let mut compared = false;
         while let Some(op) = binary_operator(self.tok()) {
-            if op.level() < level {
+            if op.level() < level || self.foreign_comment(false) {
                 break;
             }
             let op_span = self.here();
@@ -53,8 +53,13 @@ impl Parser<'_> {
             if op.level() < 3 {
                 compared = false;
             }
+            let broken = matches!(right.kind, ExprKind::Error);
             let kind = ExprKind::Binary { op, op_span, left: Box::new(left), right: Box::new(right) };
             left = self.expr(kind, span, height);
+            if broken {
+                // The token that is no operand is no operator either.
+                break;
+            }
         }
         left
     }

@@ -125,9 +125,9 @@ impl Parser<'_> {
     /// `x: T := e` where there are no variables.
     fn variable_outside(&mut self) {
         let span = self.span_of(self.token());
-        let message = "expected `=` or `(`, found `:`";
+        let message = "there are no variables outside routines";
         let help =
-            "there are no global variables: put it into an object, or write a constant as `name = value`";
+            "put it into an object that the root directory leads to, or write a constant as `name = value`";
         self.report(Diagnostic::error(Code::E0109, span, message).help(help));
     }
 
@@ -251,9 +251,9 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether `end` is next, and not a method that is called so.
+    /// Whether `end` is next, and no member of that name.
     fn at_end(&self) -> bool {
-        self.is(Tok::End) && self.ahead(1).tok != Tok::LParen
+        self.is(Tok::End) && !matches!(self.ahead(1).tok, Tok::LParen | Tok::Colon)
     }
 
     fn equate(&mut self) -> Equate {
@@ -361,6 +361,7 @@ impl Parser<'_> {
                 let disable = self.disable();
                 class.actor.get_or_insert_default().disables.push(disable);
             }
+            Tok::Colon if self.tok().is_word() => self.ivars(&mut class.ivars),
             _ if !self.is(Tok::Name) && !self.is_word_heading() => {
                 self.expected("an instance variable, a method or `end`");
             }
@@ -385,6 +386,13 @@ impl Parser<'_> {
         let names = self.names();
         self.expect(Tok::Colon);
         let ty = self.type_expr();
+        if self.is(Tok::Eq) || self.is(Tok::Assign) {
+            let message = "an instance variable gets no value here";
+            let help = "give it where the object is made, as in `C{x := ...}` or `make {x := ...}`";
+            self.report(Diagnostic::error(Code::E0109, self.here(), message).help(help));
+            self.bump();
+            self.expression();
+        }
         ivars.extend(names.into_iter().map(|name| Formal { name, ty: ty.clone() }));
         self.take(Tok::Semi);
     }

@@ -5,11 +5,12 @@
 //! of expressions by [`HEIGHT_MAX`].
 
 mod exprs;
+mod habits;
 mod items;
 mod stmts;
 mod types;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::ast::{self, Expr, ExprKind, Ident};
@@ -37,9 +38,12 @@ pub fn parse(sources: &Sources, file: FileId) -> (ast::File, Vec<Diagnostic>) {
         );
     }
     let lexed = lexer::lex(file, text);
+    let ended = lexed.tokens.windows(2).filter(|pair| pair[0].tok == Tok::End && pair[1].tok == Tok::Name);
+    let ended = ended.map(|pair| &text[pair[1].start as usize..pair[1].end as usize]).collect();
     let mut parser = Parser {
         file,
         text,
+        ended,
         tokens: lexed.tokens,
         comments: lexed.comments,
         at: 0,
@@ -65,6 +69,8 @@ struct Open {
 struct Parser<'a> {
     file: FileId,
     text: &'a str,
+    /// The names behind an `end`.
+    ended: HashSet<&'a str>,
     tokens: Vec<Token>,
     comments: Vec<Comment>,
     at: usize,
@@ -160,6 +166,9 @@ impl<'a> Parser<'a> {
             Tok::Name => format!("`{}`", self.text_of(found)),
             tok => tok.describe().to_owned(),
         };
+        if let Some(habit) = self.habit() {
+            return self.report(habit);
+        }
         let mut diagnostic =
             Diagnostic::error(Code::E0109, self.span_of(found), format!("expected {what}, found {text}"));
         if (found.tok == Tok::EndOfFile || what.starts_with("`end "))
@@ -178,6 +187,12 @@ impl<'a> Parser<'a> {
             self.expected(tok.describe());
         }
         found
+    }
+
+    /// The column of a byte in its line, from 0.
+    fn column(&self, at: u32) -> usize {
+        let before = &self.text.as_bytes()[..at as usize];
+        before.iter().rev().take_while(|b| **b != b'\n').count()
     }
 
     fn line(&self, at: u32) -> usize {
@@ -211,7 +226,8 @@ impl<'a> Parser<'a> {
     fn expect_name(&mut self) -> Ident {
         // A word that opens or closes something is more likely to mean itself.
         self.expect_name_or(|p| {
-            !matches!(p.tok(), Tok::End | Tok::Do | Tok::Then | Tok::In) && !p.token().new_line
+            let itself = matches!(p.tok(), Tok::End | Tok::Do | Tok::Then | Tok::In) || p.token().new_line;
+            !itself || p.ahead(1).tok == Tok::Colon
         })
     }
 

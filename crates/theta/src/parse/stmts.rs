@@ -3,7 +3,8 @@
 use super::Parser;
 use crate::ast::*;
 use crate::diagnostic::{Code, Diagnostic};
-use crate::lexer::Tok;
+use crate::lexer::{Tok, Token};
+use crate::source::Span;
 
 impl Parser<'_> {
     /// `body`: up to a token that ends one, which is not taken.
@@ -15,7 +16,7 @@ impl Parser<'_> {
         let mut body = vec![];
         while !self.ends_body() {
             let before = self.at;
-            if self.take(Tok::Semi) {
+            if self.take(Tok::Semi) || self.foreign_comment(true) {
                 continue;
             }
             let errors = self.diagnostics.len();
@@ -70,13 +71,31 @@ impl Parser<'_> {
             )
     }
 
-    /// Whether a line starts with `f (a: T` or `f () returns`: the next routine, so an `end` is missing here.
+    /// Whether a line starts with `f (a: T`, `f () returns` or `T = class`: the next definition, so an `end` is missing
+    /// here.
     fn is_heading(&self) -> bool {
-        if !self.is(Tok::Name) || !self.token().new_line || self.ahead(1).tok != Tok::LParen {
+        if !self.is(Tok::Name) || !self.token().new_line {
+            return false;
+        }
+        if self.ahead(1).tok == Tok::Eq {
+            return matches!(
+                self.ahead(2).tok,
+                Tok::Class | Tok::Type | Tok::Actor | Tok::Immutable | Tok::Functional
+            );
+        }
+        if self.ahead(1).tok != Tok::LParen {
             return false;
         }
         if self.ahead(2).tok == Tok::RParen {
-            return matches!(self.ahead(3).tok, Tok::Returns | Tok::Yields | Tok::Signals | Tok::Makes);
+            // `main ()` reads like a call, which stands further in than what it is in, and has no `end`.
+            let defined = self.ahead(3).new_line
+                && self.ended.contains(self.text_of(self.token()))
+                && self.open.last().is_some_and(|open| {
+                    !self.is_name(0, &open.name)
+                        && self.column(self.token().start) <= self.column(open.line_at)
+                });
+            return defined
+                || matches!(self.ahead(3).tok, Tok::Returns | Tok::Yields | Tok::Signals | Tok::Makes);
         }
         let mut at = 2;
         while self.ahead(at).tok == Tok::Name && self.ahead(at + 1).tok == Tok::Comma {
@@ -109,12 +128,19 @@ impl Parser<'_> {
     /// The `end` of a statement that was opened by the word `opener` at byte `at`.
     fn end(&mut self, opener: Tok, at: u32) {
         if self.is_end_of_open() {
-            let line = self.line(at);
-            self.expected(&format!("`end` of the {} of line {line}", opener.describe()));
+            let (line, name) = (self.line(at), self.text_of(self.ahead(1)));
+            let span = Span { end: self.ahead(1).end, ..self.here() };
+            let message =
+                format!("the {} of line {line} has no `end` before `end {name}`", opener.describe());
+            let word = Span::new(self.file, at, at + opener.describe().trim_matches('`').len() as u32);
+            self.report(Diagnostic::error(Code::E0109, span, message).label(word, "this is open"));
             return;
         }
-        if self.expect(Tok::End) {
+        if self.take(Tok::End) {
             self.stray_closing_word(opener);
+        } else {
+            let line = self.line(at);
+            self.expected(&format!("`end` of the {} of line {line}", opener.describe()));
         }
     }
 
@@ -211,9 +237,25 @@ impl Parser<'_> {
             }
             Tok::Reply => self.reply(),
             Tok::Wait => self.wait(),
+            Tok::Name if self.foreign_word().is_some() => self.foreign_statement(start),
             _ if self.is_declaration() => self.declaration(),
             _ => self.expression_statement(),
         }
+    }
+
+    /// The rest of a statement whose first word was one of another language.
+    fn foreign_statement(&mut self, word: Token) -> StmtKind {
+        if self.text_of(word) == "try" && self.token().new_line {
+            // Its statements can be read, and its `end` belongs to it.
+            let body = self.body();
+            self.end(Tok::Begin, word.start);
+            return StmtKind::Begin(body);
+        }
+        let line = self.line(word.start);
+        while !self.token().new_line && !self.is(Tok::EndOfFile) && self.line(self.token().start) == line {
+            self.bump();
+        }
+        StmtKind::Error
     }
 
     fn word(&mut self, kind: StmtKind) -> StmtKind {
@@ -282,6 +324,7 @@ impl Parser<'_> {
         let vars = self.loop_vars();
         self.expect(Tok::In);
         let iterator = self.expression();
+        self.foreign_range();
         self.expect(Tok::Do);
         let body = self.body();
         self.end(Tok::For, at);
@@ -419,7 +462,8 @@ impl Parser<'_> {
         }
         self.expect(Tok::Colon);
         let ty = self.type_expr();
-        let values = if self.take(Tok::Assign) { self.expressions() } else { vec![] };
+        let assigned = self.take(Tok::Assign) || self.equals_for_assign("write `name: type := value`");
+        let values = if assigned { self.expressions() } else { vec![] };
         StmtKind::Declare { names, ty, values }
     }
 
