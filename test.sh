@@ -17,12 +17,15 @@ mkdir -p "${log%/*}"
 : > "$log"
 tests() { "$@" --no-fail-fast 2>&1 | tee -a "$log"; }
 
-# Tests start a PostgreSQL server of their own.
+# Tests start a PostgreSQL server of their own. BIFROST_INSTALL=no says that nothing may be installed.
 if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then
-  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null || [ "${BIFROST_INSTALL:-yes}" = no ]; then
     echo "error: the programs of a PostgreSQL server are missing; install them, with \`sudo apt-get install postgresql\` or alike" >&2
     exit 1
   fi
+  echo "The tests need the programs of a PostgreSQL server, which are missing here: installing the package postgresql."
+  echo "Ctrl-C within five seconds prevents it."
+  sleep 5
   step apt-get update -qq
   step apt-get install -y -qq --no-install-recommends postgresql
 fi

@@ -46,7 +46,7 @@ fn hold(path: &str, transport: &str, cut: Cut) -> usize {
     let mut held = 0;
     for (i, block) in blocks.iter().enumerate() {
         let here = |text: &str| {
-            let folder = player.folder.path().display().to_string();
+            let folder = player.folder.display().to_string();
             text.replace("/tmp/bifrost-tour", &folder).replace("FOLDER", &folder)
         };
         let commands = here(&block.text);

@@ -3,7 +3,7 @@
 //! A block `sh tested` is run; a `text` block right behind it is what it prints. A block `sh background` is started, and gone on
 //! with when it has said `ready`. A block `sh socket` is a conversation over a unix socket, which the test holds itself, for not
 //! every machine has an `nc`. Any other `sh` block must be in [`COVERED`]. All run in an empty folder with `examples`
-//! in it, and with the blocks whose fence says `file=NAME`. `BIFROST_UPDATE=1 cargo test -p bifrost-cli --test readme` writes what the commands print.
+//! in it, beside the checkout, which is called `bifrost`, and with the blocks whose fence says `file=NAME`. `BIFROST_UPDATE=1 cargo test -p bifrost-cli --test readme` writes what the commands print.
 
 mod document;
 mod player;
@@ -21,10 +21,10 @@ const COVERED: &[(&str, &str)] = &[
         "BIFROST_STORE=postgres://ann:secret@db.example/bank bifrost serve --listen tcp://0.0.0.0:7447 bank.theta",
         "crates/cli/tests/shared_store.rs",
     ),
-    (
-        "cargo build --release && export PATH=\"$PWD/target/release:$PATH\"",
-        "the tests have built the program",
-    ),
+    ("cargo build --release", "the tests have built the program"),
+    ("export PATH=\"$PWD/target/release:$PATH\"", "the test puts it into the path"),
+    ("export BIFROST_URL=shm:///tmp/bifrost-tour/counter", "the test has a folder of its own"),
+    ("export BIFROST_URL=shm:///tmp/bifrost-tour/board", "the test has a folder of its own"),
     ("cargo install --path crates/cli", "the tests have built the program"),
     ("export BIFROST_URL=shm:///tmp/bifrost-tour/db", "the test has a folder of its own"),
     ("cargo run --release -p database-client", "examples/database/rust/tests/output.rs"),
@@ -55,7 +55,7 @@ fn play(path: &str) {
     let blocks = blocks(&document.text);
     for (i, block) in blocks.iter().enumerate() {
         // Several tests at a time must not meet.
-        let commands = block.text.replace("/tmp/bifrost-tour", &player.folder.path().display().to_string());
+        let commands = block.text.replace("/tmp/bifrost-tour", &player.folder.display().to_string());
         let said = match block.info.as_str() {
             "sh background" => {
                 player.start(commands.trim());

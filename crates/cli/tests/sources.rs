@@ -95,6 +95,20 @@ fn sources_without_mistakes_say_nothing() {
 }
 
 #[test]
+fn unknown_modules_are_compared_with_those_that_there_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let help = |import: &str| {
+        write(dir.path(), "a.theta", &format!("import {import}\nmain () end main\n"));
+        let output = bifrost().args(["check", "a.theta"]).current_dir(dir.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        stderr(&output).lines().find_map(|l| l.trim().strip_prefix("= help: ")).unwrap().to_owned()
+    };
+    assert_eq!(help("std.fils"), "a similar name exists: `std.files`");
+    assert_eq!(help("std.collections"), "there are `std.files`, `std.random`, `std.system`");
+    assert_eq!(help("shapes"), "it would be `shapes.theta`");
+}
+
+#[test]
 fn warnings_fail_where_they_are_denied() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), "sums.theta", "main ()\n  sum: int := 3\nend main\n");

@@ -116,6 +116,8 @@ pub struct Program {
     pub(crate) boxes: HashMap<TypeId, ClassId>,
     /// The classes of routine values: what they call, and which operands they hold.
     pub(crate) bound: HashMap<(Callee, Vec<bool>), ClassId>,
+    /// The classes of routine values that stand for another routine type: the type that they hold, and their own.
+    pub(crate) adapters: HashMap<(TypeId, TypeId), ClassId>,
 }
 
 impl Program {

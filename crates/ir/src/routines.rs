@@ -37,6 +37,36 @@ pub fn class_of(program: &mut Program, callee: Callee, held: &[bool]) -> (ClassI
     let class = add_class(program, &name, ty, &operands, held);
     let call = call_of(program, class, callee, &heading, &signature, held);
     let func = program.funcs.push(call);
+    add_call(program, class, ty, signature);
+    program.classes[class].bodies.push(Body::Func(func));
+    program.bound.insert(key, class);
+    (class, ty)
+}
+
+/// The class of the objects of routine type `wanted` that hold a value of routine type `held`, and whether it is new: then
+/// the caller gives it its method by [`complete_adapter`].
+///
+/// Such an object stands where the words of arguments or results differ: a basic value where the other type has `any`.
+pub fn adapter_of(program: &mut Program, held: TypeId, wanted: TypeId) -> (ClassId, bool) {
+    if let Some(class) = program.adapters.get(&(held, wanted)) {
+        return (*class, false);
+    }
+    let name = program.types.name(held).to_owned();
+    let class = add_class(program, &name, wanted, &[held], &[true]);
+    program.adapters.insert((held, wanted), class);
+    (class, true)
+}
+
+/// Gives the class of an adapter its method `call`, headed as `wanted`.
+pub fn complete_adapter(program: &mut Program, class: ClassId, wanted: TypeId, call: Func) {
+    let func = program.funcs.push(call);
+    let signature = program.funcs[func].signature.clone();
+    add_call(program, class, wanted, signature);
+    program.classes[class].bodies.push(Body::Func(func));
+}
+
+/// Declares the method `call`, which stands for that of the routine type `ty`.
+fn add_call(program: &mut Program, class: ClassId, ty: TypeId, signature: Signature) {
     let own = program.classes[class].ty;
     program.types.def_mut(own).methods.push(Method {
         name: "call".to_owned(),
@@ -46,9 +76,6 @@ pub fn class_of(program: &mut Program, callee: Callee, held: &[bool]) -> (ClassI
         builtin: None,
         public: true,
     });
-    program.classes[class].bodies.push(Body::Func(func));
-    program.bound.insert(key, class);
-    (class, ty)
 }
 
 /// The class, without its method.

@@ -83,6 +83,14 @@ impl Registry {
         self
     }
 
+    /// The names of the sources, each once.
+    pub fn texts(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.texts.iter().map(|(name, _)| (*name).to_owned()).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
     /// The source of that name.
     pub fn text(&self, name: &str) -> Option<&'static str> {
         self.texts.iter().rev().find(|(known, _)| *known == name).map(|(_, text)| *text)

@@ -56,6 +56,7 @@ pub fn read(
     let options = Options {
         root: root.to_string_lossy().into_owned(),
         natives: headings(registry),
+        texts: registry.texts(),
         ..Options::default()
     };
     let mut sources = Sources::new();

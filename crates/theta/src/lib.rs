@@ -29,6 +29,8 @@ pub struct Options {
     pub root: String,
     /// The natives that a program may declare (E0213). Without it any name and heading is taken.
     pub natives: Option<Arc<NativeHeadings>>,
+    /// The names of the texts that programs can import without a file, as `std/files.theta`; for suggestions only.
+    pub texts: Vec<String>,
     /// Adds the warnings (codes with `W`) to the diagnostics of a program without errors.
     pub warnings: bool,
 }
@@ -65,7 +67,7 @@ fn compile_here(sources: &Sources, options: &Options) -> Compilation {
         diagnostics.extend(found);
         files.push(tree);
     }
-    let mut names = resolve::collect(sources, &options.root, &files);
+    let mut names = resolve::collect(sources, options, &files);
     let found = std::mem::take(&mut names.diagnostics);
     let (program, mut found) = check::check(sources, &names, found, options.natives.as_deref());
     broken::keep_trusted(sources, &files, &diagnostics, &mut found);

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::Options;
 use crate::ast;
 use crate::diagnostic::{Code, Diagnostic};
 use crate::source::{FileId, Sources, Span};
@@ -105,7 +106,8 @@ pub(crate) fn is_builtin_routine(name: &str) -> bool {
 }
 
 /// Enters the definitions of `files` and joins them by their imports.
-pub(crate) fn collect<'a>(sources: &Sources, root: &str, files: &'a [ast::File]) -> Names<'a> {
+pub(crate) fn collect<'a>(sources: &Sources, options: &Options, files: &'a [ast::File]) -> Names<'a> {
+    let root = &options.root;
     let mut names = Names::default();
     let mut scope_of: HashMap<FileId, ScopeId> = HashMap::new();
     for file in files {
@@ -118,7 +120,7 @@ pub(crate) fn collect<'a>(sources: &Sources, root: &str, files: &'a [ast::File])
     names.qualify_public_names(sources, root);
     for file in files {
         for import in &file.imports {
-            names.import(sources, root, import, scope_of[&file.id], &scope_of);
+            names.import(sources, options, import, scope_of[&file.id], &scope_of);
         }
     }
     names.files = scope_of;
@@ -339,7 +341,7 @@ impl<'a> Names<'a> {
     fn import(
         &mut self,
         sources: &Sources,
-        root: &str,
+        options: &Options,
         import: &ast::Import,
         into: ScopeId,
         scope_of: &HashMap<FileId, ScopeId>,
@@ -347,12 +349,12 @@ impl<'a> Names<'a> {
         if import.path.iter().any(|part| part.name.is_empty()) {
             return;
         }
-        let file = file_of(root, import);
+        let file = file_of(&options.root, import);
         let Some(from) = sources.find(&file).and_then(|id| scope_of.get(&id)).copied() else {
             let path = import.path.iter().map(|p| &*p.name).collect::<Vec<_>>().join(".");
             let span = import.path[0].span.to(import.path[import.path.len() - 1].span);
             let message = format!("there is no file for `{path}`");
-            let help = format!("it would be `{file}`");
+            let help = no_file_help(options, &path, &file);
             self.diagnostics.push(Diagnostic::error(Code::E0208, span, message).help(help));
             return;
         };
@@ -394,6 +396,22 @@ impl<'a> Names<'a> {
                 None => drop(scope.imports.insert(name, entry)),
             }
         }
+    }
+}
+
+/// The help for an import without a file: the built-in text that is meant, those that there are, or the file's name.
+fn no_file_help(options: &Options, path: &str, file: &str) -> String {
+    let known: Vec<String> =
+        options.texts.iter().map(|text| text.trim_end_matches(".theta").replace('/', ".")).collect();
+    if let Some(near) = similar(path, known.iter().map(String::as_str)) {
+        return format!("a similar name exists: `{near}`");
+    }
+    let package = |path: &str| path.split('.').next().map(str::to_owned);
+    let beside: Vec<String> =
+        known.iter().filter(|it| package(it) == package(path)).map(|it| format!("`{it}`")).collect();
+    match beside.is_empty() {
+        true => format!("it would be `{file}`"),
+        false => format!("there are {}", beside.join(", ")),
     }
 }
 

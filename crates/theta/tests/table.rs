@@ -523,10 +523,11 @@ fn constants_are_computed_here() {
     check("a = 7.unparse()\nb = a || 'x'.to_string()\nf () returns (string)\n  return (b)\nend f\n", &[]);
     let help = "a constant is made of literals, other constants and operators";
     check(
-        "a = 9223372036854775807.add(1)\nb = \"x\".to_int()\n",
+        "a = 9223372036854775807.add(1)\nb = \"x\".to_int()\nc = \"x\".fetch(2)\n",
         &[
             ("E0202", "this is not a constant", "9223372036854775807.add(1)", help),
             ("E0202", "this is not a constant", "\"x\".to_int()", help),
+            ("E0202", "this is not a constant", "\"x\".fetch(2)", help),
         ],
     );
 }

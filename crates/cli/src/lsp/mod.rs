@@ -128,6 +128,10 @@ impl Files for Disk {
         self.registry.text(name).map(str::to_owned)
     }
 
+    fn built_in_names(&self) -> Vec<String> {
+        self.registry.texts()
+    }
+
     fn natives(&self) -> Option<Arc<NativeHeadings>> {
         Some(self.natives.clone())
     }

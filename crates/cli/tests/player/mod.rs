@@ -19,25 +19,34 @@ impl Drop for Background {
     }
 }
 
-/// A folder with `examples` in it, and the servers that run there.
+/// A folder with `examples` in it, beside which the checkout is under the name `bifrost`, and the servers that run there.
 pub struct Player {
-    pub folder: tempfile::TempDir,
+    pub folder: PathBuf,
+    _outer: tempfile::TempDir,
     background: Vec<Background>,
 }
 
 impl Player {
     pub fn new() -> Player {
-        let folder = tempfile::tempdir().unwrap();
-        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-        std::os::unix::fs::symlink(examples, folder.path().join("examples")).unwrap();
-        Player { folder, background: Vec::new() }
+        let outer = tempfile::tempdir().unwrap();
+        let checkout = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let folder = outer.path().join("work");
+        std::fs::create_dir(&folder).unwrap();
+        std::os::unix::fs::symlink(checkout.join("examples"), folder.join("examples")).unwrap();
+        std::os::unix::fs::symlink(checkout, outer.path().join("bifrost")).unwrap();
+        Player { folder, _outer: outer, background: Vec::new() }
     }
 
     /// Writes a file of the document.
     pub fn write(&self, name: &str, text: &str) {
-        let path = self.folder.path().join(name);
+        let path = self.folder.join(name);
         std::fs::create_dir_all(path.parent().expect("a folder")).unwrap();
-        std::fs::write(path, text).unwrap();
+        std::fs::write(&path, text).unwrap();
+        if path.ends_with("Cargo.toml") {
+            // The versions that are here already.
+            let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+            std::fs::copy(lock, path.with_file_name("Cargo.lock")).unwrap();
+        }
     }
 
     fn bash(&self, commands: &str) -> Command {
@@ -51,8 +60,11 @@ impl Player {
         {
             bash.env_remove(name);
         }
-        bash.args(["-euo", "pipefail", "-c", commands]).current_dir(self.folder.path()).stdin(Stdio::null());
-        bash.env("PATH", path).env("BIFROST_URL", format!("shm://{}/db", self.folder.path().display()));
+        bash.args(["-euo", "pipefail", "-c", commands]).current_dir(&self.folder).stdin(Stdio::null());
+        // Crates outside the workspace are built where the next run finds them.
+        let target = program.parent().unwrap().join("outside");
+        bash.env("CARGO_TARGET_DIR", target).env("CARGO_NET_OFFLINE", "true");
+        bash.env("PATH", path).env("BIFROST_URL", format!("shm://{}/db", self.folder.display()));
         bash
     }
 

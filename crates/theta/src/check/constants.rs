@@ -24,7 +24,7 @@ pub(crate) enum Constant {
 const EQUATE_DEPTH_MAX: u32 = 64;
 
 /// The longest string constant, so that `a = b || b` cannot double without end.
-const STRING_BYTES_MAX: usize = 1 << 20;
+pub(super) const STRING_BYTES_MAX: usize = 1 << 20;
 
 impl Constant {
     /// Its type.
@@ -234,6 +234,7 @@ pub(super) fn combine(op: Binary, left: Constant, right: Constant) -> Option<Con
             Binary::Sub => Real(a - b),
             Binary::Mul => Real(a * b),
             Binary::Div => Real(a / b),
+            Binary::Power => Real(a.powf(b)),
             Binary::Eq => Bool(a == b),
             Binary::Ne => Bool(a != b),
             Binary::Lt => Bool(a < b),
@@ -249,6 +250,11 @@ pub(super) fn combine(op: Binary, left: Constant, right: Constant) -> Option<Con
             Binary::Ne => a != b,
             _ => return None,
         })),
+        (Constant::Nil, Constant::Nil) => match op {
+            Binary::Eq => Some(Bool(true)),
+            Binary::Ne => Some(Bool(false)),
+            _ => None,
+        },
         (Str(a), Str(b)) if op == Binary::Concat && a.len() + b.len() <= STRING_BYTES_MAX => {
             Some(Str(a + &b))
         }
@@ -265,6 +271,10 @@ fn combine_ints(op: Binary, a: i64, b: i64) -> Option<i64> {
         Binary::Div => a.checked_div_euclid(b),
         Binary::Mod if b == -1 => Some(0),
         Binary::Mod => a.checked_rem_euclid(b),
+        // These never overflow, however large the exponent.
+        Binary::Power if b >= 0 && a == 0 => Some(i64::from(b == 0)),
+        Binary::Power if b >= 0 && a == 1 => Some(1),
+        Binary::Power if b >= 0 && a == -1 => Some(if b % 2 == 0 { 1 } else { -1 }),
         Binary::Power => a.checked_pow(u32::try_from(b).ok()?),
         Binary::And => Some(a & b),
         Binary::Or => Some(a | b),

@@ -250,7 +250,7 @@ impl<'a> Body<'_, 'a> {
     /// At the start of an arm, puts into boxes what it gets; in `vars` the variables take the places of those that get it.
     fn box_here(&mut self, types: &[TypeId], vars: &mut [(Var, Option<TypeId>)]) {
         for (given, (var, wanted)) in types.iter().zip(vars) {
-            let Some(any) = wanted.filter(|any| self.cx.is_boxed(*given, *any)) else { continue };
+            let Some(any) = wanted.filter(|any| self.cx.is_converted(*given, *any)) else { continue };
             let filled = self.b.temp(Some(*given));
             let value = self.stand(filled.into(), *given, any, 0);
             self.b.assign(*var, value);
@@ -268,7 +268,10 @@ impl<'a> Body<'_, 'a> {
         wanted: &[(Var, Option<TypeId>)],
     ) -> Option<Arm> {
         let boxes = |types: &Vec<TypeId>| {
-            types.iter().zip(wanted).any(|(ty, (_, any))| any.is_some_and(|any| self.cx.is_boxed(*ty, any)))
+            types
+                .iter()
+                .zip(wanted)
+                .any(|(ty, (_, any))| any.is_some_and(|any| self.cx.is_converted(*ty, any)))
         };
         let types = carried.iter().find(|types| boxes(types))?;
         if carried.iter().any(|other| other != types) {

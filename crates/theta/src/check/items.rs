@@ -480,7 +480,7 @@ impl<'a> Checker<'a> {
             self.report(Diagnostic::error(Code::E0205, span, message).help(help));
             return Conforms::AsItIs;
         }
-        let unboxed = |cx: &Self, sub, sup| !cx.is_boxed(sub, sup);
+        let unboxed = |cx: &Self, sub, sup| !cx.is_converted(sub, sup);
         match self.misfit(signature, &wanted.signature, &wanted.name, unboxed) {
             Some(_) => Conforms::Boxed,
             None => Conforms::AsItIs,

@@ -338,14 +338,37 @@ impl<'a> Checker<'a> {
     }
 
     /// Whether a value of type `sub` may stand where one of type `sup` is wanted: as [`Checker::below`], and basic values
-    /// where an `any` is wanted, in a box.
+    /// where an `any` is wanted, in a box; so do routine values whose arguments and results fit.
     pub(crate) fn fits(&self, sub: TypeId, sup: TypeId) -> bool {
-        self.below(sub, sup) || sup == Types::ANY
+        self.below(sub, sup) || sup == Types::ANY || self.adapts(sub, sup)
     }
 
-    /// Whether a value must be put into a box to stand for `sup`.
-    pub(crate) fn is_boxed(&self, sub: TypeId, sup: TypeId) -> bool {
-        sup == Types::ANY && self.program.types.kind(sub).is_basic()
+    /// Whether values of routine type `sub` can stand for `sup` by an adapter (section 5 of the definition: routine types
+    /// conform as methods do, and `any` is above all types).
+    fn adapts(&self, sub: TypeId, sup: TypeId) -> bool {
+        let types = &self.program.types;
+        let (Some(a), Some(b)) = (types.routine_heading(sub), types.routine_heading(sup)) else {
+            return false;
+        };
+        let all_fit = |from: &[TypeId], to: &[TypeId]| {
+            from.len() == to.len() && from.iter().zip(to).all(|(a, b)| self.fits(*a, *b))
+        };
+        let given = match (&a.yields, &b.yields) {
+            (None, None) => all_fit(&a.results, &b.results),
+            (Some(a), Some(b)) => all_fit(a, b),
+            _ => false,
+        };
+        given
+            && a.params.len() == b.params.len()
+            && a.params.iter().zip(&b.params).all(|(a, b)| self.fits(b.ty, a.ty))
+            && a.signals.iter().all(|s| b.signal(s.name).is_some_and(|t| all_fit(&s.values, &t.values)))
+    }
+
+    /// Whether another object must be made of a value of type `sub` that fits, for it to stand for `sup`: a box, or an
+    /// adapter.
+    pub(crate) fn is_converted(&self, sub: TypeId, sup: TypeId) -> bool {
+        let boxed = sup == Types::ANY && self.program.types.kind(sub).is_basic();
+        boxed || !self.below(sub, sup) && self.adapts(sub, sup)
     }
 
     /// Whether values of a type can be sent (section 10.8 of the definition): they are immutable, and so is what they

@@ -542,7 +542,7 @@ impl<'a> Body<'_, 'a> {
         let (name, arm) = (types.name(ty), types.name(wanted));
         let (why, help) = if wanted == ty {
             (format!("every object here is a `{arm}`"), "write `others:`".to_owned())
-        } else if !self.cx.fits(wanted, ty) {
+        } else if !self.cx.below(wanted, ty) && ty != Types::ANY {
             (format!("`{arm}` is not a subtype of `{name}`"), format!("name a subtype of `{name}`"))
         } else if let Some(above) = before.iter().find(|above| self.cx.below(wanted, **above)) {
             let above = types.name(*above);

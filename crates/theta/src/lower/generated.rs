@@ -2,8 +2,8 @@
 //! `any` in place of a basic type.
 
 use bifrost_ir::{
-    Arm, ArmMatch, Callee, ClassId, Func, MethodRef, Operand, Program, Signature, Site, Stmt, TypeId, Types,
-    Var, boxed,
+    Arm, ArmMatch, Callee, ClassId, Func, MethodId, MethodRef, Operand, Program, Signature, Site, Stmt,
+    TypeId, Types, Var, boxed, routines,
 };
 use smallvec::smallvec;
 
@@ -33,7 +33,8 @@ fn receiver() -> Operand {
     Operand::Var(Var::from_u32(0))
 }
 
-/// An operand of type `found` as one of type `wanted`: basic values go into boxes where an `any` is wanted.
+/// An operand of type `found` as one of type `wanted`: basic values go into boxes where an `any` is wanted, and routine
+/// values into adapters where only their arguments or results need boxes.
 pub(crate) fn stand(
     program: &mut Program,
     builder: &mut Builder,
@@ -42,13 +43,33 @@ pub(crate) fn stand(
     wanted: TypeId,
     site: Site,
 ) -> Operand {
-    if wanted != Types::ANY || !program.types.kind(found).is_basic() {
+    let class = if wanted == Types::ANY && program.types.kind(found).is_basic() {
+        boxed::class_of(program, found)
+    } else if let Some(class) = adapter(program, found, wanted) {
+        class
+    } else {
         return op;
-    }
-    let class = boxed::class_of(program, found);
+    };
     let dst = builder.temp(Some(wanted));
     builder.emit(Stmt::New { dst, class, fields: vec![op], site });
     dst.into()
+}
+
+/// The class of the objects by which values of routine type `found` stand for `wanted`, if they are not such themselves.
+fn adapter(program: &mut Program, found: TypeId, wanted: TypeId) -> Option<ClassId> {
+    let to = program.types.routine_heading(wanted)?.clone();
+    let from = program.types.routine_heading(found)?.clone();
+    if program.types.is_subtype(found, wanted) {
+        return None;
+    }
+    let (class, new) = routines::adapter_of(program, found, wanted);
+    if new {
+        let callee = MethodRef { ty: found, method: MethodId::from_u32(0) };
+        let name = format!("{}.call", program.classes[class].name);
+        let call = forward(program, name, Some(class), callee, &from, &to);
+        routines::complete_adapter(program, class, wanted, call);
+    }
+    Some(class)
 }
 
 /// A method headed `to` of the class of `callee`, which is headed `from`: calls it, with boxes for what is `any` on the
@@ -60,8 +81,29 @@ pub(crate) fn bridge(
     from: &Signature,
     to: &Signature,
 ) -> Func {
-    let mut builder = Builder::new(name, Some(callee.ty), to.clone());
+    forward(program, name, None, callee, from, to)
+}
+
+/// The same; the object that it calls is the receiver, or what the receiver holds if it is an adapter of class `adapter`.
+fn forward(
+    program: &mut Program,
+    name: String,
+    adapter: Option<ClassId>,
+    callee: MethodRef,
+    from: &Signature,
+    to: &Signature,
+) -> Func {
+    let own = adapter.map_or(callee.ty, |class| program.classes[class].ty);
+    let mut builder = Builder::new(name, Some(own), to.clone());
     let b = &mut builder;
+    let object = match adapter {
+        None => receiver(),
+        Some(class) => {
+            let dst = b.temp(Some(callee.ty));
+            b.emit(Stmt::Get { dst, object: receiver(), class, field: 0 });
+            dst.into()
+        }
+    };
     let mut stand_all = |b: &mut Builder, vars: &[Var], found: &[TypeId], wanted: &[TypeId]| {
         let types = found.iter().zip(wanted);
         let pairs = vars.iter().zip(types);
@@ -70,7 +112,7 @@ pub(crate) fn bridge(
     let formals = |s: &Signature| s.params.iter().map(|p| p.ty).collect::<Vec<_>>();
     let params: Vec<Var> = (1..=to.params.len() as u32).map(Var::from_u32).collect();
     let given: Vec<Operand> = stand_all(b, &params, &formals(to), &formals(from));
-    let args = std::iter::once(receiver()).chain(given).collect();
+    let args = std::iter::once(object).chain(given).collect();
     let (found, wanted) = match (&from.yields, &to.yields) {
         (Some(a), Some(b)) => (a, b),
         _ => (&from.results, &to.results),

@@ -86,7 +86,7 @@ impl View<'_> {
             imports(&sources, file, &options).iter().all(|name| is_there(name, root))
         };
         let root = roots.iter().find(complete).or(roots.first()).cloned().unwrap_or_default();
-        Options { root, natives: self.files.natives(), warnings: true }
+        Options { root, natives: self.files.natives(), texts: self.files.built_in_names(), warnings: true }
     }
 
     /// What is wrong with a document and with what it imports.

@@ -33,6 +33,10 @@ pub trait Files {
     fn list(&self, folder: &str) -> Vec<String>;
     /// A source that programs can import without a file: `std/files.theta` for `import std.files`.
     fn built_in(&self, name: &str) -> Option<String>;
+    /// The names of all those sources.
+    fn built_in_names(&self) -> Vec<String> {
+        Vec::new()
+    }
     /// The natives that programs may declare, as for [`Options::natives`](bifrost_theta::Options::natives).
     fn natives(&self) -> Option<Arc<NativeHeadings>>;
 }
