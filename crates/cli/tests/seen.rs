@@ -403,3 +403,63 @@ fn structures_say_where_the_program_has_them() {
     assert!(lines.iter().all(|l| !l.contains("crates/veneer/src")), "{lines:#?}");
     assert!(lines.iter().any(|l| l.contains(&line(at))), "{lines:#?}");
 }
+
+#[test]
+fn a_procedure_that_was_not_sent_is_not_the_next_one() {
+    let server = server();
+    let (s, db) = connect(&server);
+    let gone = leaked(&s, &db);
+    let refused = s.procedure::<(i64,), i64, _>("refused", |_, (n,)| {
+        gone.touch();
+        n + 1
+    });
+    let twice = s.procedure::<(i64,), i64, _>("twice", |_, (n,)| n * 2);
+    let (wrong, right) = (refused.call((20,)), twice.call((21,)));
+    assert!(s.find_procedure::<(i64,), i64>("refused").is_none());
+    // The definition itself has no stub, and the call of what was not sent is not sent either.
+    names(right.claim().unwrap_err(), &["procedure at"]);
+    assert_eq!(right.claim().unwrap(), 42);
+    assert!(matches!(wrong.claim().unwrap_err().root(), Error::Misuse(Misuse::OutOfScope)));
+    s.flush().unwrap();
+    // An error outlives its session and its server.
+    drop(server);
+    assert!(matches!(twice.call((1,)).claim(), Err(Error::Closed(_))));
+}
+
+#[test]
+fn a_full_batch_refuses_its_commit_all_the_same() {
+    let server =
+        Server::serve(&example("database"), &["--store", "memory:", "--set", "limits.futures_max=8"]);
+    let (s, db) = connect(&server);
+    for futures in 0..20 {
+        leaked(&s, &db).touch();
+        (0..futures).for_each(|_| drop(db.fetch("bob").touch()));
+        names(s.commit().claim().unwrap_err(), &[SCOPE]);
+    }
+    assert_eq!(visits(&server, "bob"), 0);
+    db.fetch("bob").touch();
+    s.commit().claim().unwrap();
+    assert_eq!(visits(&server, "bob"), 1);
+}
+
+#[test]
+fn of_very_many_failures_all_are_counted() {
+    let server = server();
+    let (s, db) = connect(&server);
+    let counted = |error: Error| match error {
+        Error::Unseen { failures, omitted, .. } => (failures.len(), failures.len() as u64 + omitted),
+        other => panic!("{other}"),
+    };
+    // Those that the server counts only, and those that the client does.
+    let kept = db.fetch("zoe");
+    let gone = leaked(&s, &db);
+    for _ in 0..5000 {
+        db.fetch("zoe");
+        gone.touch();
+    }
+    let (named, all) = counted(s.flush().unwrap_err());
+    assert!(named <= 1000, "{named}");
+    assert_eq!(all, 10_000);
+    s.flush().unwrap();
+    assert_eq!(s.resolve(&kept).unwrap_err().signal(), Some("not_found"));
+}

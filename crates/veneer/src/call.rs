@@ -277,13 +277,19 @@ pub enum Argument<'a> {
 pub struct ProcedureCall<'s> {
     pub(crate) core: &'s Rc<Core>,
     pub(crate) number: u32,
+    pub(crate) refused: &'s Option<Arc<Error>>,
     pub(crate) location: &'static Location<'static>,
 }
 
 impl ProcedureCall<'_> {
     fn record<R: Results, const N: usize>(self, arguments: [Argument<'_>; N]) -> R {
         let head = encode::head(op::CALL_PROCEDURE, 0, self.number);
-        record_plain(self.core, Made::Procedure(self.number), self.location, |_| Ok(head), &arguments)
+        let (made, head) = match self.refused {
+            None => (Made::Procedure(self.number), Ok(head)),
+            // Another procedure has the number.
+            Some(error) => (Made::Procedure(u32::MAX), Err(error.clone())),
+        };
+        record_plain(self.core, made, self.location, |_| head, &arguments)
     }
 }
 

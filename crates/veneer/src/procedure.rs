@@ -3,11 +3,12 @@
 use std::marker::PhantomData;
 use std::panic::Location;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use bifrost_wire::{Arg, encode};
 
 use crate::call::{Argument, Element, IntoArg, IntoArgs, Numbered, ProcedureCall, Results};
-use crate::error::Misuse;
+use crate::error::{Error, Misuse};
 use crate::session::Session;
 use crate::state::{Core, Kind, State, misuse};
 
@@ -42,12 +43,15 @@ impl Results for NoFutures {
 pub struct Procedure<P, R> {
     session: Session,
     number: u32,
+    /// Why it was not sent: then another one has its number.
+    refused: Option<Arc<Error>>,
     types: PhantomData<fn(P) -> R>,
 }
 
 impl<P, R> Clone for Procedure<P, R> {
     fn clone(&self) -> Self {
-        Procedure { session: self.session.clone(), number: self.number, types: PhantomData }
+        let (session, refused) = (self.session.clone(), self.refused.clone());
+        Procedure { session, number: self.number, refused, types: PhantomData }
     }
 }
 
@@ -56,7 +60,7 @@ impl<P: Params, R: Element> Procedure<P, R> {
     #[track_caller]
     pub fn call(&self, arguments: impl IntoArgs<P>) -> R::Future {
         let (core, location) = (&self.session.core, Location::caller());
-        arguments.record(ProcedureCall { core, number: self.number, location })
+        arguments.record(ProcedureCall { core, number: self.number, refused: &self.refused, location })
     }
 }
 
@@ -74,14 +78,14 @@ impl Session {
     ) -> Procedure<P, R> {
         let location = Location::caller();
         let number = self.core.state.borrow_mut().open_procedure::<P, R>(name, location);
-        let this = Procedure { session: self.clone(), number, types: PhantomData };
+        let mut this = Procedure { session: self.clone(), number, refused: None, types: PhantomData };
         let guard = Abandon(self);
         let result = body(&this, self.variables(location));
         std::mem::forget(guard);
         let mut state = self.core.state.borrow_mut();
         let types = std::any::type_name::<(P, R)>();
         state.append_return::<R>(&self.core, result.argument(), location);
-        state.close_procedure(name, types);
+        this.refused = state.close_procedure(name, types);
         drop(state);
         this
     }
@@ -91,7 +95,7 @@ impl Session {
         let state = self.core.state.borrow();
         let (number, types) = *state.procedures.by_name.get(name)?;
         let same = types == std::any::type_name::<(P, R)>();
-        same.then(|| Procedure { session: self.clone(), number, types: PhantomData })
+        same.then(|| Procedure { session: self.clone(), number, refused: None, types: PhantomData })
     }
 }
 
@@ -141,7 +145,9 @@ impl State {
         number
     }
 
-    fn close_procedure(&mut self, name: &str, types: &'static str) {
+    /// Ends the definition; why it is not sent, if it is not.
+    fn close_procedure(&mut self, name: &str, types: &'static str) -> Option<Arc<Error>> {
+        let refused = self.refusal();
         let ended = self.close();
         if self.was_kept(ended) {
             let number = self.procedures.count;
@@ -149,6 +155,7 @@ impl State {
             self.procedures.names.push(name.into());
             self.procedures.by_name.insert(name.to_owned(), (number, types));
         }
+        refused
     }
 
     /// Appends RETURN; `()` is no value.

@@ -541,6 +541,11 @@ impl State {
         }
     }
 
+    /// Why the open structure will not be sent.
+    pub(crate) fn refusal(&self) -> Option<Arc<Error>> {
+        self.broken.as_ref().or(self.poison.as_ref()).cloned()
+    }
+
     /// Notes that the next call has a stub as argument whose call failed, which the server knows only as the error-handle.
     #[cold]
     fn note_error_handle(&mut self, slot: u32, argument: u32) {

@@ -112,6 +112,7 @@ impl State {
         self.commands = 0;
         self.published = 0;
         self.batch_number += 1;
+        self.bound_untold();
         self.attend();
         Ok(())
     }
@@ -318,7 +319,7 @@ impl State {
             Made::Method(n) => self.numbers.method_name(n),
             Made::Routine(n) => self.numbers.routine_name(n),
             Made::Procedure(n) => {
-                self.procedures.names.get(n as usize).cloned().unwrap_or_else(|| "?".into())
+                self.procedures.names.get(n as usize).cloned().unwrap_or_else(|| "procedure".into())
             }
             Made::Lookup => "lookup".into(),
             Made::Constant => "constant".into(),

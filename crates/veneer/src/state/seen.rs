@@ -37,7 +37,7 @@ pub(super) struct Seen {
     order: u64,
     /// Whether stubs were dropped or failures came since [`State::find_lost`].
     stale: bool,
-    /// How many failures [`State::find_lost`] is called at, so that their number stays bounded.
+    /// How many failures there may be before [`State::bound_untold`] looks for lost ones.
     most: usize,
     /// The transaction being recorded, and that at the begin of the batch.
     transaction: u32,
@@ -118,6 +118,10 @@ impl State {
         let untold = Untold { error: error.clone(), order, transaction, refused, inside, claimable: true };
         self.seen.untold.insert(Arc::as_ptr(&error), untold);
         self.seen.stale = true;
+    }
+
+    /// Keeps the number of lost failures bounded, when the stubs of all failures are there.
+    pub(super) fn bound_untold(&mut self) {
         if self.seen.untold.len() > self.seen.most.max(2 * HISTORY_MAX) {
             self.find_lost();
             self.seen.most = 2 * self.seen.untold.len();
@@ -126,6 +130,7 @@ impl State {
 
     /// Notes what was not sent.
     pub(super) fn note_refusal(&mut self, error: Arc<Error>) {
+        self.bound_untold();
         if self.shipping {
             self.seen.shipped.push(error.clone());
         }
@@ -283,6 +288,10 @@ impl State {
     pub(crate) fn before_commit(&mut self, location: &'static Location<'static>) -> Result<(), Arc<Error>> {
         let seen = &self.seen;
         if seen.untold.values().any(|u| u.refused && u.transaction == seen.transaction) {
+            // The call and the commit belong into one batch.
+            if self.futures.len() + 2 > self.attention_futures || self.commands + 3 > self.bounds.commands {
+                self.flush()?;
+            }
             encode::call(&mut self.batch, MethodNumber(0), Ref::NONE, &[]);
             self.recorded();
             let refused = self.new_future(Made::Refused, location);
