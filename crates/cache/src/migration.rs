@@ -66,11 +66,32 @@ fn own_name(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// The heading of a migration that is missing.
-pub(crate) fn heading(stored: &ClassDescriptor) -> Option<String> {
+/// The heading of a migration that is missing. `now` is the class as it is; `taken` has the names of other routines.
+pub(crate) fn heading(
+    program: &Program,
+    stored: &ClassDescriptor,
+    now: TypeId,
+    taken: &dyn Fn(&str) -> bool,
+) -> Option<String> {
     let Kind::Object(fields) = &stored.kind else { return None };
-    let name = own_name(&stored.name);
-    let kind = |kind: FieldKind| match kind {
+    let class = own_name(&stored.name);
+    let base = format!("migrate_{class}");
+    let numbered = (2..).map(|number: u32| format!("{base}_{number}"));
+    let name = [base.clone()].into_iter().chain(numbered).find(|name| !taken(name))?;
+    let params: Vec<String> =
+        fields.iter().map(|field| format!("{}: {}", field.name, type_of(program, now, field))).collect();
+    Some(format!("{name} ({}) returns ({class})", params.join(", ")))
+}
+
+/// Whether a program has a routine of that name, in any module.
+pub(crate) fn has_routine(program: &Program, name: &str) -> bool {
+    program.routines.values().any(|def| own_name(&def.name) == name)
+}
+
+/// The type of an instance variable that was stored. Of references a store keeps no types: it is that of the variable which
+/// has the name now, or `any`.
+fn type_of<'p>(program: &'p Program, now: TypeId, field: &Field) -> &'p str {
+    match field.kind {
         FieldKind::Nil => "null",
         FieldKind::Bool => "bool",
         FieldKind::Int => "int",
@@ -78,10 +99,14 @@ pub(crate) fn heading(stored: &ClassDescriptor) -> Option<String> {
         FieldKind::Char => "char",
         FieldKind::Str => "string",
         FieldKind::Bytes => "bytes",
-        FieldKind::Ref => "...",
-    };
-    let params: Vec<String> = fields.iter().map(|f| format!("{}: {}", f.name, kind(f.kind))).collect();
-    Some(format!("migrate_{name} ({}) returns ({name})", params.join(", ")))
+        FieldKind::Ref => {
+            let TypeKind::Class(class) = program.types.kind(now) else { return "any" };
+            let same = program.classes[class].fields.iter().find(|other| other.name == field.name);
+            let kind = |ty| field_kind(Place::new(&program.types, ty).kind);
+            let same = same.filter(|other| kind(other.ty) == FieldKind::Ref);
+            same.map_or("any", |other| program.types.name(other.ty))
+        }
+    }
 }
 
 impl Migration {

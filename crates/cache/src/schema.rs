@@ -35,6 +35,15 @@ pub enum SchemaError {
     Store(#[from] Error),
 }
 
+impl SchemaError {
+    /// The migration that is missing, whole but for its work, if one can help: a routine that compiles beside the class.
+    pub fn migration(&self) -> Option<String> {
+        let SchemaError::Changed { migration: Some(heading), .. } = self else { return None };
+        let name = heading.split(' ').next().unwrap_or_default();
+        Some(format!("{heading}\n  signal failure(\"{name} is not written yet\")\nend {name}\n"))
+    }
+}
+
 /// Why an object cannot be stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an object of `{class}` cannot be stored: {why}")]
@@ -94,22 +103,41 @@ impl Schema {
     /// # Errors
     /// [`SchemaError`]: objects of a class that has changed are stored.
     pub fn new(image: Arc<Image>, repository: Arc<dyn Repository>) -> Result<Arc<Schema>, SchemaError> {
+        let schema = Schema::unchecked(image, repository);
+        let classes = schema.repository.classes();
+        if let Some(changed) = schema.changed(&classes).into_iter().next() {
+            return Err(changed);
+        }
+        schema.state.write().classes = classes.into();
+        Ok(Arc::new(schema))
+    }
+
+    /// All classes that [`new`](Self::new) would refuse, with the migrations that are missing.
+    pub fn differences(image: Arc<Image>, repository: Arc<dyn Repository>) -> Vec<SchemaError> {
+        let schema = Schema::unchecked(image, repository);
+        let classes = schema.repository.classes();
+        schema.changed(&classes)
+    }
+
+    fn unchecked(image: Arc<Image>, repository: Arc<dyn Repository>) -> Schema {
         let program = image.program();
         let types =
             program.types.iter().filter(|(ty, _)| image.has_modes(*ty) && image.find_table(*ty).is_some());
         let by_name = types.map(|(ty, def)| (def.name.clone(), ty)).collect();
-        let schema =
-            Schema { image, repository, by_name, state: RwLock::default(), counters: Counters::default() };
-        let classes = schema.repository.classes();
-        for stored in &classes {
-            if let Some(ty) = schema.by_name.get(&stored.name)
-                && migration::find(schema.image.program(), stored).is_none()
+        Schema { image, repository, by_name, state: RwLock::default(), counters: Counters::default() }
+    }
+
+    /// The classes of the store that are not what they were, and have no migration.
+    fn changed(&self, classes: &[Arc<ClassDescriptor>]) -> Vec<SchemaError> {
+        let mut changed: Vec<SchemaError> = Vec::new();
+        for stored in classes {
+            if let Some(ty) = self.by_name.get(&stored.name)
+                && migration::find(self.image.program(), stored).is_none()
             {
-                schema.compare(*ty, stored)?;
+                changed.extend(self.compare(*ty, stored, &changed).err());
             }
         }
-        schema.state.write().classes = classes.into();
-        Ok(Arc::new(schema))
+        changed
     }
 
     /// The repository.
@@ -127,11 +155,26 @@ impl Schema {
         &self.image
     }
 
-    fn compare(&self, ty: TypeId, stored: &ClassDescriptor) -> Result<(), SchemaError> {
+    /// Whether a class is what it was; `before` are others that are not, whose migrations have names too.
+    fn compare(
+        &self,
+        ty: TypeId,
+        stored: &ClassDescriptor,
+        before: &[SchemaError],
+    ) -> Result<(), SchemaError> {
+        let program = self.image.program();
+        let taken = |name: &str| {
+            let begins = |heading: &str| heading.strip_prefix(name).is_some_and(|rest| rest.starts_with(' '));
+            let others = before.iter().any(|other| match other {
+                SchemaError::Changed { migration, .. } => migration.as_deref().is_some_and(begins),
+                SchemaError::Store(_) => false,
+            });
+            others || migration::has_routine(program, name)
+        };
         let changed = |change: String| SchemaError::Changed {
             name: stored.name.clone(),
             change,
-            migration: migration::heading(stored),
+            migration: migration::heading(program, stored, ty, &taken),
         };
         let now = describe(&self.image, ty).map_err(|volatile| changed(volatile.why))?;
         match (&now.kind, &stored.kind) {
@@ -178,7 +221,7 @@ impl Schema {
         }
         let class = self.class(number).ok_or_else(|| format!("the store has no class {number}"))?;
         let ty = self.by_name.get(&class.name).copied();
-        let compared = ty.map(|ty| self.compare(ty, &class).map(|()| ty));
+        let compared = ty.map(|ty| self.compare(ty, &class, &[]).map(|()| ty));
         let (ty, migration) = match (compared, migration::find(self.image.program(), &class)) {
             (Some(Ok(ty)), _) => (ty, None),
             (_, Some((ty, migration, held))) => (ty, Some((migration, held))),

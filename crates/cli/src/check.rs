@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use bifrost_engine::{Engine, Mode};
+use bifrost_cache::{Schema, SchemaError};
+use bifrost_engine::{Engine, Mode, Run};
 use bifrost_ir::text::{print_func, print_program};
 use bifrost_ir::{Func, FuncId, Program, Site, Var, requests};
 use bifrost_native::Registry;
@@ -10,6 +11,7 @@ use bifrost_server::program;
 use bifrost_session::Tables;
 use bifrost_theta::{Colour, Severity, Sources, compile, render_all, to_json};
 use clap::ValueEnum;
+use serde_json::json;
 
 use crate::failure::{Exit, Failure, Outcome, print};
 
@@ -24,6 +26,7 @@ Examples:
   bifrost check --deny warnings *.theta     exit status 1 for warnings too, for continuous integration
   bifrost check --json src/*.theta          one JSON object a line, for editors and scripts
   bifrost check --emit interface db.theta   what clients of a server with this file will see
+  bifrost check --store bank.store bank.theta   the migrations that stored objects need, ready to paste
   bifrost check --emit regions queens.theta   which requests run at once, and who waits for them
   bifrost check --emit asm --only main db.theta   the machine's instructions of one routine")]
 pub struct Args {
@@ -46,6 +49,10 @@ pub struct Args {
     /// Where imports start [default: the folder of the first file]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// Compare the classes with those of the objects in a store, a folder that no server has open or the URL of a database,
+    /// and write every migration that is missing
+    #[arg(long, value_name = "STORE")]
+    store: Option<String>,
 }
 
 /// Diagnostics that count as errors.
@@ -104,7 +111,14 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         print(&regions(&program, &sources, args.only.as_deref())?)?;
     }
     // Natives are looked up, and the compiler's work is verified, as a server would do it.
-    let engine = Engine::with_natives(program, Mode::Interpreted, registry.natives().clone())?;
+    let run = match args.store {
+        Some(_) => Run::kept(Mode::Interpreted),
+        None => Mode::Interpreted.into(),
+    };
+    let engine = Engine::with_natives(program, run, registry.natives().clone())?;
+    if let Some(store) = &args.store {
+        migrations(&engine, store, args.json)?;
+    }
     match args.emit {
         Some(Emit::Clif) => print(&code(&engine, args.only.as_deref(), bifrost_engine::Emit::Clif)?)?,
         Some(Emit::Asm) => print(&code(&engine, args.only.as_deref(), bifrost_engine::Emit::Assembly)?)?,
@@ -117,6 +131,31 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         print(&text)?;
     }
     Ok(())
+}
+
+/// Writes the migrations that the objects of a store need and the program lacks.
+fn migrations(engine: &Engine, store: &str, json: bool) -> Outcome {
+    let differences = Schema::differences(engine.image().clone(), crate::store::open(store)?);
+    let mut text = String::new();
+    for difference in &differences {
+        let migration = difference.migration();
+        if json {
+            let line = json!({"store": store, "message": difference.to_string(), "migration": migration});
+            text += &format!("{line}\n");
+        } else if let SchemaError::Changed { name, change, .. } = difference {
+            let what = if migration.is_some() { "to stand beside" } else { "no migration helps" };
+            text += &format!("% {what} `{name}`: {change}\n{}\n", migration.unwrap_or_default());
+        }
+    }
+    print(&text)?;
+    match differences.len() {
+        0 => Ok(()),
+        count => Err(Failure::new(
+            Exit::Failed,
+            format!("{} of the store changed, and a migration is missing for each", counted(count, "class")),
+        )
+        .help("paste what is written above beside the classes, and say there what their objects are now")),
+    }
 }
 
 /// The text form of a program, or of its functions of one name.
@@ -194,5 +233,10 @@ fn chosen<'a>(
 }
 
 fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+    let ending = match what {
+        _ if count == 1 => "",
+        "class" => "es",
+        _ => "s",
+    };
+    format!("{count} {what}{ending}")
 }

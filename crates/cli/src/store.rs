@@ -76,7 +76,7 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// Opens a store that is there.
-fn open(store: &str) -> Result<Arc<dyn Repository>, Failure> {
+pub fn open(store: &str) -> Result<Arc<dyn Repository>, Failure> {
     let place: Place = store.parse()?;
     if !place.has_store()? {
         let why = format!("there is no store in `{place}`");

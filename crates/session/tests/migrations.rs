@@ -123,7 +123,7 @@ fn a_changed_class_without_a_migration_is_refused_with_what_to_write() {
         assert_eq!(
             refused,
             "the class `Plain` is not what it was when its objects were stored: `balance` went and `cents`, `history` came; write a \
-             routine `migrate_Plain (owner: string, balance: int, other: ...) returns (Plain)` beside it, which says what they are \
+             routine `migrate_Plain (owner: string, balance: int, other: account) returns (Plain)` beside it, which says what they are \
              now; or put it back, or give it another name"
         );
         // A migration of something else does not help.
