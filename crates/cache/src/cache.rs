@@ -605,7 +605,13 @@ impl Shared {
         loop {
             counters.calls.add(1);
             let start = cx.now_ns();
-            let fetched = self.schema.repository().fetch(&plan.orefs);
+            let mut fetched = self.schema.repository().fetch(&plan.orefs);
+            // A neighbour that is lost is nobody's concern until it is asked for.
+            if let Err(Error::Object { oref, .. }) = &fetched
+                && *oref != plan.orefs[0]
+            {
+                fetched = self.schema.repository().fetch(&plan.orefs[..1]);
+            }
             counters.fetching.add(cx.now_ns().saturating_sub(start));
             let fetched = fetched.map_err(|error| failed(error.to_string()))?;
             // States of a later moment are used only after what has happened until then is known here.

@@ -49,8 +49,19 @@ pub enum Error {
         /// What was found, and where.
         what: String,
     },
-    /// Written by a program that is newer, or no store at all.
-    #[error("the store has format {found}, and this program reads {known}: use a newer program")]
+    /// The state of an object is not what was written, or not there any more.
+    #[error("object {oref} is lost: {what}; restore the store from a copy")]
+    Object {
+        /// The object.
+        oref: Oref,
+        /// What was found.
+        what: &'static str,
+    },
+    /// Written by another version of the program, or no store at all.
+    #[error(
+        "the store has format {found}, and this program reads {known}: {}",
+        if found < known { "dump it with the program that made it, and load the dump with this one" } else { "use a newer program" }
+    )]
     Format {
         /// The number found.
         found: u64,

@@ -207,6 +207,20 @@ pub enum Mistake {
     /// The root directory is not there.
     #[error("the root directory is not there")]
     NoRoot,
+    /// The state of an object is not what was written, or not there any more.
+    #[error("object {oref} is lost: {what}")]
+    Lost {
+        /// The object.
+        oref: Oref,
+        /// What was found.
+        what: String,
+    },
+    /// Something besides the states of objects is not what was written.
+    #[error("{what}")]
+    Damaged {
+        /// What was found, and where.
+        what: String,
+    },
     /// A state is from a commit that has not happened.
     #[error("object {oref} is of commit {tid}, and the last commit is {head}")]
     Future {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use parking_lot::RwLock;
 
 use crate::store::{
-    Base, Installation, Installing, Journal, JournalError, Loaded, Options, Store, Totals, initial,
+    Base, Installation, Installing, Journal, JournalError, Loaded, Options, Scanned, Store, Totals, initial,
 };
 use crate::{Error, MEMORY_BYTES_MAX, Oref, Stored};
 
@@ -62,9 +62,9 @@ impl Base for Map {
         Ok(orefs.iter().map(|oref| objects.get(oref).cloned()).collect())
     }
 
-    fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {
+    fn scan(&self, from: Oref, limit: usize) -> Result<Scanned, Error> {
         let objects = self.objects.read();
-        Ok(objects.range(from..).take(limit).map(|(oref, stored)| (*oref, stored.clone())).collect())
+        Ok(objects.range(from..).take(limit).map(|(oref, stored)| (*oref, Ok(stored.clone()))).collect())
     }
 
     fn install(&self, installation: &Installation<'_>) -> Result<Totals, Error> {

@@ -2,11 +2,11 @@
 
 mod support;
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
+use std::fs::{OpenOptions, Permissions};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 
-use bifrost_repository::embedded::{Embedded, Options, open};
+use bifrost_repository::embedded::{Embedded, Options, copy, exists, open};
 use bifrost_repository::record::ClassDescriptor;
 use bifrost_repository::{BatchId, Changes, Error, Oref, Repository, go_on, store};
 use bytes::Bytes;
@@ -127,4 +127,135 @@ fn damaged_files() {
             let _ = commit_reading(&store, store.head(), &[], vec![(oref(2), "x".into())], vec![], None);
         }
     }
+}
+
+/// A copy of a folder, as a process that is killed leaves it.
+fn copied(folder: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    copy
+}
+
+#[track_caller]
+fn refused(folder: &Path, why: &str) {
+    let before: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let error = open(folder, &small(10)).map(drop).unwrap_err();
+    assert!(matches!(error, Error::Damaged { .. }) && error.to_string().contains(why), "{error}");
+    let after: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(before.len(), after.len(), "nothing is made");
+}
+
+#[test]
+fn a_store_that_has_lost_its_base_is_not_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(folder.path(), &small(10)).unwrap());
+    // Before anything was committed, and when all that is left says that there was a store.
+    let copy = copied(folder.path());
+    std::fs::remove_file(copy.path().join("base")).unwrap();
+    refused(copy.path(), "the file base is missing");
+    let store = open(folder.path(), &small(10)).unwrap();
+    let oref = fresh(&store, 1)[0];
+    put(&store, vec![], vec![(oref, "x".into())]);
+    drop(store);
+    std::fs::remove_file(folder.path().join("base")).unwrap();
+    assert!(exists(folder.path()));
+    refused(folder.path(), "the file base is missing");
+    // The log is enough to know.
+    std::fs::remove_file(folder.path().join("acknowledged")).unwrap();
+    assert!(exists(folder.path()));
+    refused(folder.path(), "the file base is missing");
+}
+
+#[test]
+fn a_log_that_is_older_than_what_was_acknowledged_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), &small(10)).unwrap();
+    let orefs = fresh(&store, 20);
+    let add = |some: &[Oref]| {
+        for oref in some {
+            put(&store, vec![], vec![(*oref, "x".into())]);
+        }
+    };
+    add(&orefs[..10]);
+    let early = copied(folder.path());
+    add(&orefs[10..]);
+    let head = store.head();
+    let logs = |from: &Path, to: &Path, names: &[&str]| {
+        for name in names {
+            std::fs::copy(from.join(name), to.join(name)).unwrap();
+        }
+    };
+    // Killed, with its own log; with that of an earlier moment; with none of its bytes; with a lost end.
+    let killed = copied(folder.path());
+    assert_eq!(open(killed.path(), &small(10)).unwrap().head(), head);
+    let killed = copied(folder.path());
+    logs(early.path(), killed.path(), &["log.0", "log.1"]);
+    refused(killed.path(), "the log is older than the store");
+    let killed = copied(folder.path());
+    for name in ["log.0", "log.1"] {
+        std::fs::write(killed.path().join(name), "").unwrap();
+    }
+    refused(killed.path(), "the log is older than the store");
+    let killed = copied(folder.path());
+    for name in ["log.0", "log.1"] {
+        let file = OpenOptions::new().write(true).open(killed.path().join(name)).unwrap();
+        file.set_len(file.metadata().unwrap().len().min(15 * 4096)).unwrap();
+    }
+    refused(killed.path(), "the log is older than the store");
+    // Ended in order: the base has all; only files of an earlier moment, with the number of theirs, are refused.
+    drop(store);
+    let ended = copied(folder.path());
+    logs(early.path(), ended.path(), &["log.0", "log.1", "acknowledged"]);
+    refused(ended.path(), "the log is older than the base");
+    let ended = copied(folder.path());
+    logs(early.path(), ended.path(), &["base"]);
+    assert_eq!(open(ended.path(), &small(10)).unwrap().head(), head, "the log has what an older base lacks");
+    logs(early.path(), folder.path(), &["log.0", "log.1"]);
+    assert_eq!(open(folder.path(), &small(10)).unwrap().head(), head, "nothing of the log is needed");
+}
+
+#[test]
+fn a_store_of_another_format_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    drop(open(&store, &small(10)).unwrap());
+    for (format, why) in [(1, "dump it with the program that made it"), (3, "use a newer program")] {
+        std::fs::remove_file(store.join("base")).unwrap();
+        let database = redb::Database::create(store.join("base")).unwrap();
+        let write = database.begin_write().unwrap();
+        let numbers = redb::TableDefinition::<&str, u64>::new("numbers");
+        write.open_table(numbers).unwrap().insert("format", format).unwrap();
+        write.commit().unwrap();
+        drop(database);
+        let error = open(&store, &small(10)).map(drop).unwrap_err();
+        assert!(matches!(error, Error::Format { found, known: 2 } if found == format), "{error}");
+        assert!(error.to_string().contains(why), "{error}");
+    }
+}
+
+#[test]
+fn files_and_folders_are_their_owners_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+    let store = folder.path().join("some/store");
+    let opened = open(&store, &small(10)).unwrap();
+    let oref = fresh(&opened, 1)[0];
+    put(&opened, vec![], vec![(oref, "x".into())]);
+    drop(opened);
+    copy(&store, &folder.path().join("copy"), &mut |_, _| {}).unwrap();
+    // One that an older program has left.
+    std::fs::set_permissions(store.join("base"), Permissions::from_mode(0o644)).unwrap();
+    drop(open(&store, &small(10)).unwrap());
+    for made in [store.clone(), folder.path().join("copy")] {
+        assert_eq!(mode(&made), 0o700);
+        let files: Vec<_> = std::fs::read_dir(&made).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!(files.len(), 5);
+        for file in files {
+            assert_eq!(mode(&file), 0o600, "{}", file.display());
+        }
+    }
+    assert_eq!(mode(&folder.path().join("some")), 0o700);
 }

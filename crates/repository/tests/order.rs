@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use bifrost_repository::memory::Map;
-use bifrost_repository::store::{Base, Installation, Loaded, Options, Store, Totals};
+use bifrost_repository::store::{Base, Installation, Loaded, Options, Scanned, Store, Totals};
 use bifrost_repository::{BatchId, ClassNumber, CommitError, Error, Holder, Oref, Repository, Stored, go_on};
 use support::gate::Gate;
 
@@ -113,7 +113,7 @@ impl Base for Hooked {
         self.map.read(orefs)
     }
 
-    fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {
+    fn scan(&self, from: Oref, limit: usize) -> Result<Scanned, Error> {
         run(&self.before_scan);
         let found = self.map.scan(from, limit);
         run(&self.after_scan);

@@ -134,9 +134,8 @@ fn clear(partial: &Path) -> Result<(), Failure> {
     if !partial.exists() {
         return Ok(());
     }
-    let ours = ["lock", "base", "base.new", "log.0", "log.1"];
     let others = std::fs::read_dir(partial)?
-        .any(|entry| entry.is_ok_and(|entry| !ours.iter().any(|name| entry.file_name() == *name)));
+        .any(|entry| entry.is_ok_and(|entry| !embedded::FILES.iter().any(|name| entry.file_name() == *name)));
     if others || !partial.join("lock").is_file() {
         let why = format!("`{}` is in the way", partial.display());
         return Err(Failure::new(Exit::Failed, why).help("remove it, or give it another name"));

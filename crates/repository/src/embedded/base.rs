@@ -2,38 +2,52 @@
 //!
 //! Every installation is one transaction, committed in two phases: clients choose the bytes of objects, and with one
 //! phase could make a page look whole that is not. The file is made under another name and renamed when it is whole.
+//!
+//! redb does not look at the checksums of its pages when it reads them. So every value has a [seal](super::seal), which is
+//! checked when it is read, and a set of all orefs that have an object is kept beside the objects: an object that is in
+//! the set and not found is lost, and is never told as one that is not there.
 
+use std::collections::BTreeMap;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use redb::{
-    Builder, Database, ReadOnlyTable, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
-    WriteTransaction,
+    Builder, Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition,
+    TableError, WriteTransaction,
 };
 
+use crate::embedded::backend::{Backend, Overlay};
 use crate::embedded::disk::{Disk, DiskFile};
+use crate::embedded::guard::guarded;
 use crate::embedded::log::Key;
+use crate::embedded::seal::{SEAL, Seals, Table, seal_of};
 use crate::record::ClassDescriptor;
-use crate::store::{Base, Installation, Loaded, Reply, Totals, initial};
+use crate::store::marks::{Bits, Page};
+use crate::store::{Base, Installation, Loaded, Reply, Scanned, Totals, initial};
 use crate::{Error, Oref, Stored, Tid};
 
 /// The version of the base's and the log's form.
-const FORMAT: u64 = 1;
+const FORMAT: u64 = 2;
 /// The name of the file, and of one that is not whole yet.
 pub(super) const NAME: &str = "base";
-const NEW_NAME: &str = "base.new";
+pub(super) const NEW_NAME: &str = "base.new";
 
-/// Oref to version (8 bytes, little-endian) and record.
+/// Oref to seal, version (8 bytes, little-endian) and record.
 const OBJECTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("objects");
-/// Class number to descriptor.
+/// Number of a page of the set of orefs with an object to seal and bits.
+const PRESENT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("present");
+/// Class number to seal and descriptor.
 const CLASSES: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("classes");
-/// Session to number and commit of its last batch (8 bytes each, little-endian) and the reply.
+/// Session to seal, number and commit of its last batch (8 bytes each, little-endian) and the reply.
 const REPLIES: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("replies");
+/// The format alone, where programs of all versions find it.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
+/// The key, twice, and the sealed numbers.
 const SECRETS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("secrets");
+const KEYS: [&str; 2] = ["log", "log again"];
+const SEALED: &str = "numbers";
 
 /// Orefs that are at most so far apart are read in one go, if there are enough of them in a row.
 const RUN_STEP_MAX: u64 = 4;
@@ -42,10 +56,22 @@ const RUN_MIN: usize = 4;
 /// The objects as of some installation.
 type Objects = Arc<ReadOnlyTable<u64, &'static [u8]>>;
 
+/// The bytes before the record of an object.
+const BEFORE_RECORD: usize = SEAL + 8;
+
 /// A base in a redb database.
 pub struct Redb {
+    file: Arc<dyn DiskFile>,
+    key: Key,
+    seals: Seals,
     /// What the last installation has left, opened by who reads first: opening it costs as much as reading a few objects.
     objects: RwLock<Option<Objects>>,
+    /// The orefs that have an object.
+    present: RwLock<Bits>,
+    /// The digest of the rows that are read when the base is opened. Locked while something is installed.
+    digest: Mutex<u64>,
+    /// What was read when it was opened, for who asks first.
+    loaded: Mutex<Option<Loaded>>,
     /// Taken only when the base is dropped.
     database: Option<Database>,
 }
@@ -62,30 +88,47 @@ impl Drop for Redb {
     }
 }
 
-/// A file as redb wants it.
-#[derive(Debug)]
-struct Backend(Arc<dyn DiskFile>);
+/// The numbers of a base, sealed together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Numbers {
+    format: u64,
+    head: u64,
+    sequence: u64,
+    generation: u64,
+    reserved: u64,
+    bytes: u64,
+    /// All seals of classes, replies and pages of the set, combined by exclusive or: none is missing, and none is old.
+    digest: u64,
+}
 
-impl StorageBackend for Backend {
-    fn len(&self) -> io::Result<u64> {
-        self.0.len()
+impl Numbers {
+    fn seal(&self, seals: &Seals) -> Vec<u8> {
+        let Numbers { format, head, sequence, generation, reserved, bytes, digest } = *self;
+        let all =
+            [format, head, sequence, generation, reserved, bytes, digest].map(u64::to_le_bytes).concat();
+        seals.seal(Table::Numbers, 0, &[&all])
     }
 
-    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read_at(offset, out)
+    fn open(seals: &Seals, sealed: &[u8]) -> Option<Numbers> {
+        let all = seals.open(Table::Numbers, 0, sealed)?;
+        let mut words =
+            all.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
+        let mut next = || words.next();
+        let numbers = Numbers {
+            format: next()?,
+            head: next()?,
+            sequence: next()?,
+            generation: next()?,
+            reserved: next()?,
+            bytes: next()?,
+            digest: next()?,
+        };
+        words.next().is_none().then_some(numbers)
     }
+}
 
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-
-    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write_at(offset, data)
-    }
+fn damaged(what: impl Into<String>) -> Error {
+    Error::Damaged { what: what.into() }
 }
 
 impl Redb {
@@ -101,30 +144,42 @@ impl Redb {
         let file =
             disk.open(NEW_NAME, true).map_err(io)?.ok_or_else(|| io(io::ErrorKind::NotFound.into()))?;
         let database = guarded(|| Ok(Builder::new().create_with_backend(Backend(file.clone()))?))?;
+        let seals = Seals::new(key);
         let (loaded, root) = initial();
+        let mut digest = 0;
         guarded(|| {
             let write = begin(&database)?;
-            write.open_table(OBJECTS)?.insert(Oref::ROOT.get(), &object(&root)[..])?;
+            write.open_table(OBJECTS)?.insert(Oref::ROOT.get(), &object(&seals, Oref::ROOT, &root)[..])?;
             write.open_table(REPLIES)?;
-            write.open_table(SECRETS)?.insert("log", &key[..])?;
+            let mut present = Bits::default();
+            present.insert(Oref::ROOT);
+            let number = Bits::page_of(Oref::ROOT);
+            let page = page_row(&seals, number, present.page(number).expect("it has the root"));
+            write.open_table(PRESENT)?.insert(number, &page[..])?;
+            digest ^= seal_of(&page);
             let mut classes = write.open_table(CLASSES)?;
             for (number, class) in (1..).zip(&loaded.classes) {
-                classes.insert(number, &descriptor(class)[..])?;
+                let row = class_row(&seals, number, class);
+                classes.insert(number, &row[..])?;
+                digest ^= seal_of(&row);
             }
             drop(classes);
-            let mut numbers = write.open_table(NUMBERS)?;
-            for (name, number) in [
-                ("format", FORMAT),
-                ("head", loaded.head.0),
-                ("sequence", loaded.sequence),
-                ("generation", loaded.generation),
-                ("reserved", loaded.reserved),
-                ("objects", loaded.totals.objects),
-                ("bytes", loaded.totals.bytes),
-            ] {
-                numbers.insert(name, number)?;
+            write.open_table(NUMBERS)?.insert("format", FORMAT)?;
+            let numbers = Numbers {
+                format: FORMAT,
+                head: loaded.head.0,
+                sequence: loaded.sequence,
+                generation: loaded.generation,
+                reserved: loaded.reserved,
+                bytes: loaded.totals.bytes,
+                digest,
+            };
+            let mut secrets = write.open_table(SECRETS)?;
+            for name in KEYS {
+                secrets.insert(name, &key[..])?;
             }
-            drop(numbers);
+            secrets.insert(SEALED, &numbers.seal(&seals)[..])?;
+            drop(secrets);
             Ok(write.commit()?)
         })?;
         guarded(|| {
@@ -140,23 +195,31 @@ impl Redb {
     /// Opens the base, which must be there, with that many bytes of cache.
     pub fn open(disk: &dyn Disk, cache_bytes: usize) -> Result<Redb, Error> {
         let io = |source| Error::Io { what: "opening the base", source };
-        let missing = || Error::Damaged { what: format!("the file {NAME} is missing") };
+        let missing = || damaged(format!("the file {NAME} is missing"));
         let file = disk.open(NAME, false).map_err(io)?.ok_or_else(missing)?;
         // Of an empty file redb would make a new database.
         if file.is_empty().map_err(io)? {
-            return Err(Error::Damaged { what: format!("the file {NAME} is empty") });
+            return Err(damaged(format!("the file {NAME} is empty")));
         }
         let mut builder = Builder::new();
         builder.set_cache_size(cache_bytes);
-        let database = guarded(|| Ok(builder.create_with_backend(Backend(file))?))?;
-        let format = guarded(|| {
-            let numbers = database.begin_read()?.open_table(NUMBERS)?;
-            Ok(numbers.get("format")?.map_or(0, |format| format.value()))
-        })?;
-        if format != FORMAT {
-            return Err(Error::Format { found: format, known: FORMAT });
-        }
-        Ok(Redb { objects: RwLock::default(), database: Some(database) })
+        let database = guarded(|| Ok(builder.create_with_backend(Backend(file.clone()))?))?;
+        let key = find_key(&database)?;
+        let base = Redb {
+            file,
+            seals: Seals::new(&key),
+            key,
+            objects: RwLock::default(),
+            present: RwLock::default(),
+            digest: Mutex::default(),
+            loaded: Mutex::default(),
+            database: Some(database),
+        };
+        let (loaded, present, digest) = base.load_all()?;
+        *base.loaded.lock() = Some(loaded);
+        *base.present.write() = present;
+        *base.digest.lock() = digest;
+        Ok(base)
     }
 
     /// The objects as of the last installation, or of one that ends meanwhile.
@@ -178,164 +241,343 @@ impl Redb {
     }
 
     /// The key of the log's macs.
-    pub fn key(&self) -> Result<Key, Error> {
-        let key = guarded(|| {
-            let secrets = self.database().begin_read()?.open_table(SECRETS)?;
-            Ok(secrets.get("log")?.and_then(|key| Key::try_from(key.value()).ok()))
-        })?;
-        key.ok_or_else(|| Error::Damaged { what: "the key of the log is missing".into() })
+    pub fn key(&self) -> Key {
+        self.key
     }
-}
 
-impl Base for Redb {
-    fn load(&self) -> Result<Loaded, Error> {
-        let (mut loaded, classes) = guarded(|| {
+    /// All but the objects, the set of their orefs, and the digest of what was read. Nothing of it is missing, old or
+    /// changed.
+    fn load_all(&self) -> Result<(Loaded, Bits, u64), Error> {
+        let (numbers, classes, replies, pages) = guarded(|| {
             let read = self.database().begin_read()?;
-            let numbers = read.open_table(NUMBERS)?;
-            let number =
-                |name| -> Result<u64, redb::Error> { Ok(numbers.get(name)?.map_or(0, |n| n.value())) };
-            let mut loaded = Loaded {
-                head: Tid(number("head")?),
-                sequence: number("sequence")?,
-                generation: number("generation")?,
-                reserved: number("reserved")?,
-                totals: Totals { objects: number("objects")?, bytes: number("bytes")? },
-                ..Loaded::default()
-            };
+            let numbers = row(&read, SEALED)?.and_then(|sealed| Numbers::open(&self.seals, &sealed));
             let mut classes = Vec::new();
             for entry in read.open_table(CLASSES)?.iter()? {
                 let (number, class) = entry?;
                 classes.push((number.value(), class.value().to_vec()));
             }
+            let mut replies = Vec::new();
             for entry in read.open_table(REPLIES)?.iter()? {
                 let (session, reply) = entry?;
-                if let Some(reply) = parse_reply(reply.value()) {
-                    loaded.replies.push((session.value(), reply));
+                replies.push((session.value(), reply.value().to_vec()));
+            }
+            let mut pages = Vec::new();
+            for entry in read.open_table(PRESENT)?.iter()? {
+                let (number, page) = entry?;
+                pages.push((number.value(), page.value().to_vec()));
+            }
+            Ok((numbers, classes, replies, pages))
+        })?;
+        let numbers = numbers.ok_or_else(|| damaged("the numbers of the base are not what was written"))?;
+        let mut loaded = Loaded {
+            head: Tid(numbers.head),
+            sequence: numbers.sequence,
+            generation: numbers.generation,
+            reserved: numbers.reserved,
+            ..Loaded::default()
+        };
+        let mut digest = 0;
+        for (expected, (number, row)) in (1..).zip(classes) {
+            let descriptor = self.seals.open(Table::Classes, u128::from(number), &row);
+            let class = descriptor.and_then(|bytes| ClassDescriptor::decode(bytes).ok());
+            let class = class.filter(|_| number == expected);
+            let class = class.ok_or_else(|| damaged(format!("class {expected} is not what was written")))?;
+            loaded.classes.push(Arc::new(class));
+            digest ^= seal_of(&row);
+        }
+        for (session, row) in replies {
+            let reply = self.seals.open(Table::Replies, session, &row).and_then(parse_reply);
+            let reply = reply.ok_or_else(|| damaged("the reply of a session is not what was written"))?;
+            loaded.replies.push((session, reply));
+            digest ^= seal_of(&row);
+        }
+        let mut present = Bits::default();
+        for (number, row) in pages {
+            let page = self.seals.open(Table::Present, u128::from(number), &row).and_then(parse_page);
+            let wrong = || damaged("the list of all objects is not what was written");
+            present.put_page(number, page.ok_or_else(wrong)?);
+            digest ^= seal_of(&row);
+        }
+        if digest != numbers.digest {
+            return Err(damaged("classes, replies or parts of the list of all objects are missing, or old"));
+        }
+        loaded.totals = Totals { objects: present.len(), bytes: numbers.bytes };
+        Ok((loaded, present, digest))
+    }
+
+    /// Reads some objects, as many at once as are in a row.
+    fn find_all(&self, orefs: &[Oref]) -> Result<Vec<Found>, redb::Error> {
+        let mut order: Vec<usize> = (0..orefs.len()).collect();
+        order.sort_unstable_by_key(|at| orefs[*at]);
+        let mut found = vec![Found::Nothing; orefs.len()];
+        let objects = self.objects()?;
+        // What is asked for together was mostly made together, and is in a row.
+        for run in order.chunk_by(|a, b| orefs[*b].get() - orefs[*a].get() <= RUN_STEP_MAX) {
+            let (first, last) = match run {
+                [first, .., last] if run.len() >= RUN_MIN => (first, last),
+                few => {
+                    for at in few {
+                        if let Some(state) = objects.get(orefs[*at].get())? {
+                            found[*at] = self.parse(orefs[*at], state.value());
+                        }
+                    }
+                    continue;
+                }
+            };
+            let mut left = run.iter().peekable();
+            for entry in objects.range(orefs[*first].get()..=orefs[*last].get())? {
+                let (oref, state) = entry?;
+                let oref = oref.value();
+                while left.next_if(|at| orefs[**at].get() < oref).is_some() {}
+                while let Some(at) = left.next_if(|at| orefs[**at].get() == oref) {
+                    found[*at] = self.parse(orefs[*at], state.value());
                 }
             }
-            Ok((loaded, classes))
-        })?;
-        for (expected, (number, class)) in (1..).zip(classes) {
-            let class = ClassDescriptor::decode(&class).ok().filter(|_| number == expected);
-            let damaged = || Error::Damaged { what: format!("class {expected} cannot be read") };
-            loaded.classes.push(Arc::new(class.ok_or_else(damaged)?));
         }
+        Ok(found)
+    }
+
+    fn parse(&self, oref: Oref, sealed: &[u8]) -> Found {
+        let value = self.seals.open(Table::Objects, u128::from(oref.get()), sealed);
+        match value.and_then(|value| value.split_first_chunk()) {
+            Some((tid, record)) => Found::State(Stored {
+                tid: Tid(u64::from_le_bytes(*tid)),
+                bytes: Bytes::copy_from_slice(record),
+            }),
+            None => Found::Wrong,
+        }
+    }
+
+    /// What there is of an object whose state was not found, or not as it was written.
+    fn find_alone(&self, oref: Oref) -> Result<Option<Stored>, Error> {
+        // Nothing is installed meanwhile, so objects and set are from one moment.
+        let _alone = self.digest.lock();
+        let found = guarded(|| {
+            let objects = self.database().begin_read()?.open_table(OBJECTS)?;
+            Ok(objects.get(oref.get())?.map(|state| self.parse(oref, state.value())))
+        });
+        let what = match found {
+            Ok(Some(Found::State(stored))) => return Ok(Some(stored)),
+            Ok(Some(_)) => "its state is not what was written",
+            Ok(None) if !self.present.read().contains(oref) => return Ok(None),
+            Ok(None) => "its state is not there any more",
+            Err(Error::Damaged { .. }) => "the base cannot be read where its state is",
+            Err(error) => return Err(error),
+        };
+        Err(Error::Object { oref, what })
+    }
+
+    /// The states of some objects, each by itself.
+    fn states(&self, orefs: &[Oref]) -> Result<Vec<Result<Option<Stored>, Error>>, Error> {
+        let found = match guarded(|| self.find_all(orefs)) {
+            Ok(found) => found,
+            // A part of the base that cannot be read is perhaps not that of all of them.
+            Err(Error::Damaged { .. }) => vec![Found::Wrong; orefs.len()],
+            Err(error) => return Err(error),
+        };
+        let states = orefs.iter().zip(found).map(|(oref, found)| match found {
+            Found::State(stored) => Ok(Some(stored)),
+            Found::Nothing if !self.present.read().contains(*oref) => Ok(None),
+            Found::Nothing | Found::Wrong => self.find_alone(*oref),
+        });
+        Ok(states.collect())
+    }
+
+    /// Reads all pages of the database and compares them with the checksums in those that refer to them, on a copy that is
+    /// not written.
+    fn examine_pages(&self) -> Result<(), Error> {
+        let io = |source| Error::Io { what: "reading the base", source };
+        let overlay = Overlay::new(self.file.clone()).map_err(io)?;
+        guarded(|| {
+            let mut builder = Builder::new();
+            builder.set_cache_size(CHECK_CACHE_BYTES).set_check_integrity_on_open(true);
+            drop(builder.create_with_backend(overlay)?);
+            Ok(())
+        })
+    }
+}
+
+/// Bytes of the cache of an examination.
+const CHECK_CACHE_BYTES: usize = 16 << 20;
+
+/// What the base has of an object.
+#[derive(Clone, Debug)]
+enum Found {
+    State(Stored),
+    /// No row.
+    Nothing,
+    /// A row with a wrong seal, or a base that cannot be read.
+    Wrong,
+}
+
+/// The key of a store, of which there are two copies: the one with which its numbers are what was written.
+fn find_key(database: &Database) -> Result<Key, Error> {
+    let (format, keys, sealed) = guarded(|| {
+        let read = database.begin_read()?;
+        let format = match read.open_table(NUMBERS) {
+            Ok(numbers) => numbers.get("format")?.map_or(0, |format| format.value()),
+            Err(TableError::TableDoesNotExist(_)) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        let mut keys = Vec::new();
+        for name in KEYS {
+            keys.extend(row(&read, name)?.and_then(|key| Key::try_from(&key[..]).ok()));
+        }
+        Ok((format, keys, row(&read, SEALED)?))
+    })?;
+    let numbers = |key: &Key| Numbers::open(&Seals::new(key), sealed.as_deref()?);
+    let key = keys.into_iter().find(|key| numbers(key).is_some_and(|numbers| numbers.format == FORMAT));
+    match key {
+        Some(key) if format == FORMAT => Ok(key),
+        Some(_) => Err(damaged("the number of the format is not what was written")),
+        None if format == FORMAT => {
+            Err(damaged("the numbers of the base, or the keys of the log, are not what was written"))
+        }
+        None => Err(Error::Format { found: format, known: FORMAT }),
+    }
+}
+
+/// A row of the secrets.
+fn row(read: &ReadTransaction, name: &str) -> Result<Option<Vec<u8>>, redb::Error> {
+    match read.open_table(SECRETS) {
+        Ok(secrets) => Ok(secrets.get(name)?.map(|row| row.value().to_vec())),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Base for Redb {
+    fn load(&self) -> Result<Loaded, Error> {
+        let first = self.loaded.lock().take();
+        let loaded = match first {
+            Some(loaded) => loaded,
+            None => self.load_all()?.0,
+        };
         if loaded.head == Tid::NONE || loaded.reserved <= Oref::ROOT.get() || loaded.classes.is_empty() {
-            return Err(Error::Damaged { what: "the numbers of the base are missing".into() });
+            return Err(damaged("the numbers of the base are missing"));
         }
         Ok(loaded)
     }
 
     fn read(&self, orefs: &[Oref]) -> Result<Vec<Option<Stored>>, Error> {
-        let mut order: Vec<usize> = (0..orefs.len()).collect();
-        order.sort_unstable_by_key(|at| orefs[*at]);
-        let mut found: Vec<Option<Option<Stored>>> = vec![None; orefs.len()];
-        guarded(|| {
-            let objects = self.objects()?;
-            // What is asked for together was mostly made together, and is in a row.
-            for run in order.chunk_by(|a, b| orefs[*b].get() - orefs[*a].get() <= RUN_STEP_MAX) {
-                let (first, last) = match run {
-                    [first, .., last] if run.len() >= RUN_MIN => (first, last),
-                    few => {
-                        read_each(&objects, few, orefs, &mut found)?;
-                        continue;
-                    }
-                };
-                let mut left = run.iter().peekable();
-                for entry in objects.range(orefs[*first].get()..=orefs[*last].get())? {
-                    let (oref, state) = entry?;
-                    let oref = oref.value();
-                    while left.next_if(|at| orefs[**at].get() < oref).is_some() {}
-                    while let Some(at) = left.next_if(|at| orefs[**at].get() == oref) {
-                        found[*at] = Some(parse_object(state.value()));
-                    }
-                }
-            }
-            Ok(())
-        })?;
-        let states = orefs.iter().zip(found);
-        states.map(|(oref, state)| state.map(|state| whole(*oref, state)).transpose()).collect()
+        self.states(orefs)?.into_iter().collect()
     }
 
-    fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {
-        let found = guarded(|| {
-            let objects = self.objects()?;
-            let mut found = Vec::new();
-            for entry in objects.range(from.get()..)?.take(limit) {
-                let (oref, state) = entry?;
-                found.push((oref.value(), parse_object(state.value())));
-            }
-            Ok(found)
-        })?;
-        let known = found.into_iter().map(|(number, state)| {
-            let damaged = || Error::Damaged { what: format!("{number} is no oref") };
-            let oref = Oref::new(number).ok_or_else(damaged)?;
-            Ok((oref, whole(oref, state)?))
-        });
-        known.collect()
+    fn scan(&self, from: Oref, limit: usize) -> Result<Scanned, Error> {
+        let mut scanned = Scanned::new();
+        let mut from = Some(from);
+        while let Some(first) = from.filter(|_| scanned.len() < limit) {
+            let orefs = self.present.read().from(first, limit - scanned.len());
+            let states = self.states(&orefs)?;
+            from = orefs.last().and_then(|last| Oref::new(last.get() + 1));
+            // An object may be freed meanwhile.
+            let found = orefs.into_iter().zip(states);
+            scanned.extend(found.filter_map(|(oref, state)| Some((oref, state.transpose()?))));
+        }
+        Ok(scanned)
     }
 
     fn install(&self, installation: &Installation<'_>) -> Result<Totals, Error> {
-        guarded(|| {
+        let mut digest = self.digest.lock();
+        let mut pages = BTreeMap::new();
+        for (oref, state) in installation.states {
+            set(&self.present.read(), &mut pages, *oref, state.is_some());
+        }
+        let (bytes, new_digest) = guarded(|| {
             let write = begin(self.database())?;
-            let totals = install_states(&write, installation)?;
+            let mut digest = *digest;
+            let bytes = install_states(&write, &self.seals, installation)?;
+            let mut present = write.open_table(PRESENT)?;
+            for (number, page) in &pages {
+                let row = page_row(&self.seals, *number, page);
+                digest ^= seal_of(&row);
+                digest ^= present.insert(number, &row[..])?.map_or(0, |old| seal_of(old.value()));
+            }
+            drop(present);
             let mut classes = write.open_table(CLASSES)?;
             for (number, class) in installation.classes {
-                classes.insert(number.0, &descriptor(class)[..])?;
+                let row = class_row(&self.seals, number.0, class);
+                digest ^= seal_of(&row);
+                digest ^= classes.insert(number.0, &row[..])?.map_or(0, |old| seal_of(old.value()));
             }
             drop(classes);
             let mut replies = write.open_table(REPLIES)?;
             for (session, reply) in installation.replies {
-                match reply {
-                    Some(reply) => replies.insert(session, &reply_bytes(reply)[..])?,
+                let old = match reply {
+                    Some(reply) => {
+                        let row = reply_row(&self.seals, *session, reply);
+                        digest ^= seal_of(&row);
+                        replies.insert(session, &row[..])?
+                    }
                     None => replies.remove(session)?,
                 };
+                digest ^= old.map_or(0, |old| seal_of(old.value()));
             }
             drop(replies);
-            let mut numbers = write.open_table(NUMBERS)?;
-            for (name, number) in [
-                ("head", installation.head.0),
-                ("sequence", installation.sequence),
-                ("generation", installation.generation),
-                ("reserved", installation.reserved),
-                ("objects", totals.objects),
-                ("bytes", totals.bytes),
-            ] {
-                numbers.insert(name, number)?;
-            }
-            drop(numbers);
+            let numbers = Numbers {
+                format: FORMAT,
+                head: installation.head.0,
+                sequence: installation.sequence,
+                generation: installation.generation,
+                reserved: installation.reserved,
+                bytes,
+                digest,
+            };
+            write.open_table(SECRETS)?.insert(SEALED, &numbers.seal(&self.seals)[..])?;
             write.commit()?;
-            *self.objects.write() = None;
-            Ok(totals)
-        })
+            Ok((bytes, digest))
+        })?;
+        *self.objects.write() = None;
+        let mut present = self.present.write();
+        pages.into_iter().for_each(|(number, page)| present.put_page(number, page));
+        *digest = new_digest;
+        Ok(Totals { objects: present.len(), bytes })
+    }
+
+    fn examine(&self) -> Result<Vec<String>, Error> {
+        // Nothing is written meanwhile.
+        let _alone = self.digest.lock();
+        let mut wrong = Vec::new();
+        for examined in [self.load_all().map(|_| ()), self.examine_pages()] {
+            match examined {
+                Ok(()) => {}
+                Err(Error::Damaged { what }) => wrong.push(what),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(wrong)
     }
 }
 
-/// Reads some of the objects asked for, each by itself.
-fn read_each(
-    objects: &Objects,
-    which: &[usize],
-    orefs: &[Oref],
-    found: &mut [Option<Option<Stored>>],
-) -> Result<(), redb::Error> {
-    for at in which {
-        found[*at] = objects.get(orefs[*at].get())?.map(|state| parse_object(state.value()));
-    }
-    Ok(())
+/// Puts an oref into the set, or takes it away, in a page that will be written.
+fn set(present: &Bits, pages: &mut BTreeMap<u64, Page>, oref: Oref, there: bool) {
+    let number = Bits::page_of(oref);
+    let page = pages.entry(number).or_insert_with(|| match present.page(number) {
+        Some(page) => page.clone(),
+        None => Page::new([0; 64]),
+    });
+    let (word, bit) = (oref.get() / 64 % 64, 1 << (oref.get() % 64));
+    let word = &mut page[word as usize];
+    *word = if there { *word | bit } else { *word & !bit };
 }
 
-fn install_states(write: &WriteTransaction, installation: &Installation<'_>) -> Result<Totals, redb::Error> {
+/// Writes the states, and gives the bytes of all records.
+fn install_states(
+    write: &WriteTransaction,
+    seals: &Seals,
+    installation: &Installation<'_>,
+) -> Result<u64, redb::Error> {
     let mut objects = write.open_table(OBJECTS)?;
     let mut totals = installation.totals;
     for (oref, state) in installation.states {
         let old = match state {
-            Some(stored) => objects.insert(oref.get(), &object(stored)[..])?,
+            Some(stored) => objects.insert(oref.get(), &object(seals, *oref, stored)[..])?,
             None => objects.remove(oref.get())?,
         };
-        let old = old.map(|old| old.value().len().saturating_sub(8));
+        let old = old.map(|old| old.value().len().saturating_sub(BEFORE_RECORD));
         totals.replace(old, state.as_ref().map(|new| new.bytes.len()));
     }
-    Ok(totals)
+    Ok(totals.bytes)
 }
 
 fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
@@ -346,42 +588,20 @@ fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
     Ok(write)
 }
 
-/// Runs something of redb, which may panic when its file is not what it wrote.
-fn guarded<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Error> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(value)) => Ok(value),
-        Ok(Err(redb::Error::Io(source))) => Err(Error::Io { what: "the base", source }),
-        Ok(Err(redb::Error::Corrupted(what))) => Err(Error::Damaged { what }),
-        Ok(Err(other)) => Err(Error::Io { what: "the base", source: io::Error::other(other.to_string()) }),
-        Err(_) => Err(Error::Damaged { what: "the base is not what was written".into() }),
-    }
+fn object(seals: &Seals, oref: Oref, stored: &Stored) -> Vec<u8> {
+    let tid = stored.tid.0.to_le_bytes();
+    seals.seal(Table::Objects, u128::from(oref.get()), &[&tid, &stored.bytes])
 }
 
-fn object(stored: &Stored) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(8 + stored.bytes.len());
-    bytes.extend_from_slice(&stored.tid.0.to_le_bytes());
-    bytes.extend_from_slice(&stored.bytes);
-    bytes
-}
-
-fn parse_object(bytes: &[u8]) -> Option<Stored> {
-    let (tid, record) = bytes.split_first_chunk()?;
-    Some(Stored { tid: Tid(u64::from_le_bytes(*tid)), bytes: Bytes::copy_from_slice(record) })
-}
-
-fn whole(oref: Oref, state: Option<Stored>) -> Result<Stored, Error> {
-    state.ok_or_else(|| Error::Damaged { what: format!("object {oref} has no version") })
-}
-
-fn descriptor(class: &ClassDescriptor) -> Vec<u8> {
+fn class_row(seals: &Seals, number: u32, class: &ClassDescriptor) -> Vec<u8> {
     let mut bytes = Vec::new();
     class.encode(&mut bytes);
-    bytes
+    seals.seal(Table::Classes, u128::from(number), &[&bytes])
 }
 
-fn reply_bytes(reply: &Reply) -> Vec<u8> {
-    let numbers = [reply.number.to_le_bytes(), reply.tid.0.to_le_bytes()].concat();
-    [&numbers, &reply.bytes[..]].concat()
+fn reply_row(seals: &Seals, session: u128, reply: &Reply) -> Vec<u8> {
+    let (number, tid) = (reply.number.to_le_bytes(), reply.tid.0.to_le_bytes());
+    seals.seal(Table::Replies, session, &[&number, &tid, &reply.bytes])
 }
 
 fn parse_reply(bytes: &[u8]) -> Option<Reply> {
@@ -389,4 +609,15 @@ fn parse_reply(bytes: &[u8]) -> Option<Reply> {
     let (tid, reply) = rest.split_first_chunk()?;
     let (number, tid) = (u64::from_le_bytes(*number), Tid(u64::from_le_bytes(*tid)));
     Some(Reply { number, tid, bytes: Bytes::copy_from_slice(reply) })
+}
+
+fn page_row(seals: &Seals, number: u64, page: &Page) -> Vec<u8> {
+    let words: Vec<u8> = page.iter().flat_map(|word| word.to_le_bytes()).collect();
+    seals.seal(Table::Present, u128::from(number), &[&words])
+}
+
+fn parse_page(bytes: &[u8]) -> Option<Page> {
+    let words: Vec<u64> =
+        bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect();
+    words.into_boxed_slice().try_into().ok()
 }

@@ -23,14 +23,14 @@ pub fn copy(from: &Path, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Resul
     let io = |source| Error::Io { what: "copying the store", source };
     let lock = |path| Folder::open(path).map_err(io)?.map_err(|process| Error::Locked { process });
     let (_source, target) = (lock(from)?, lock(to)?);
-    let names = || [base::NAME].into_iter().chain(log::NAMES);
+    let names = || [base::NAME].into_iter().chain(log::NAMES).chain([log::WITNESS]);
     let bytes = |name: &str| from.join(name).metadata().map(|found| found.len());
     let of = names().map(bytes).sum::<io::Result<u64>>().map_err(io)?;
     let mut done = 0;
     let mut buffer = vec![0; BYTES_AT_ONCE];
     for name in names() {
         let mut source = File::open(from.join(name)).map_err(io)?;
-        let mut copy = File::create(to.join(name)).map_err(io)?;
+        let mut copy = target.create(name).map_err(io)?;
         loop {
             let read = match source.read(&mut buffer) {
                 Ok(0) => break,

@@ -1,9 +1,9 @@
 //! The few things that the engine does with files, behind a trait: so that tests can put a disk below it that fails.
 
 use std::fmt::Debug;
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -48,6 +48,11 @@ pub trait DiskFile: Send + Sync + Debug {
 /// Most bytes of the number of a process and the end of its line.
 const PROCESS_BYTES: u64 = 16;
 
+/// The mode of a folder that is made: its owner's alone.
+const FOLDER_MODE: u32 = 0o700;
+/// The mode of every file: its owner's alone.
+const FILE_MODE: u32 = 0o600;
+
 /// A folder of the system. While it lives, no other process has the same one.
 #[derive(Debug)]
 pub struct Folder {
@@ -58,10 +63,11 @@ pub struct Folder {
 
 impl Folder {
     /// Opens a folder, which is created if it is not there. If another process has it, the number of that process, as far as it has been written down.
+    ///
+    /// Folders and files that are made are their owner's alone, whatever the process's umask says; files that are there become so.
     pub fn open(path: &Path) -> io::Result<Result<Folder, Option<u32>>> {
-        std::fs::create_dir_all(path)?;
-        let mut options = OpenOptions::new();
-        let mut lock = options.read(true).write(true).create(true).truncate(false).open(path.join("lock"))?;
+        create_folder(path)?;
+        let mut lock = open_file(&path.join("lock"), true)?;
         match lock.try_lock() {
             Ok(()) => {
                 // For people only: a process that cannot write it has the store all the same.
@@ -79,10 +85,49 @@ impl Folder {
     }
 }
 
+/// Makes a folder that is not there, and those around it.
+fn create_folder(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(around) = path.parent().filter(|around| !around.as_os_str().is_empty()) {
+        create_folder(around)?;
+    }
+    match DirBuilder::new().mode(FOLDER_MODE).create(path) {
+        // The umask may have taken away what the owner needs.
+        Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(FOLDER_MODE)),
+        // Somebody else has made it at the same moment.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a file to read and write, and makes it its owner's alone.
+fn open_file(path: &Path, create: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let file = options.read(true).write(true).create(create).truncate(false).mode(FILE_MODE).open(path)?;
+    if file.metadata()?.permissions().mode() & 0o7777 != FILE_MODE {
+        // A file of somebody else that may be written stays as it is.
+        match file.set_permissions(Permissions::from_mode(FILE_MODE)) {
+            Err(error) if error.kind() != io::ErrorKind::PermissionDenied => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(file)
+}
+
+impl Folder {
+    /// A new file, in place of one that may be there.
+    pub(super) fn create(&self, name: &str) -> io::Result<File> {
+        let file = open_file(&self.path.join(name), true)?;
+        file.set_len(0)?;
+        Ok(file)
+    }
+}
+
 impl Disk for Folder {
     fn open(&self, name: &str, create: bool) -> io::Result<Option<Arc<dyn DiskFile>>> {
-        let mut options = OpenOptions::new();
-        match options.read(true).write(true).create(create).open(self.path.join(name)) {
+        match open_file(&self.path.join(name), create) {
             Ok(file) => Ok(Some(Arc::new(file))),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !create => Ok(None),
             Err(error) => Err(error),

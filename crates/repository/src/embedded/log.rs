@@ -14,6 +14,12 @@
 //! no record of the file's generation: that is the end of the log, or where a write was torn. A write can be torn only
 //! at the end, so if a later record is there, the log is damaged.
 //!
+//! A third file, the *witness*, has the number of the last record that was acknowledged. It is written after each record, and
+//! not synchronised, so it is never ahead of what is durable; after a loss of power it may be behind, or of no use. A log that
+//! ends before it is not the one that was written last, and is refused. So is one that has neither the last record that the
+//! base has nor a later one. That record may be missing only if it was installed when the store was opened: it may have been
+//! readable without being durable. The witness says so, durably, before such records are installed.
+//!
 //! Files grow in large steps, of zeros that are synchronised, so that writing a record changes no metadata.
 
 use std::io;
@@ -23,6 +29,7 @@ use bytes::Bytes;
 
 use crate::Error;
 use crate::embedded::disk::{Disk, DiskFile};
+use crate::embedded::seal::{SEAL, Seals, Table};
 use crate::store::{Journal, JournalError};
 
 /// The length of the log's steps in bytes: the largest physical sector that is common.
@@ -32,6 +39,8 @@ const MAC: usize = 16;
 
 /// The names of the two files.
 pub const NAMES: [&str; 2] = ["log.0", "log.1"];
+/// The name of the witness: four slots, each in a block of its own, with a seal and the number of a record.
+pub const WITNESS: &str = "acknowledged";
 
 /// The key of a store's macs.
 pub type Key = [u8; 32];
@@ -48,6 +57,7 @@ pub struct Found {
 pub struct Log {
     files: [Arc<dyn DiskFile>; 2],
     lengths: [u64; 2],
+    witness: Witness,
     key: Key,
     generation: u64,
     position: u64,
@@ -59,12 +69,24 @@ pub struct Log {
 impl Log {
     /// Creates the files of a new store, empty.
     pub fn create(disk: &dyn Disk) -> io::Result<()> {
-        for name in NAMES {
+        for name in NAMES.into_iter().chain([WITNESS]) {
             let file = disk.open(name, true)?.ok_or(io::ErrorKind::NotFound)?;
             file.set_len(0)?;
             file.sync()?;
         }
         Ok(())
+    }
+
+    /// Whether something was written to a log, which happens only when its store has a base.
+    pub fn was_used(disk: &dyn Disk) -> io::Result<bool> {
+        for name in NAMES.into_iter().chain([WITNESS]) {
+            if let Some(file) = disk.open(name, false)?
+                && !file.is_empty()?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Opens the log and gives its records, oldest first. It goes on in a generation that neither the files nor the
@@ -78,11 +100,14 @@ impl Log {
         step_bytes: usize,
     ) -> Result<(Log, Vec<Found>), Error> {
         let io = |source| Error::Io { what: "opening the log", source };
+        let missing = |name| Error::Damaged { what: format!("the file {name} is missing") };
         let mut files = Vec::new();
         let mut halves = Vec::new();
+        // A record that the base has, or a later one, can be read.
+        let mut current = installed == 0;
         for (half, name) in NAMES.into_iter().enumerate() {
             let file = disk.open(name, false).map_err(io)?;
-            let file = file.ok_or_else(|| Error::Damaged { what: format!("the file {name} is missing") })?;
+            let file = file.ok_or_else(|| missing(name))?;
             let length = file.len().map_err(io)?;
             let (generation, found, end) = read(&*file, half, length, &key).map_err(io)?;
             let last = found.last().map_or(installed, |last| installed.max(last.sequence));
@@ -90,18 +115,58 @@ impl Log {
                 let what = format!("record {beyond} of the log is there, but one before it cannot be read");
                 return Err(Error::Damaged { what });
             }
+            let known = |found: &[Found]| found.last().is_some_and(|last| last.sequence >= installed);
+            current = current
+                || known(&found)
+                || read_beyond(&*file, end, length, &key, installed - 1).map_err(io)?.is_some();
             halves.push((generation, found));
             files.push((file, length));
+        }
+        let witness = disk.open(WITNESS, false).map_err(io)?.ok_or_else(|| missing(WITNESS))?;
+        let witness = Witness { file: witness, seals: Seals::new(&key) };
+        let acknowledged = witness.newest(ACKNOWLEDGED).map_err(io)?;
+        let covered = witness.newest(COVERED).map_err(io)?;
+        let newest = halves.iter().filter_map(|(of, found)| Some((found.last()?.sequence, *of))).max();
+        let last = newest.map_or(installed, |(sequence, _)| sequence.max(installed));
+        if let Some(acknowledged) = acknowledged.filter(|acknowledged| *acknowledged > last) {
+            let what = format!(
+                "{acknowledged} records of the log were acknowledged, and it ends with {last}: the log is older than the \
+                 store, or parts of it are lost"
+            );
+            return Err(Error::Damaged { what });
+        }
+        // Of a log that the base has all of, nothing is needed.
+        let needed = acknowledged != Some(installed) && covered.is_none_or(|covered| covered < installed);
+        if !current && needed {
+            let what = format!(
+                "the base has {installed} records of the log, and the log does not have the last of them: the log is older \
+                 than the base, or that of another store"
+            );
+            return Err(Error::Damaged { what });
+        }
+        if last > installed {
+            // The slot that has not the newest one: a write may be torn.
+            let newest = covered.is_some() && witness.read(COVERED[0]).map_err(io)? == covered;
+            let slot = COVERED[usize::from(newest)];
+            witness.write(slot, last).and_then(|()| witness.file.sync()).map_err(io)?;
+        }
+        if acknowledged.is_none_or(|acknowledged| acknowledged < installed) {
+            // What is there then is an older one, which is as good as none.
+            let _ = witness.acknowledge(installed);
         }
         // The half of the older generation first.
         halves.sort_by_key(|(generation, _)| *generation);
         let seen = halves.iter().map(|(generation, _)| *generation).fold(generation, u64::max);
+        // The half with the newest record stays until the other one has a newer one.
+        let newest_half = newest.map_or(half_of(seen), |(_, of)| half_of(of));
+        let generation = if half_of(seen + 1) == newest_half { seen + 2 } else { seen + 1 };
         let [(first, one), (second, two)] = [files.remove(0), files.remove(0)];
         let log = Log {
             files: [first, second],
             lengths: [one, two],
+            witness,
             key,
-            generation: seen + 1,
+            generation,
             position: 0,
             bytes_max: bytes_max as u64,
             step_bytes: step_bytes.max(BLOCK) as u64,
@@ -162,14 +227,19 @@ impl Journal for Log {
             .map_err(|error| JournalError::InDoubt("writing the log", error))?;
         file.sync().map_err(|error| JournalError::InDoubt("synchronising the log", error))?;
         self.position = end;
+        // What is there then is an older one, which is as good as none.
+        let _ = self.witness.acknowledge(sequence);
         // One large commit should not keep its memory for ever.
         self.buffer.shrink_to(1 << 20);
         Ok(())
     }
 
     fn turn(&mut self) {
-        self.generation += 1;
-        self.position = 0;
+        // The newest record is in the other half still.
+        if self.position > 0 {
+            self.generation += 1;
+            self.position = 0;
+        }
     }
 
     fn generation(&self) -> u64 {
@@ -178,6 +248,56 @@ impl Journal for Log {
 
     fn used(&self) -> u64 {
         self.position
+    }
+
+    fn examine(&self) -> Result<Vec<String>, Error> {
+        let io = |source| Error::Io { what: "reading the log", source };
+        let half = self.half();
+        let (generation, _, end) =
+            read(&*self.files[half], half, self.lengths[half], &self.key).map_err(io)?;
+        let whole = self.position == 0 || (generation, end) == (self.generation, self.position);
+        let wrong = format!("the log is not what was written, from byte {end} of {} on", NAMES[half]);
+        Ok(if whole { Vec::new() } else { vec![wrong] })
+    }
+}
+
+/// Numbers of records, in a file of its own.
+struct Witness {
+    file: Arc<dyn DiskFile>,
+    seals: Seals,
+}
+
+/// The slots of the last record that was acknowledged.
+const ACKNOWLEDGED: [u64; 2] = [0, 1];
+/// The slots of the last record that was installed when the store was opened.
+const COVERED: [u64; 2] = [2, 3];
+
+impl Witness {
+    /// The number in a slot; none if there is none, or it was torn.
+    fn read(&self, slot: u64) -> io::Result<Option<u64>> {
+        let mut bytes = [0; SEAL + 8];
+        let at = slot * BLOCK as u64;
+        if at + bytes.len() as u64 > self.file.len()? {
+            return Ok(None);
+        }
+        self.file.read_at(at, &mut bytes)?;
+        let number = self.seals.open(Table::Witness, u128::from(slot), &bytes);
+        Ok(number.and_then(|number| Some(u64::from_le_bytes(number.try_into().ok()?))))
+    }
+
+    /// The newest number in two slots.
+    fn newest(&self, [one, other]: [u64; 2]) -> io::Result<Option<u64>> {
+        Ok(self.read(one)?.max(self.read(other)?))
+    }
+
+    /// Writes the number of a record that is acknowledged; numbers that follow each other go to different slots.
+    fn acknowledge(&self, number: u64) -> io::Result<()> {
+        self.write(ACKNOWLEDGED[(number % 2) as usize], number)
+    }
+
+    fn write(&self, slot: u64, number: u64) -> io::Result<()> {
+        let bytes = self.seals.seal(Table::Witness, u128::from(slot), &[&number.to_le_bytes()]);
+        self.file.write_at(slot * BLOCK as u64, &bytes)
     }
 }
 

@@ -12,10 +12,13 @@
 //! - After a failed write or synchronisation of the log nothing is written any more: what the disk has is not known
 //!   until it is read again.
 
+mod backend;
 pub mod base;
 mod copy;
 pub mod disk;
+mod guard;
 pub mod log;
+mod seal;
 
 pub use copy::copy;
 
@@ -57,9 +60,13 @@ impl Default for Options {
 /// A store over files, without a thread of its own.
 pub type Files = Store<Redb, Log>;
 
-/// Whether there is a store in a folder.
+/// The names of the files of a store.
+pub const FILES: [&str; 6] = ["lock", base::NAME, base::NEW_NAME, log::NAMES[0], log::NAMES[1], log::WITNESS];
+
+/// Whether there is a store in a folder, or what is left of one that has lost its base.
 pub fn exists(folder: &Path) -> bool {
-    folder.join(base::NAME).is_file()
+    let used = |name| folder.join(name).metadata().is_ok_and(|found| found.len() > 0);
+    folder.join(base::NAME).is_file() || log::NAMES.into_iter().chain([log::WITNESS]).any(used)
 }
 
 /// Opens the store in a folder; makes one if there is none.
@@ -80,13 +87,16 @@ pub fn open_on(disk: &dyn Disk, key: Key, options: &Options) -> Result<Files, Er
     if Redb::exists(disk).map_err(io)? {
         // Whoever made the store may have failed to synchronise the folder, and its files would be gone with the power.
         disk.sync().map_err(io)?;
+    } else if Log::was_used(disk).map_err(io)? {
+        let what = format!("the file {} is missing, and there is a log that goes with it", base::NAME);
+        return Err(Error::Damaged { what });
     } else {
         Log::create(disk).map_err(io)?;
         Redb::create(disk, &key)?;
     }
     let base = Redb::open(disk, options.cache_bytes)?;
     let loaded = base.load()?;
-    let key = base.key()?;
+    let key = base.key();
     let (log, found) = Log::open(
         disk,
         key,

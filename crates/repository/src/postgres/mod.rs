@@ -527,7 +527,11 @@ impl Repository for Postgres {
 
     fn check(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
         let _alone = self.shared.maintenance.lock();
-        check_all(self, Garbage::HalfFreed, progress)
+        let scan = |from, limit| {
+            let found = self.scan(from, limit)?;
+            Ok(found.into_iter().map(|(oref, stored)| (oref, Ok(stored))).collect())
+        };
+        check_all(self, &scan, Garbage::HalfFreed, progress)
     }
 
     /// Counts, which reads everything.

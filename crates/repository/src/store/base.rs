@@ -22,8 +22,8 @@ pub struct Totals {
 impl Totals {
     /// Counts a state of `new` bytes in place of one of `old` bytes.
     pub fn replace(&mut self, old: Option<usize>, new: Option<usize>) {
-        self.objects = self.objects + u64::from(new.is_some()) - u64::from(old.is_some());
-        self.bytes = self.bytes + new.unwrap_or(0) as u64 - old.unwrap_or(0) as u64;
+        self.objects = (self.objects + u64::from(new.is_some())).saturating_sub(u64::from(old.is_some()));
+        self.bytes = (self.bytes + new.unwrap_or(0) as u64).saturating_sub(old.unwrap_or(0) as u64);
     }
 }
 
@@ -81,6 +81,9 @@ pub struct Installation<'a> {
     pub totals: Totals,
 }
 
+/// Objects in order, each with its state, or the reason why that is lost.
+pub type Scanned = Vec<(Oref, Result<Stored, Error>)>;
+
 /// Where states live that are no longer needed from the journal.
 pub trait Base: Send + Sync {
     /// What it knows besides objects; asked once.
@@ -89,11 +92,16 @@ pub trait Base: Send + Sync {
     /// The states of some objects, all from one moment.
     fn read(&self, orefs: &[Oref]) -> Result<Vec<Option<Stored>>, Error>;
 
-    /// At most `limit` objects from `from` on, in order.
-    fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error>;
+    /// The first `limit` objects from `from` on, in order; fewer only if there are no more.
+    fn scan(&self, from: Oref, limit: usize) -> Result<Scanned, Error>;
 
     /// Puts all of it in, or nothing; durable when it returns. Gives the new totals.
     fn install(&self, installation: &Installation<'_>) -> Result<Totals, Error>;
+
+    /// Reads what it has besides the states of objects, and says what is not as it was written.
+    fn examine(&self) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
 }
 
 /// Why a journal did not take a record.
@@ -122,4 +130,9 @@ pub trait Journal: Send {
 
     /// Bytes of records in the half being written.
     fn used(&self) -> u64;
+
+    /// Reads the records that may not be installed yet, and says what is not as it was written.
+    fn examine(&self) -> Result<Vec<String>, Error> {
+        Ok(Vec::new())
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::record::{ClassDescriptor, Kind, Reference, Value, class_of, walk, walk_refs};
 use crate::store::Store;
-use crate::store::base::{Base, Journal};
+use crate::store::base::{Base, Journal, Scanned};
 use crate::store::marks::{Bits, Marks};
 use crate::{ClassNumber, Error, Mistake, Oref, Progress, Report, Repository, Stored, Tid};
 
@@ -38,7 +38,12 @@ impl<B: Base, J: Journal> Store<B, J> {
     pub(super) fn check_alone(&self, progress: &mut dyn FnMut(Progress)) -> Result<Report, Error> {
         // Nothing is freed meanwhile.
         let _alone = self.maintenance.lock();
-        check_all(self, Garbage::Whole, progress)
+        let mut report =
+            check_all(self, &|from, limit| self.scan_merged(from, limit), Garbage::Whole, progress)?;
+        let mut wrong = self.base.examine()?;
+        wrong.extend(self.journal.lock().examine()?);
+        report.mistakes.extend(wrong.into_iter().map(|what| Mistake::Damaged { what }));
+        Ok(report)
     }
 }
 
@@ -51,32 +56,49 @@ pub(crate) enum Garbage {
     HalfFreed,
 }
 
+/// How a check goes over the objects.
+type Scan<'s> = dyn Fn(Oref, usize) -> Result<Scanned, Error> + 's;
+
 /// Goes over all objects twice: for their classes, then for their references.
 pub(crate) fn check_all(
     store: &dyn Repository,
+    scan: &Scan<'_>,
     garbage: Garbage,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, Error> {
     let mut report = Report::default();
     let mut classes = ClassesByOref::default();
     let of = store.info()?.objects;
-    for_all(store, |oref, stored, _| {
-        if let Ok(class) = class_of(&stored.bytes) {
-            classes.set(oref, class);
+    let mut lost = Bits::default();
+    for_all(store, scan, |oref, state, _| {
+        match state {
+            Ok(stored) => {
+                if let Ok(class) = class_of(&stored.bytes) {
+                    classes.set(oref, class);
+                }
+            }
+            Err(error) => {
+                lost.insert(oref);
+                if report.mistakes.len() < Report::MISTAKES_MAX {
+                    report.mistakes.push(lost_object(oref, error));
+                }
+            }
         }
         Ok(())
     })?;
-    if classes.get(Oref::ROOT) == 0 {
+    if classes.get(Oref::ROOT) == 0 && !lost.contains(Oref::ROOT) {
         report.mistakes.push(Mistake::NoRoot);
     }
     let mut by_class = BTreeMap::new();
-    for_all(store, |oref, stored, known| {
+    for_all(store, scan, |oref, state, known| {
+        // Told already.
+        let Ok(stored) = state else { return Ok(()) };
         report.objects += 1;
         report.bytes += stored.bytes.len() as u64;
         if let Ok(class) = class_of(&stored.bytes) {
             *by_class.entry(class).or_insert(0) += 1;
         }
-        check_object(store, oref, &stored, known, &classes, &mut report)?;
+        check_object(store, (oref, &stored), known, &classes, &lost, &mut report)?;
         if report.objects.is_multiple_of(CHUNK as u64) {
             progress(Progress { done: report.objects, of: of.max(report.objects) });
         }
@@ -93,6 +115,16 @@ pub(crate) fn check_all(
     progress(Progress { done: report.objects, of: report.objects });
     report.by_class = by_class.into_iter().collect();
     Ok(report)
+}
+
+/// An object that cannot be read.
+fn lost_object(oref: Oref, error: Error) -> Mistake {
+    let what = match error {
+        Error::Object { what, .. } => what.to_owned(),
+        Error::Damaged { what } => what,
+        other => other.to_string(),
+    };
+    Mistake::Lost { oref, what }
 }
 
 /// What the root directory leads to.
@@ -115,25 +147,26 @@ fn reached(store: &dyn Repository) -> Result<Bits, Error> {
 
 fn for_all(
     store: &dyn Repository,
-    mut each: impl FnMut(Oref, Stored, &Definitions) -> Result<(), Error>,
+    scan: &Scan<'_>,
+    mut each: impl FnMut(Oref, Result<Stored, Error>, &Definitions) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut from = Some(Oref::ROOT);
     while let Some(start) = from {
-        let chunk = store.scan(start, CHUNK)?;
+        let chunk = scan(start, CHUNK)?;
         from = chunk.last().and_then(|(last, _)| Oref::new(last.get() + 1));
         // Asked after the objects, so that theirs are among them.
         let classes = store.classes();
-        chunk.into_iter().try_for_each(|(oref, stored)| each(oref, stored, &classes))?;
+        chunk.into_iter().try_for_each(|(oref, state)| each(oref, state, &classes))?;
     }
     Ok(())
 }
 
 fn check_object(
     store: &dyn Repository,
-    oref: Oref,
-    stored: &Stored,
+    (oref, stored): (Oref, &Stored),
     classes: &Definitions,
     known: &ClassesByOref,
+    lost: &Bits,
     report: &mut Report,
 ) -> Result<(), Error> {
     let room = Report::MISTAKES_MAX.saturating_sub(report.mistakes.len());
@@ -146,7 +179,8 @@ fn check_object(
     let walked = walk(&stored.bytes, classes, |value| {
         if let Value::Ref(Reference::Object { oref: to, class, .. }) = value {
             report.references += 1;
-            if known.get(to) != class.0 {
+            // Of an object that is lost nothing more is told.
+            if known.get(to) != class.0 && !lost.contains(to) {
                 suspects.push((to, class));
             }
         }

@@ -18,10 +18,11 @@
 //! A commit thus keeps alive what only the state it replaces led to: that goes with the next collection.
 
 use parking_lot::MutexGuard;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use crate::record::walk_refs;
-use crate::store::base::{Base, Journal};
+use crate::store::base::{Base, Journal, Scanned};
 use crate::store::entry::{Committed, Entry};
 use crate::store::marks::Noted;
 use crate::store::sequence::Sequence;
@@ -219,11 +220,13 @@ impl<B: Base, J: Journal> Store<B, J> {
     }
 
     /// Objects from `from` on, from the buffer and the base together.
-    pub(super) fn scan_merged(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {
+    pub(super) fn scan_merged(&self, from: Oref, limit: usize) -> Result<Scanned, Error> {
         let mut from = from;
         loop {
             // The buffer first: what goes from there into the base in between is seen twice, not missed.
-            let mut merged = self.visible.read().buffered_from(from, limit);
+            let buffered = self.visible.read().buffered_from(from, limit);
+            let mut merged: BTreeMap<_, _> =
+                buffered.into_iter().map(|(oref, state)| (oref, state.map(Ok))).collect();
             let based = self.base.scan(from, limit)?;
             // Beyond the last of a list that was cut short, that list says nothing.
             let ends = [
@@ -232,7 +235,11 @@ impl<B: Base, J: Journal> Store<B, J> {
             ];
             let end = ends.into_iter().flatten().min();
             for (oref, stored) in based {
-                let newer = |old: &Option<Stored>| old.as_ref().is_some_and(|old| old.tid < stored.tid);
+                let newer = |old: &Option<Result<Stored, Error>>| match (old, &stored) {
+                    (Some(Ok(old)), Ok(new)) => old.tid < new.tid,
+                    // A state that is lost in the base, but not in the buffer, is not lost.
+                    _ => false,
+                };
                 if merged.get(&oref).is_none_or(newer) {
                     merged.insert(oref, Some(stored));
                 }

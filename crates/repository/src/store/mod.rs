@@ -39,7 +39,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 
-pub use base::{Base, Installation, Journal, JournalError, Loaded, Totals, initial};
+pub use base::{Base, Installation, Journal, JournalError, Loaded, Scanned, Totals, initial};
 pub use entry::{Committed, Entry, decode, encode};
 pub(crate) use entry::{decode_orefs, encode_orefs};
 pub use replies::Reply;
@@ -374,7 +374,12 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
             // Not in the buffer at `as_of`, so the base had them then, and has them or newer ones now.
             let wanted: Vec<Oref> = missing.iter().map(|(_, oref)| *oref).collect();
             let found = self.base.read(&wanted)?;
-            if found.iter().flatten().any(|stored| stored.tid > as_of) {
+            if let Some(newer) = found.iter().flatten().find(|stored| stored.tid > as_of) {
+                if newer.tid > self.head() {
+                    let what =
+                        format!("the base has a state of commit {}, which has not happened", newer.tid);
+                    return Err(Error::Damaged { what });
+                }
                 continue;
             }
             for ((i, _), state) in missing.into_iter().zip(found) {
@@ -490,7 +495,8 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
     }
 
     fn scan(&self, from: Oref, limit: usize) -> Result<Vec<(Oref, Stored)>, Error> {
-        self.scan_merged(from, limit.max(1))
+        let found = self.scan_merged(from, limit.max(1))?;
+        found.into_iter().map(|(oref, state)| Ok((oref, state?))).collect()
     }
 
     fn collect(&self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<Collected, Error> {

@@ -236,6 +236,17 @@ impl Sim {
         self.state(|state| (state.faults, state.power_until) = (None, u64::MAX));
     }
 
+    /// Changes the bytes of a file, which no write of the engine did; all of them are on the disk then.
+    pub fn rot<T>(&self, name: &str, work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
+        self.state(|state| {
+            let file = &mut state.files[state.names[name]];
+            let done = work(&mut file.current);
+            file.durable.clone_from(&file.current);
+            file.pending.clear();
+            done
+        })
+    }
+
     pub fn lie_about(&self, name: &str) {
         self.state(|state| _ = state.lies.insert(name.into()));
     }

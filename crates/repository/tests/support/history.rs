@@ -46,17 +46,6 @@ pub struct History {
     last: BTreeMap<Oref, Vec<Number>>,
 }
 
-/// How clients take part.
-#[derive(Clone, Copy, PartialEq)]
-pub enum Client {
-    /// By the rule of the cache.
-    Careful,
-    /// As if everything read were current at the end: a planted bug.
-    Careless,
-    /// As if only what is written counted as read: a planted bug, which makes snapshot isolation of it.
-    Forgetful,
-}
-
 /// A store that may fail, and is opened again then.
 pub struct Place<'a> {
     store: RwLock<Option<Arc<dyn Repository + 'a>>>,
@@ -116,7 +105,7 @@ fn longer(list: &[Number], number: Number) -> Bytes {
 }
 
 /// Runs clients, spread over the places, which lead to the same store; gives what came of them.
-pub fn run(places: &[Place<'_>], seed: u64, client: Client) -> History {
+pub fn run(places: &[Place<'_>], seed: u64) -> History {
     let range = places[0].surely(|store| store.allocate(OBJECTS as u32));
     let orefs: Vec<Oref> = range.filter_map(Oref::new).collect();
     let numbers = AtomicU32::new(1);
@@ -139,8 +128,8 @@ pub fn run(places: &[Place<'_>], seed: u64, client: Client) -> History {
                     let number = numbers.fetch_add(1, Ordering::Relaxed);
                     let batch = session.map(|session| BatchId { session, number: u64::from(number) });
                     let mut begun = None;
-                    let result = place
-                        .with(|store| transact(store, orefs, &mut random, client, number, batch, &mut begun));
+                    let result =
+                        place.with(|store| transact(store, orefs, &mut random, number, batch, &mut begun));
                     let Some(mut transaction) = begun else { continue };
                     let outcome = match &result {
                         // Its end is in doubt, unless it can be asked for.
@@ -173,7 +162,6 @@ fn transact(
     store: &dyn Repository,
     orefs: &[Oref],
     random: &mut Random,
-    client: Client,
     number: Number,
     batch: Option<BatchId>,
     begun: &mut Option<Done>,
@@ -184,7 +172,7 @@ fn transact(
         // Some together, some one after the other.
         let wanted: Vec<Oref> = (0..1 + random.below(3)).map(|_| orefs[random.below(orefs.len())]).collect();
         let fetched = store.fetch(&wanted)?;
-        if round > 0 && client != Client::Careless {
+        if round > 0 {
             let Changes::Written { orefs, upto } = store.changes(valid_to) else { return Ok(None) };
             assert!(upto >= fetched.as_of, "changes are known of what was fetched");
             if orefs.iter().any(|oref| reads.contains_key(oref)) {
@@ -200,9 +188,6 @@ fn transact(
             std::thread::yield_now();
         }
     }
-    if client == Client::Careless {
-        valid_to = store.head();
-    }
     let (mut writes, mut creates) = (Vec::new(), Vec::new());
     for (oref, (tid, list)) in &reads {
         match (random.below(3), *tid) {
@@ -212,10 +197,7 @@ fn transact(
         }
     }
     let written = writes.iter().chain(&creates).map(|(oref, _)| *oref).collect();
-    let mut all: Vec<Oref> = reads.keys().copied().collect();
-    if client == Client::Forgetful {
-        all.clear();
-    }
+    let all: Vec<Oref> = reads.keys().copied().collect();
     *begun = Some(Done { number, tid: None, reads, writes: written });
     let batch = batch.map(|batch| (batch, Bytes::from_static(b"done")));
     match commit_reading(store, valid_to, &all, writes, creates, batch) {

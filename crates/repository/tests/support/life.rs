@@ -433,3 +433,26 @@ impl Life {
         links(class, self.random.next() as i64, filling, &targets)
     }
 }
+
+/// A life: works, loses its power or its process or parts of its disk, recovers, and so on. Says what is wrong.
+pub fn live(seed: u64, sim: Sim, open: Opening) -> Result<Life, String> {
+    let mut life = Life::new(sim, seed);
+    life.open = open;
+    // The disk may fail while the store is made.
+    life.recover()?;
+    for _ in 0..12 {
+        match life.random.below(8) {
+            0 => life.sim.fail_one_in(60, &Fault::ALL),
+            1 => life.sim.fail_one_in(8, &[Fault::Full]),
+            _ => life.sim.cut_power_in(life.random.below(100) as u64),
+        }
+        let mut steps = 0;
+        while steps < 60 && life.step()? {
+            steps += 1;
+        }
+        let with_the_power = !life.random.chance(5);
+        life.end(with_the_power);
+        life.recover()?;
+    }
+    Ok(life)
+}

@@ -9,9 +9,11 @@ pub mod disk;
 pub mod gate;
 pub mod history;
 pub mod life;
+pub mod planted;
 pub mod proxy;
 #[path = "../../../session/tests/support/random.rs"]
 pub mod random;
+pub mod rot;
 pub mod suite;
 
 use std::collections::BTreeSet;
