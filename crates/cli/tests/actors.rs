@@ -2,7 +2,10 @@
 
 mod support;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use support::{bifrost, examples, stderr, stdout};
 
@@ -93,4 +96,69 @@ fn numbers_of_nodes_that_cannot_be() {
         assert_eq!(output.status.code(), Some(2), "{way:?}");
         assert!(stderr(&output).contains(said), "{way:?}: {}", stderr(&output));
     }
+}
+
+/// Selections with a time limit of an hour, each of which is served. `main` says when it has made so many, and when it has made three times as many.
+const SERVED: &str = "Box = actor
+  take () returns (int)
+    got: int := 0
+    wait
+      when put (v: int): got := v
+      after 3600000: got := -1
+    end
+    reply (got)
+  end take
+  put (v: int) end put
+end Box
+main (args: sequence[string])
+  count: int := args[1].to_int()
+  b: Box := Box.new() on (nodes() - 1)
+  sum: int := 0
+  for part: int in 1.to(3) do
+    for i: int in 1.to(count) do
+      x: int := b.take()
+      send b.put(1)
+      sum := sum + x
+    end
+    print(sum.unparse())
+  end
+end main";
+
+#[test]
+fn time_limits_of_selections_that_were_served_end_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("served.theta");
+    std::fs::write(&file, SERVED).unwrap();
+    for way in [&[][..], &["--nodes", "2"], &["--interpret"], &["--nodes", "2", "--seed", "3"]] {
+        let begun = Instant::now();
+        let output = bifrost().arg("run").args(way).arg(&file).arg("10").output().unwrap();
+        let said = (stdout(&output), stderr(&output), output.status.code());
+        assert_eq!(said, ("10\n20\n30\n", "", Some(0)), "{way:?}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{way:?}: {:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn selections_that_were_served_keep_no_memory() {
+    const COUNT: u64 = 40_000;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("served.theta");
+    std::fs::write(&file, SERVED).unwrap();
+    let mut command = bifrost();
+    command.arg("run").arg(&file).arg(COUNT.to_string()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let status = format!("/proc/{}/status", child.id());
+    let kib = |line: std::io::Result<String>| {
+        let (line, status) = (line.unwrap(), std::fs::read_to_string(&status).unwrap_or_default());
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = resident.and_then(|it| it.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        (line, kib)
+    };
+    let lines: Vec<_> = BufReader::new(child.stdout.take().unwrap()).lines().map(kib).collect();
+    assert!(child.wait().unwrap().success());
+    let said: Vec<u64> = lines.iter().map(|(line, _)| line.parse().unwrap()).collect();
+    assert_eq!(said, [COUNT, 2 * COUNT, 3 * COUNT]);
+    // The process may be gone when the last line is read.
+    let (first, second) = (lines[0].1.unwrap(), lines[1].1.unwrap());
+    assert!(second < first + 4 * 1024, "{first} KiB after {COUNT}, {second} KiB after {}", 2 * COUNT);
 }

@@ -383,14 +383,7 @@ impl Run<'_> {
                 return self.arm(function, frame, select, select.arms.len());
             }
             if first {
-                let token = match limit {
-                    Some(limit) => {
-                        let time = self.cx().timer_ms().saturating_add(limit);
-                        self.cx().actors.wake_at(time, running)
-                    }
-                    None => 0,
-                };
-                set(running, join::AWAITED, token);
+                actor::start_timer(self.cx, running, limit);
             }
             let takes = select.arms.iter().fold(0_u64, |all, arm| all | 1 << actor::bit_of(arm.method));
             set(running, join::MISSING, takes);
@@ -404,6 +397,9 @@ impl Run<'_> {
         // SAFETY: promised by the caller: the join is this function's.
         unsafe {
             let flags = get(self.join, join::FLAGS);
+            if flags & join::SELECTS != 0 {
+                actor::end_timer(self.cx, self.join);
+            }
             set(self.join, join::FLAGS, flags & !(join::SELECTS | join::LATE));
             set(self.join, join::AWAITED, 0);
         }

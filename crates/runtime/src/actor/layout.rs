@@ -175,6 +175,8 @@ pub mod join {
     pub const ANSWER: usize = owed::FIELDS + 10;
     /// While machine code runs it, a bit for each pending variable whose word is here and not with the code.
     pub const HELD: usize = owed::FIELDS + 11;
+    /// While it selects, which is never as machine code: the time at which its timer is over.
+    pub const TIME: usize = HELD;
     /// The first variable.
     pub const WORDS: usize = owed::FIELDS + 12;
 

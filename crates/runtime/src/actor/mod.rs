@@ -53,6 +53,7 @@ pub use node::{Actors, LOOKS, SPARE_ARGS, run_node, step_node};
 pub(crate) use program::leave_transaction;
 pub use program::{call_main, send_past};
 pub use stats::Stats;
+pub use timers::{end_timer, start_timer};
 pub use trace::{EVENTS_MAX, Event, Trace, What};
 
 use bifrost_heap::HeapFull;

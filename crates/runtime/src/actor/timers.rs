@@ -1,4 +1,5 @@
-//! Timers: what waits for a message only so long (`after`).
+//! Timers: the time limits of selections (`after`). A timer ends with its selection, so those of selections that were served neither keep a
+//! run from ending nor take memory.
 
 use std::time::Duration;
 
@@ -19,13 +20,6 @@ const ORDERED_TURNS_IN_MS: u64 = 1000;
 const NAP_MS: i64 = 20;
 
 impl Actors {
-    /// Wakes a join that selects at a time, unless it has gone on by then; gives the number by which it is known.
-    pub fn wake_at(&mut self, time_ms: i64, waiter: Word) -> u64 {
-        self.tokens += 1;
-        self.timers.insert((time_ms, self.tokens), waiter);
-        self.tokens
-    }
-
     /// Whether it is looked before this turn whether a timer's time has come: the clock is not asked at each.
     fn looks_at_timers(&self) -> bool {
         !self.timers.is_empty() && (self.turn_over || self.stats.turns.is_multiple_of(LOOKS_AT_TIMERS))
@@ -45,6 +39,35 @@ impl Cx {
     pub(super) fn timer_is_due(&self) -> bool {
         let first = self.actors.timers.first_key_value();
         first.is_some_and(|((time, _), _)| *time <= self.timer_ms())
+    }
+}
+
+/// Starts the time limit of a selection that begins to wait, if it has one.
+///
+/// # Safety
+/// `cx` is the current context, and `waiter` a join whose selection has no timer.
+pub unsafe fn start_timer(cx: *mut Cx, waiter: Word, limit_ms: Option<i64>) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let Some(limit) = limit_ms else { return set(waiter, join::AWAITED, 0) };
+        let time = (*cx).timer_ms().saturating_add(limit);
+        let actors = &mut (*cx).actors;
+        actors.tokens += 1;
+        actors.timers.insert((time, actors.tokens), waiter);
+        set(waiter, join::AWAITED, actors.tokens);
+        set(waiter, join::TIME, time as Word);
+    }
+}
+
+/// Cancels the time limit of a selection that is served, if it has one. So a node has at most one timer for each method that selects now.
+///
+/// # Safety
+/// `cx` is the current context, and `waiter` a join that selects.
+pub unsafe fn end_timer(cx: *mut Cx, waiter: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let (time, token) = (get(waiter, join::TIME) as i64, get(waiter, join::AWAITED));
+        (*cx).actors.timers.remove(&(time, token));
     }
 }
 
@@ -76,10 +99,7 @@ pub(super) unsafe fn wake_next(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.
     unsafe {
         let Some(((time, token), waiter)) = (*cx).actors.timers.pop_first() else { return false };
-        let waits = get(waiter, join::AWAITED) == token && get(waiter, join::FLAGS) & join::SELECTS != 0;
-        if !waits {
-            return true;
-        }
+        debug_assert_eq!(get(waiter, join::AWAITED), token, "a timer ends with its selection");
         // A run whose order is decided does not wait: its time is that of the next timer.
         while (*cx).actors.order.is_none() {
             let left = time.saturating_sub((*cx).now_ms());
