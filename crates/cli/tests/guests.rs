@@ -64,6 +64,31 @@ fn the_stubs_are_fresh() {
 }
 
 #[test]
+fn requests_over_several_nodes_that_wait_for_themselves_are_told_to_a_client() {
+    for arguments in [&["--nodes", "1"][..], &["--nodes", "2"], &["--nodes", "3", "--interpret"]] {
+        let server = server(arguments);
+        let (s, other) = (session(&server), session(&server));
+        let nodes = arguments[1].parse::<i64>().unwrap();
+        let rings: Vec<Ring> = (0..nodes.max(2)).map(|at| stubs::new_ring_on(&s, at, at % nodes)).collect();
+        for (at, ring) in rings.iter().enumerate() {
+            ring.send().join(&rings[(at + 1) % rings.len()]);
+        }
+        stubs::new_counter(&other, 0).value().claim().unwrap();
+        let begun = Instant::now();
+        // Each asks the next, and the last the first, which waits.
+        let told_of = failure(rings[0].far(rings.len() as i64).claim());
+        assert_eq!(told_of, "failure(request cycle)", "{arguments:?}");
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(10), "{arguments:?}: {took:?}");
+        s.clear_exceptions();
+        // All of them go on.
+        for (at, ring) in rings.iter().enumerate() {
+            assert_eq!(ring.far(0).claim().map_err(told), Ok(at as i64), "{arguments:?}");
+        }
+    }
+}
+
+#[test]
 fn an_actor_is_found_asked_and_sent_to_in_one_crossing() {
     for arguments in [&["--nodes", "1"][..], &["--nodes", "3"], &["--nodes", "2", "--interpret"]] {
         let server = server(arguments);

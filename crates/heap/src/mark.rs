@@ -18,6 +18,10 @@ const _: () = assert!(FIELDS_AT_ONCE.is_multiple_of(2));
 pub struct Marker {
     epoch: u8,
     check: bool,
+    /// Whether each object is to be looked at before it is marked: to check it, or to name it.
+    looks: bool,
+    named: Option<fn(Word) -> bool>,
+    found: Vec<Word>,
     stack: Vec<Word>,
     /// Objects whose fields from the given one on have not been followed.
     rest: Vec<(Word, usize)>,
@@ -48,7 +52,27 @@ pub(crate) unsafe fn is_marked(object: Word, epoch: u8) -> bool {
 
 impl Marker {
     pub(crate) fn new(epoch: u8, check: bool) -> Marker {
-        Marker { epoch, check, stack: Vec::new(), rest: Vec::new(), live_bytes: 0, live_objects: 0 }
+        Marker {
+            epoch,
+            check,
+            looks: check,
+            named: None,
+            found: Vec::new(),
+            stack: Vec::new(),
+            rest: Vec::new(),
+            live_bytes: 0,
+            live_objects: 0,
+        }
+    }
+
+    /// From now on keeps a list of the objects that are found and of which this is so; it gets references.
+    pub fn name(&mut self, named: fn(Word) -> bool) {
+        (self.looks, self.named) = (true, Some(named));
+    }
+
+    /// The list of these objects.
+    pub fn named(&mut self) -> Vec<Word> {
+        std::mem::take(&mut self.found)
     }
 
     /// Takes a root; 0 is none.
@@ -102,9 +126,9 @@ impl Marker {
             return false;
         }
         let place = object as *mut Word;
-        if self.check {
+        if self.looks {
             // SAFETY: promised by the caller, and doubted here.
-            unsafe { self.doubt(object) };
+            unsafe { self.look(object) };
         }
         // SAFETY: promised by the caller.
         let header = unsafe { *place.add(1) };
@@ -121,6 +145,22 @@ impl Marker {
             unsafe { mark_lines(object as usize, bytes, self.epoch) };
         }
         true
+    }
+
+    /// Checks a reference, if that is to be done, and names its object if it was not found before.
+    #[cold]
+    unsafe fn look(&mut self, object: Word) {
+        // SAFETY: promised by the caller of `mark`.
+        unsafe {
+            if self.check {
+                self.doubt(object);
+            }
+            let header = *(object as *const Word).add(1);
+            let is_new = header & LASTING == 0 && !is_marked(object, self.epoch);
+            if is_new && self.named.is_some_and(|named| named(object)) {
+                self.found.push(object);
+            }
+        }
     }
 
     /// Looks whether a reference is one at all.

@@ -29,6 +29,9 @@ pub(crate) struct Collecting {
     /// Allocations until the next collection, or until the one that fails, when they are counted.
     countdown: u32,
     forbidden: bool,
+    /// Which living objects the next collection is to name, and the names.
+    named: Option<fn(Word) -> bool>,
+    living: Vec<Word>,
     pub now_ns: fn() -> u64,
     pause_ns: u64,
     pause_ns_max: u64,
@@ -87,6 +90,8 @@ impl Collecting {
             hidden: Window::empty(),
             countdown,
             forbidden: false,
+            named: None,
+            living: Vec::new(),
             now_ns: || 0,
             pause_ns: 0,
             pause_ns_max: 0,
@@ -251,12 +256,16 @@ impl Cx {
             transaction,
             actors,
             node,
+            collecting,
             ..
         } = self;
         heap.collect(window, |marker| {
             // SAFETY: all that is handed over are references or 0: of the context itself, and what the stack has by the rules
             // of `abi` and `roots`.
             unsafe {
+                if let Some(named) = collecting.named.take() {
+                    marker.name(named);
+                }
                 marker.root(*root_object);
                 for word in &transaction.reads {
                     marker.root(*word);
@@ -276,6 +285,7 @@ impl Cx {
                 if let Some(keeper) = &transaction.keeper {
                     keeper.collected(&|object| marker.lives(object));
                 }
+                collecting.living = marker.named();
             }
         });
         let took = (self.collecting.now_ns)().saturating_sub(start);
@@ -283,6 +293,14 @@ impl Cx {
         self.collecting.pause_ns = took;
         self.collecting.pause_ns_max = self.collecting.pause_ns_max.max(took);
         self.collecting.pauses_ns += took;
+    }
+
+    /// The living objects of which this is so, found by a collection; none if there can be none now. They live until the next one.
+    pub(crate) fn living(&mut self, named: fn(Word) -> bool) -> Vec<Word> {
+        self.collecting.named = Some(named);
+        self.collect();
+        self.collecting.named = None;
+        std::mem::take(&mut self.collecting.living)
     }
 
     /// Adds the references that running code has on the stack.

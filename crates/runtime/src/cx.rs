@@ -628,8 +628,11 @@ impl Cx {
             self.doom(Doom::Killed(self.killed()));
             return Ret::KILLED;
         }
-        if self.poll.turn_over.swap(false, Ordering::Relaxed) && self.others_wait() {
-            self.actors.end_turn();
+        if self.poll.turn_over.swap(false, Ordering::Relaxed) {
+            self.look_in_time();
+            if self.others_wait() {
+                self.actors.end_turn();
+            }
         }
         Ret::NOTHING
     }

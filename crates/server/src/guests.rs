@@ -171,7 +171,7 @@ impl Guest {
                 Received::Packets(from, packets)
             }
             Mail::Stop => Received::Stopped,
-            Mail::Wake | Mail::Quiet | Mail::Lost(_) | Mail::Guest(_) => Received::Nothing,
+            Mail::Wake | Mail::Look | Mail::Quiet | Mail::Lost(_) | Mail::Guest(_) => Received::Nothing,
         }
     }
 }

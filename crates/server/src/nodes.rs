@@ -58,6 +58,8 @@ pub(crate) enum Mail {
     Guest(u32),
     /// A guest that waits shall look whether it may.
     Wake,
+    /// A node that rests is to look at what waits.
+    Look,
     /// Nothing can happen any more, when it was sent.
     Quiet,
     /// The run is over.
@@ -84,6 +86,8 @@ pub(crate) struct Shared {
     processors: u32,
     /// How many nodes here look for mail, and have said that they have nothing to do.
     lookers: AtomicU32,
+    /// Turns since the run began, of those that the clock ends ([`TURN`]).
+    ticks: AtomicU32,
     /// The sessions of a server.
     pub guests: Guests,
     /// Whether there can be any.
@@ -103,6 +107,8 @@ struct Idle {
     rests: AtomicU32,
     /// How often it has taken something from its mail.
     meals: AtomicU32,
+    /// The tick at which it is to look at what waits if it rests still, or 0.
+    look_at: AtomicU32,
     /// Its thread.
     sleeper: Sleeper,
 }
@@ -124,6 +130,28 @@ impl Shared {
     /// Whether a node has nothing to do.
     pub(crate) fn is_idle(&self, node: u32) -> bool {
         self.idle[node as usize].idle.load(Ordering::Relaxed)
+    }
+
+    /// A node rests: it is to look at what waits after so long, or is not to.
+    fn look_after(&self, node: u32, time: Option<Duration>) {
+        let at = time.map_or(0, |time| {
+            let ticks = time.as_millis().div_ceil(TURN.as_millis()) as u32;
+            self.ticks.load(Ordering::Relaxed).wrapping_add(ticks).max(1)
+        });
+        self.idle[node as usize].look_at.store(at, Ordering::Relaxed);
+    }
+
+    /// A tick: tells nodes that rest to look at what waits.
+    fn tick(&self) {
+        let now = self.ticks.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        for node in self.first..self.first + self.doors.len() as u32 {
+            let look_at = &self.idle[node as usize].look_at;
+            let at = look_at.load(Ordering::Relaxed);
+            if at != 0 && now.wrapping_sub(at) as i32 >= 0 && look_at.swap(0, Ordering::Relaxed) != 0 {
+                self.active.add(1);
+                self.send(node, Mail::Look);
+            }
+        }
     }
 
     /// Sends mail to all nodes of this process.
@@ -317,6 +345,10 @@ impl Door {
                 self.take_part(rested);
                 Some(Received::Guest(number))
             }
+            Mail::Look => {
+                self.take_part(rested);
+                Some(Received::Look)
+            }
             Mail::Quiet if rested && active.is_quiet() => {
                 active.add(1);
                 self.set_idle(false);
@@ -352,8 +384,19 @@ impl Door {
         self.shared.mark(self.node, idle);
     }
 
-    /// Waits until there is mail, or nothing can happen any more.
-    fn rest(&mut self) -> Received {
+    /// Waits until there is mail, or nothing can happen any more, or it is time to look at what waits.
+    fn rest(&mut self, look_after: Option<Duration>) -> Received {
+        if look_after.is_none() {
+            return self.sleep();
+        }
+        self.shared.look_after(self.node, look_after);
+        let received = self.sleep();
+        self.shared.look_after(self.node, None);
+        received
+    }
+
+    /// The same without a time.
+    fn sleep(&mut self) -> Received {
         self.set_looking(true);
         let since = Instant::now();
         if let Some(mail) = self.look(since, LOOK, 0) {
@@ -451,9 +494,11 @@ impl Network for Door {
         loop {
             let mail = match wait {
                 _ if self.found.is_some() => self.found.take().expect("asked above"),
-                Wait::Idle => match self.mail.try_recv() {
+                Wait::Idle | Wait::IdleFor(_) => match self.mail.try_recv() {
                     Ok(mail) => mail,
-                    Err(_) => return self.rest(),
+                    Err(_) => {
+                        return self.rest(if let Wait::IdleFor(time) = wait { Some(time) } else { None });
+                    }
                 },
                 Wait::No => match self.mail.try_recv() {
                     Ok(mail) => mail,
@@ -625,6 +670,7 @@ impl Nodes {
             waiting_bytes: AtomicUsize::new(0),
             processors: thread::available_parallelism().map_or(1, |processors| processors.get() as u32),
             lookers: AtomicU32::new(0),
+            ticks: AtomicU32::new(0),
             guests: Guests::new(all),
             hosts,
             stats: (0..count).map(|_| Mutex::default()).collect(),
@@ -776,6 +822,7 @@ impl Nodes {
         while !over.load(Ordering::Relaxed) {
             thread::sleep(TURN);
             self.spaces.iter().for_each(|space| space.poll().end_turn());
+            self.shared.tick();
             if let Some(links) = &self.links {
                 links.tick();
             }

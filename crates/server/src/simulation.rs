@@ -168,7 +168,7 @@ impl Network for Door {
             if let Some(heard) = self.simulation.state().hear(0) {
                 return heard;
             }
-            if wait != Wait::Idle {
+            if !matches!(wait, Wait::Idle | Wait::IdleFor(_)) {
                 return Received::Nothing;
             }
             let mut rest = true;

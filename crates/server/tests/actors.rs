@@ -560,7 +560,11 @@ main ()
   b: Box := Box.new()
   begin print(b.get().unparse()) end except when failure (why: string): print(why) end
 end main";
-    prints(text, "no answer can come: all that could answer waits\n");
+    prints(
+        text,
+        "no answer can come: all that could answer waits: main on node 0 waits for Box.get on node 0; \
+         Box.get on node 0 waits for a message\n",
+    );
 }
 
 #[test]

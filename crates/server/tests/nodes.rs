@@ -285,7 +285,11 @@ main ()
   b: Box := Box.new() on 1
   begin print(b.get().unparse()) end except when failure (why: string): print(why) end
 end main";
-    prints(text, "no answer can come: all that could answer waits\n");
+    prints(
+        text,
+        "no answer can come: all that could answer waits: main on node 0 waits for Box.get on node 1; \
+         Box.get on node 1 waits for a message\n",
+    );
 }
 
 #[test]

@@ -1,58 +1,151 @@
 //! Requests that wait for themselves: of two actors that request each other, and of longer rounds.
 //!
-//! A round is closed by the request that is queued last, so each one that is queued for an actor that waits is looked at, backwards along who
-//! waits for whom. Little is looked at before anything else is done; what needs more is looked at when the node has nothing to do, which
-//! comes if a round makes it wait.
-
-use smallvec::SmallVec;
+//! There are two searches. Both go backwards along who waits for whom ([`waits`](super::waits)), and fail a queued request of the round.
+//!
+//! 1. A request that is queued for an actor that waits is looked at before the next turn ([`look`]). It closes a round, so it is the one that
+//!    fails. At most [`AT_ONCE`] joins and messages are looked at, so that no mail is walked for each request.
+//! 2. All requests that are queued on the node are looked at together ([`look_at_all`]), in as many steps as there are waits. That finds rounds
+//!    that are longer, or were not closed by a request: a method may have asked before it waits. It is done when the node has nothing else to
+//!    do, and while it has every [`LOOK_MS`], or less often if it takes more than a part of the time. What passes other nodes is told to the
+//!    first one ([`rounds`](super::rounds)).
+//!
+//! Where a seed decides the order there is no time: the second search is made when the node has nothing to do and has taken as many turns as the last one
+//! took steps, divided by [`STEPS_IN_TURN`].
 
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 
-use super::layout::{join, mail, message, owed};
-use super::{Answer, Due, Kind, State, class_of, deliver_owed, method_of, remove, state};
+use super::layout::{join, mail, message};
+use super::waits::{Waiter, blocked_method, each_answer, each_queued, each_waiter, waiter_of};
+use super::walk::cycles;
+use super::{Answer, Kind, State, class_of, deliver_owed, method_of, remove, rounds, state};
 use crate::abi::Word;
 use crate::cx::Cx;
 use crate::object::get;
 
 /// How many joins and messages are looked at for one request before anything else is done.
-const AT_ONCE: usize = 256;
+const AT_ONCE: u64 = 256;
 
-/// So many joins are looked at without remembering them.
-const SHORT: usize = 16;
+/// How many milliseconds pass between two searches through all requests.
+pub(super) const LOOK_MS: i64 = 50;
+
+/// The longest such time.
+const LOOK_MS_MAX: i64 = 400;
+
+/// A search takes at most one in so many parts of the time, up to [`LOOK_MS_MAX`].
+const REST_TIMES: i64 = 50;
+
+/// In a run whose order a seed decides, a turn pays for so many steps of a search.
+const STEPS_IN_TURN: u64 = 16;
+
+/// With fewer actors in the list none is struck off.
+const BUSY_MIN: usize = 64;
 
 /// Requests that may wait for themselves.
 #[derive(Default, Debug)]
 pub(super) struct Suspects {
     /// Queued since the last look, for actors that may wait.
     new: Vec<Word>,
-    /// Too much was to be looked at.
-    left: Vec<Word>,
-    /// When so many are left, those that nobody awaits any more are forgotten.
-    many: usize,
+    /// Actors for which requests are queued, some perhaps more than once. A collection strikes off those that are dead.
+    busy: Vec<Word>,
+    /// With so many in the list those for which nothing is queued are struck off.
+    busy_max: usize,
+    /// All requests shall be looked at before the next turn.
+    due: bool,
+    /// The earliest time for that, and how long it is between two.
+    next_ms: i64,
+    rest_ms: i64,
+    /// What the node had done when all were looked at last, and how many steps that took.
+    seen: u64,
+    cost: u64,
+    /// Batches of packets that were taken.
+    pub(super) received: u64,
+    /// Whether something was too new to be told to others then.
+    pub(super) young: bool,
 }
 
 impl Suspects {
-    /// Whether there are some that were not looked at yet.
-    pub(super) fn are_new(&self) -> bool {
-        !self.new.is_empty()
+    /// Whether there is something to look at before the next turn.
+    pub(super) fn are_due(&self) -> bool {
+        self.due || !self.new.is_empty()
     }
 
-    /// The objects that they consist of.
+    /// The objects that they consist of, but for actors.
     pub(super) fn roots(&self) -> impl Iterator<Item = Word> {
-        self.new.iter().chain(&self.left).copied()
+        self.new.iter().copied()
     }
 
-    /// Those that are new are looked at later.
-    ///
-    /// # Safety
-    /// All are messages.
-    unsafe fn leave(&mut self) {
-        self.left.append(&mut self.new);
-        if self.left.len() >= self.many.max(64) {
-            // SAFETY: promised by the caller.
-            self.left.retain(|sent| unsafe { who_waits(*sent).is_some() });
-            self.many = 2 * self.left.len();
+    /// The actors for which requests are queued, and others.
+    pub(super) fn busy(&self) -> &[Word] {
+        &self.busy
+    }
+
+    /// Strikes off what does not live.
+    pub(super) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
+        self.busy.retain(|actor| lives(*actor));
+    }
+
+    /// A request is queued for an actor.
+    unsafe fn note(&mut self, actor: Word) {
+        if self.busy.last() == Some(&actor) {
+            return;
         }
+        if self.busy.len() >= self.busy_max.max(BUSY_MIN) {
+            // SAFETY: promised by the caller: all are actors.
+            unsafe { self.strike_off() };
+        }
+        self.busy.push(actor);
+    }
+
+    /// Strikes off the actors for which nothing is queued, and those that are in the list twice.
+    unsafe fn strike_off(&mut self) {
+        let mut met = FxHashSet::default();
+        // SAFETY: promised by the caller: all are actors of this node.
+        self.busy.retain(|actor| unsafe {
+            let post = get(*actor, class_of(*actor).mail);
+            post != 0 && get(post, mail::COUNT) > 0 && met.insert(*actor)
+        });
+        self.busy_max = 2 * self.busy.len();
+    }
+}
+
+impl Cx {
+    /// What the node has done, as a number that grows with it.
+    fn done(&self) -> u64 {
+        self.actors.stats.turns + self.actors.suspects.received
+    }
+
+    /// Whether somebody may wait for whom the search was not made.
+    fn may_be_stuck(&self) -> bool {
+        let suspects = &self.actors.suspects;
+        let waits = !suspects.busy.is_empty() || self.actors.remote.asked > 0 && !self.is_guest();
+        waits && (suspects.young || suspects.seen != self.done()) || self.actors.rounds.is_due()
+    }
+
+    /// Some time has passed: all requests are looked at if it is time.
+    pub(crate) fn look_in_time(&mut self) {
+        if !self.actors.is_ordered() && self.may_be_stuck() && self.now_ms() >= self.actors.suspects.next_ms {
+            self.actors.suspects.due = true;
+        }
+    }
+
+    /// All requests are looked at before the next turn, if somebody may wait.
+    pub(super) fn look_now(&mut self) {
+        self.actors.suspects.due |= self.may_be_stuck();
+    }
+
+    /// After how many milliseconds a node that has nothing to do is to look at all requests, if it is.
+    pub(super) fn look_in_ms(&self) -> Option<i64> {
+        let looks = !self.actors.is_ordered() && self.may_be_stuck();
+        looks.then_some(self.actors.suspects.rest_ms.max(LOOK_MS))
+    }
+
+    /// The node has nothing to do, and a seed decides the order: whether all requests are to be looked at.
+    fn looks_in_order(&self) -> bool {
+        let suspects = &self.actors.suspects;
+        let paid = self.done().saturating_sub(suspects.seen).saturating_mul(STEPS_IN_TURN);
+        let nothing_since = suspects.seen == self.done();
+        self.may_be_stuck() && (paid >= suspects.cost || nothing_since)
     }
 }
 
@@ -64,13 +157,16 @@ pub(super) unsafe fn suspect(cx: *mut Cx, sent: Word) {
     // SAFETY: promised by the caller.
     unsafe {
         let actor = get(sent, message::RECEIVER);
-        if state(actor) != State::Active {
+        let state = state(actor);
+        if state != State::Active && state != State::Selecting {
             return;
         }
+        let suspects = &mut (*cx).actors.suspects;
+        suspects.note(actor);
         let post = get(actor, class_of(actor).mail);
         let waiter = if post == 0 { 0 } else { get(post, mail::WAITING) };
-        if waiter == 0 || get(waiter, join::FLAGS) & join::READY == 0 {
-            (*cx).actors.suspects.new.push(sent);
+        if state == State::Active && (waiter == 0 || get(waiter, join::FLAGS) & join::READY == 0) {
+            suspects.new.push(sent);
         }
     }
 }
@@ -85,23 +181,28 @@ pub(super) unsafe fn suspect_kept(cx: *mut Cx, owing: Word, to: Word) {
         if Kind::Message.is(owing) {
             suspect(cx, owing);
         }
-        let mailed = if Kind::Join.is(to) { mailed(to) } else { None };
-        let Some((post, lists)) = mailed else { return };
+        let actor = if Kind::Join.is(to) { get(to, join::ACTOR) } else { 0 };
+        if actor == 0 || class_of(actor).functional {
+            return;
+        }
+        let post = get(actor, class_of(actor).mail);
+        if post == 0 {
+            return;
+        }
         let suspects = &mut (*cx).actors.suspects;
-        for list in (mail::LISTS..mail::fields(lists)).step_by(2) {
+        suspects.note(actor);
+        let most = suspects.new.len() + AT_ONCE as usize;
+        for list in (mail::LISTS..mail::fields(class_of(actor).lists)).step_by(2) {
             let mut at = get(post, list);
-            while at != 0 {
-                match suspects.new.len() < AT_ONCE {
-                    true => suspects.new.push(at),
-                    false => suspects.left.push(at),
-                }
+            while at != 0 && suspects.new.len() < most {
+                suspects.new.push(at);
                 at = get(at, message::NEXT);
             }
         }
     }
 }
 
-/// Fails those of the requests that were queued since the last look which wait for themselves, or leaves them for later.
+/// Fails those of the requests that were queued since the last look which wait for themselves, and looks at all if that is due.
 ///
 /// # Safety
 /// `cx` is the current context.
@@ -110,35 +211,121 @@ pub(super) unsafe fn look(cx: *mut Cx) {
     unsafe {
         while let Some(sent) = (*cx).actors.suspects.new.pop() {
             // A seed decides that some are left.
-            let at_once = if (*cx).actors.choose(2) == Some(0) { 0 } else { AT_ONCE };
-            if look_at(cx, sent, at_once).is_none() {
-                // Those that were queued before wait as well: the one that closes a round is the last, and fails.
-                (*cx).actors.suspects.new.push(sent);
-                (*cx).actors.suspects.leave();
+            let most = if (*cx).actors.choose(2) == Some(0) { 0 } else { AT_ONCE };
+            if look_at(cx, sent, most).is_none() {
+                // Those that were queued before wait as well: the one that closes a round is the last. All are found together.
+                (*cx).actors.suspects.new.clear();
             }
+        }
+        if (*cx).actors.suspects.due {
+            look_at_all(cx);
         }
     }
 }
 
-/// The node has nothing else to do: looks at one of the requests that were left. Whether there was one.
+/// The node has nothing else to do, and nothing comes from elsewhere or a time that is over: looks at all requests, unless that was done. Whether
+/// one failed.
 ///
 /// # Safety
 /// As for [`look`].
-pub(super) unsafe fn look_at_left(cx: *mut Cx) -> bool {
-    // SAFETY: as for `look`.
+pub(super) unsafe fn look_at_rest(cx: *mut Cx) -> bool {
+    // SAFETY: promised by the caller.
     unsafe {
-        let Some(sent) = (*cx).actors.suspects.left.pop() else { return false };
-        let _ = look_at(cx, sent, usize::MAX);
-        true
+        let at_end = !(*cx).actors.remote.has_network() && (*cx).actors.timers.is_empty();
+        let looks = match (*cx).actors.is_ordered() && !at_end {
+            true => (*cx).looks_in_order(),
+            false => at_end && (*cx).may_be_stuck(),
+        };
+        looks && look_at_all(cx)
+    }
+}
+
+/// Fails requests until none that is queued on this node waits for itself, and tells others what passes them. Whether one failed.
+///
+/// # Safety
+/// As for [`look`].
+pub(super) unsafe fn look_at_all(cx: *mut Cx) -> bool {
+    // SAFETY: promised by the caller; the list has actors of this node, and all that is reached are objects of it.
+    unsafe {
+        let begun = (*cx).now_ms();
+        let suspects = &mut (*cx).actors.suspects;
+        suspects.strike_off();
+        suspects.due = false;
+        let starts: Vec<Word> = suspects.busy.iter().filter_map(|actor| blocked_method(*actor)).collect();
+        let (mut steps, mut cut) = (suspects.busy.len() as u64, Vec::new());
+        let follow = |blocked: Word, open: &mut Vec<(Word, Word)>| {
+            each_waiter(blocked, &mut steps, |waiter, sent| {
+                open.extend(waiter.method().map(|waiter| (waiter, sent)));
+            });
+        };
+        cycles(starts, follow, |cycle| {
+            cut.push(cycle.cut);
+            true
+        });
+        fail_all(cx, &cut);
+        (*cx).actors.rounds.cut += cut.len() as u32;
+        steps += rounds::tell(cx);
+        let done = (*cx).done();
+        let took = if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ms() - begun };
+        let suspects = &mut (*cx).actors.suspects;
+        (suspects.seen, suspects.cost) = (done, steps);
+        suspects.rest_ms = (REST_TIMES * took.max(0)).clamp(LOOK_MS, LOOK_MS_MAX);
+        suspects.next_ms = begun + suspects.rest_ms;
+        (*cx).actors.remote.looks = (*cx).actors.remote.looks.wrapping_add(1);
+        (*cx).actors.stats.searched += steps;
+        !cut.is_empty()
+    }
+}
+
+/// Fails queued requests, which are taken out of their queues.
+pub(super) unsafe fn fail_all(cx: *mut Cx, cut: &[Word]) {
+    // SAFETY: promised by the caller: messages that are queued on this node.
+    unsafe {
+        let _kept = (*cx).keep_all(cut);
+        let all: FxHashSet<Word> = cut.iter().copied().collect();
+        let mut met = FxHashSet::default();
+        let actors = cut.iter().map(|sent| get(*sent, message::RECEIVER)).filter(|actor| met.insert(*actor));
+        for actor in actors {
+            let class = class_of(actor);
+            let post = get(actor, class.mail);
+            for list in (mail::LISTS..mail::fields(class.lists)).step_by(2) {
+                let (mut before, mut at) = (0, get(post, list));
+                while at != 0 {
+                    let next = get(at, message::NEXT);
+                    match all.contains(&at) {
+                        true => remove(post, list, before, at),
+                        false => before = at,
+                    }
+                    at = next;
+                }
+            }
+        }
+        for sent in cut {
+            fail(cx, *sent);
+        }
+    }
+}
+
+/// Fails a request that waits for itself and is in no queue any more.
+unsafe fn fail(cx: *mut Cx, sent: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let _kept = (*cx).keep(sent);
+        (*cx).actors.stats.cycles += 1;
+        let _ = (*cx).failure("request cycle");
+        let kept = (*cx).kept_exception(&Default::default());
+        deliver_owed(cx, sent, Answer::Exception(kept));
     }
 }
 
 /// Fails a request if it waits for itself; `None` if more was to be looked at than so many joins and messages.
-unsafe fn look_at(cx: *mut Cx, sent: Word, most: usize) -> Option<()> {
+unsafe fn look_at(cx: *mut Cx, sent: Word, most: u64) -> Option<()> {
     // SAFETY: promised by the caller; everything reached is an object of the node.
     unsafe {
-        let mut left = most;
-        if !waits_for_itself(sent, &mut left)? {
+        let mut steps = 0;
+        let waits = waits_for_itself(sent, &mut steps, most);
+        (*cx).actors.stats.searched += steps;
+        if !waits? {
             return Some(());
         }
         let actor = get(sent, message::RECEIVER);
@@ -146,127 +333,55 @@ unsafe fn look_at(cx: *mut Cx, sent: Word, most: usize) -> Option<()> {
         let (post, list) = (get(actor, class.mail), class.list_of(method_of(actor, message::slot(sent))));
         let (mut before, mut at) = (0, get(post, list));
         while at != sent && at != 0 {
-            left = left.checked_sub(1)?;
+            steps += 1;
+            if steps > most {
+                return None;
+            }
             (before, at) = (at, get(at, message::NEXT));
         }
-        if at == 0 {
-            return Some(());
+        // It may have been taken out since.
+        if at != 0 {
+            remove(post, list, before, sent);
+            fail(cx, sent);
         }
-        let _kept = (*cx).keep(sent);
-        (*cx).actors.stats.cycles += 1;
-        remove(post, list, before, sent);
-        let _ = (*cx).failure("request cycle");
-        let kept = (*cx).kept_exception(&Default::default());
-        deliver_owed(cx, sent, Answer::Exception(kept));
         Some(())
     }
 }
 
-/// The join that waits for the answer of another one's method.
-#[inline]
-unsafe fn who_waits_for(waiter: Word) -> Option<Word> {
-    // SAFETY: promised by the caller: a join.
-    unsafe {
-        match get(waiter, join::FLAGS) & (join::ANSWERED | join::NESTED) {
-            join::ANSWERED => None,
-            _ => who_waits(waiter),
-        }
-    }
-}
-
-/// The mail of the actor whose method a join is of, if messages are queued there, and the number of its lists.
-#[inline]
-unsafe fn mailed(waiter: Word) -> Option<(Word, usize)> {
-    // SAFETY: promised by the caller: a join.
-    unsafe {
-        let actor = get(waiter, join::ACTOR);
-        if actor == 0 {
-            return None;
-        }
-        let class = class_of(actor);
-        let post = if class.functional { 0 } else { get(actor, class.mail) };
-        (post != 0 && get(post, mail::COUNT) > 0).then_some((post, class.lists))
-    }
-}
-
-/// The join that waits for what is owed.
-#[inline]
-unsafe fn who_waits(owing: Word) -> Option<Word> {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let (mut owing, mut to) = (owing, get(owing, owed::TO));
-        while to != 0 && Kind::Replier.is(to) {
-            (owing, to) = (to, get(to, owed::TO));
-        }
-        if to == 0 || Kind::of(to) != Kind::Join || get(to, join::FLAGS) & join::WAITS == 0 {
-            return None;
-        }
-        let due = Due::from_word(get(owing, owed::DUE));
-        let awaited = due.is_call() || get(to, join::AWAITED) >> u32::from(due.pending().min(63)) & 1 == 1;
-        awaited.then_some(to)
-    }
-}
-
 /// Whether the actor that a request is queued for waits, directly or through others, for whoever sent the request. `None` if more was to be
-/// looked at than so many joins and messages, which are counted off.
-unsafe fn waits_for_itself(sent: Word, most: &mut usize) -> Option<bool> {
+/// looked at than so many joins and messages.
+unsafe fn waits_for_itself(sent: Word, steps: &mut u64, most: u64) -> Option<bool> {
     // SAFETY: promised by the caller; everything reached is an object of the node.
     unsafe {
-        let actor = get(sent, message::RECEIVER);
-        let post = get(actor, class_of(actor).mail);
-        let target = if post == 0 { 0 } else { get(post, mail::WAITING) };
-        // One that is ready waits for nothing.
-        let flags = join::WAITS | join::SELECTS | join::READY;
-        if target == 0 || get(target, join::FLAGS) & flags != join::WAITS {
-            return Some(false);
-        }
-        // Who waits for whom, backwards: from what the request's sender keeps waiting to the receiver's method.
-        let mut next = who_waits(sent);
-        for _ in 0..SHORT {
-            let Some(waiter) = next else { return Some(false) };
-            if waiter == target {
-                return Some(true);
-            }
-            if mailed(waiter).is_some() {
-                break;
-            }
-            next = who_waits_for(waiter);
-        }
-        // First along those that wait for each other's answers, then to what is queued for them.
+        let Some(target) = blocked_method(get(sent, message::RECEIVER)) else { return Some(false) };
+        let Some(Waiter::Method(first)) = waiter_of(sent) else { return Some(false) };
         let mut seen = Seen::default();
-        let mut waiters: SmallVec<[Word; 16]> = SmallVec::new();
-        let mut posts: SmallVec<[(Word, usize); 8]> = SmallVec::new();
-        let mut next = who_waits(sent);
+        let mut waiters: SmallVec<[Word; 16]> = SmallVec::from_slice(&[first]);
+        let mut behind: SmallVec<[Word; 8]> = SmallVec::new();
+        // First along those that wait for each other's answers, then to what is queued for them.
         loop {
-            while let Some(waiter) = next.take().or_else(|| waiters.pop()) {
+            while let Some(waiter) = waiters.pop() {
                 if waiter == target {
                     return Some(true);
                 }
                 if !seen.insert(waiter) {
                     continue;
                 }
-                *most = most.checked_sub(1)?;
-                next = who_waits_for(waiter);
-                if let Some(post) = mailed(waiter) {
-                    posts.push(post);
+                if *steps >= most {
+                    return None;
                 }
+                each_answer(waiter, steps, |waiter| waiters.extend(waiter.method()));
+                behind.push(waiter);
             }
-            let Some((post, lists)) = posts.pop() else { return Some(false) };
-            for list in (mail::LISTS..mail::fields(lists)).step_by(2) {
-                let mut at = get(post, list);
-                while at != 0 {
-                    *most = most.checked_sub(1)?;
-                    if let Some(waiter) = who_waits(at) {
-                        waiters.push(waiter);
-                    }
-                    at = get(at, message::NEXT);
-                }
+            let Some(waiter) = behind.pop() else { return Some(false) };
+            if !each_queued(waiter, steps, most, |waiter, _| waiters.extend(waiter.method())) {
+                return None;
             }
         }
     }
 }
 
-/// Objects that were looked at: mostly a few.
+/// Joins that were looked at: mostly a few.
 #[derive(Default)]
 struct Seen {
     few: SmallVec<[Word; 16]>,
@@ -275,14 +390,14 @@ struct Seen {
 
 impl Seen {
     /// Whether it was not looked at before.
-    fn insert(&mut self, object: Word) -> bool {
-        !self.few.contains(&object)
+    fn insert(&mut self, waiter: Word) -> bool {
+        !self.few.contains(&waiter)
             && match self.few.len() < self.few.inline_size() {
                 true => {
-                    self.few.push(object);
+                    self.few.push(waiter);
                     true
                 }
-                false => self.many.insert(object),
+                false => self.many.insert(waiter),
             }
     }
 }

@@ -25,7 +25,7 @@ use crate::object::set;
 use crate::transfer::{Address, Leaf};
 
 /// What guests fail with that ask for what cannot come: nobody is left who could answer.
-const NO_ANSWER: &str = "no answer can come: all that could answer waits";
+pub(super) const NO_ANSWER: &str = "no answer can come: all that could answer waits";
 
 /// Requests that a guest may have open if nobody says otherwise.
 const OPEN_MAX: usize = 10_000;

@@ -29,10 +29,14 @@ pub mod outlet;
 mod packets;
 mod program;
 mod remote;
+mod rounds;
 mod search;
 mod stats;
 mod timers;
+mod told;
 mod trace;
+mod waits;
+mod walk;
 
 pub use answers::{delegate_early, deliver_now, keep_answer, new_replier, owe};
 use answers::{deliver_owed, deliver_to, fill, owe_as};

@@ -93,6 +93,8 @@ pub enum Wait {
     For(Duration),
     /// Until there are packets, or nothing can happen any more.
     Idle,
+    /// The same, and after so long the node is to look at what waits.
+    IdleFor(Duration),
 }
 
 /// What a node that looked for packets has got.
@@ -106,6 +108,8 @@ pub enum Received {
     Lost(Range<u32>),
     /// There is a guest of this number.
     Guest(u32),
+    /// Nothing has come for so long that the node looks at what waits.
+    Look,
     /// All nodes have nothing to do, and no packet is under way.
     Over,
     /// The run was ended.

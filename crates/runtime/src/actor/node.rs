@@ -9,11 +9,12 @@ use bifrost_ir::MethodRef;
 
 use super::credit::{Against, FAR_LONG, HOLD};
 use super::cycles::{self, Suspects};
-use super::guest::Guest;
+use super::guest::{Guest, NO_ANSWER};
 use super::layout::{join, mail, message, owed};
 use super::network::{Network, Received, Wait};
 use super::packets::{accept, has_long_mail, settle_open};
 use super::remote::{Remote, lose};
+use super::rounds::{self, Rounds};
 use super::search::{self, ORDERED};
 use super::stats::Stats;
 use super::timers;
@@ -89,6 +90,7 @@ pub struct Actors {
     pub(super) timers: BTreeMap<(i64, u64), Word>,
     pub(super) tokens: u64,
     pub(super) suspects: Suspects,
+    pub(super) rounds: Rounds,
     main: Option<Answer>,
     main_is_reference: bool,
     /// Of a run whose order a seed decides.
@@ -138,6 +140,7 @@ impl Default for Actors {
             timers: BTreeMap::new(),
             tokens: 0,
             suspects: Suspects::default(),
+            rounds: Rounds::default(),
             main: None,
             main_is_reference: false,
             order: None,
@@ -303,7 +306,7 @@ impl Actors {
     #[inline]
     fn looks_around(&self) -> bool {
         let remote = &self.remote;
-        self.suspects.are_new() || remote.has_network() || remote.open.is_some() || !self.timers.is_empty()
+        self.suspects.are_due() || remote.has_network() || remote.open.is_some() || !self.timers.is_empty()
     }
 
     pub(super) fn hold(&mut self, held: Held) {
@@ -397,6 +400,7 @@ impl Actors {
 
     /// Forgets what only stood for something else, and that nobody knows any more. So many bytes live.
     pub(crate) fn collected(&mut self, live_bytes: usize, lives: &dyn Fn(Word) -> bool) {
+        self.suspects.collected(lives);
         self.remote.forget(lives);
         self.remote.searches.collected(live_bytes, self.remote.known());
     }
@@ -415,7 +419,7 @@ impl Cx {
         let actors = &mut self.actors;
         actors.past_sent > 0
             || !actors.ready.is_empty()
-            || actors.suspects.are_new()
+            || actors.suspects.are_due()
             || actors.remote.has_mail()
             || self.timer_is_due()
     }
@@ -512,6 +516,7 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
         }
         match received {
             Received::Packets(from, packets) => {
+                (*cx).actors.suspects.received += 1;
                 let start = (*cx).trace_clock();
                 (*cx).actors.accepts = true;
                 let ret = accept(cx, from, &packets);
@@ -520,7 +525,12 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
                 (*cx).actors.remote.recycle(packets);
                 if ret.returned() { Ok(true) } else { Err(ret) }
             }
+            Received::Look => {
+                (*cx).look_now();
+                Ok(true)
+            }
             Received::Lost(nodes) => {
+                (*cx).actors.suspects.received += 1;
                 lose(cx, &nodes);
                 Ok(true)
             }
@@ -562,7 +572,8 @@ pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
             if far {
                 match wait(cx, timers::rest(cx)) {
                     Ok(true) => continue,
-                    Ok(false) => {}
+                    Ok(false) => (*cx).look_in_time(),
+                    Err(ret) if ret.returned() && rounds::may_go_on(cx) => continue,
                     Err(ret) => return ret,
                 }
             }
@@ -621,7 +632,7 @@ unsafe fn do_next(cx: *mut Cx) -> Result<bool, Ret> {
     unsafe {
         let came = (*cx).actors.looks_around() && look_around(cx)?;
         let Some(work) = (*cx).actors.pop() else {
-            return Ok(came || cycles::look_at_left(cx));
+            return Ok(came || cycles::look_at_rest(cx));
         };
         (*cx).actors.stats.turns += 1;
         (*cx).actors.turn_over = false;
@@ -864,6 +875,10 @@ unsafe fn take_accepted(cx: *mut Cx, actor: Word, class: &super::ActorClass) -> 
 pub(super) unsafe fn give_up(cx: *mut Cx, waiter: Word) {
     // SAFETY: promised by the caller.
     unsafe {
+        let why = &match rounds::who_waits(cx) {
+            waits if waits.is_empty() => NO_ANSWER.to_owned(),
+            waits => format!("{NO_ANSWER}: {waits}"),
+        };
         let layout = layout_of(waiter);
         let awaited = get(waiter, join::AWAITED);
         for pending in 0..layout.pending.len() as u16 {
@@ -871,7 +886,7 @@ pub(super) unsafe fn give_up(cx: *mut Cx, waiter: Word) {
                 continue;
             }
             while get(waiter, layout.counts + usize::from(pending)) > 0 {
-                let _ = (*cx).failure("no answer can come: all that could answer waits");
+                let _ = (*cx).failure(why);
                 let kept = (*cx).kept_exception(&Default::default());
                 let due = Due::new(pending, false).of_request(Due::REQUEST_MAX);
                 if fill(cx, waiter, due, 0, Answer::Exception(kept)) != 0 {

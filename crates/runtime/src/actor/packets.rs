@@ -9,7 +9,7 @@
 //! RELEASE   index and generation of something that the sender has forgotten, and how often it was told of it
 //! ```
 //!
-//! The other kinds are those of [`search`] and [`super::credit`]. Values are written as [`crate::transfer`] says.
+//! The other kinds are those of [`search`], [`rounds`] and [`super::credit`]. Values are written as [`crate::transfer`] says.
 
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
 use smallvec::SmallVec;
@@ -19,7 +19,7 @@ use super::guest::chooser;
 use super::layout::{away, exception, far, mail, message, outgoing, owed};
 use super::node::Work;
 use super::remote::{LOST, OWN, Writing, address_of, at_address, far_address, here};
-use super::{Answer, Due, Kind, class_of, deliver_owed, image_of, method_of, search};
+use super::{Answer, Due, Kind, class_of, deliver_owed, image_of, method_of, rounds, search};
 use crate::abi::{ARGS_MAX, Outcome, Ret, VALUES_MAX, Word, enter};
 use crate::content::Place;
 use crate::cx::Cx;
@@ -371,7 +371,7 @@ pub(super) fn number(packet: &mut &[u8]) -> Result<u32, Wrong> {
 }
 
 #[inline]
-fn numbers<const N: usize>(packet: &mut &[u8]) -> Result<[u32; N], Wrong> {
+pub(super) fn numbers<const N: usize>(packet: &mut &[u8]) -> Result<[u32; N], Wrong> {
     let (bytes, rest) = packet.split_at_checked(4 * N).ok_or("it ends too early")?;
     *packet = rest;
     let mut numbers = [0; N];
@@ -478,6 +478,7 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
                 }
                 Ok(Ret::NOTHING)
             }
+            rounds::WAITS..=rounds::CUT_DONE => rounds::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
             search::SEARCH..=search::WANT => search::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
             other => Err(Wrong::Never(format!("{other} is no kind of packet"))),
         }

@@ -74,6 +74,10 @@ const POST_TURNS: u32 = 32;
 #[derive(Default)]
 pub(super) struct Remote {
     pub(super) network: Option<Box<dyn Network>>,
+    /// How many of the objects below are requests to other nodes that were not answered.
+    pub(super) asked: usize,
+    /// How often this node has looked at all its requests.
+    pub(super) looks: u32,
     /// What others know of this node's objects, by index: actors, places of answers, and those whose answer is under way.
     pub(super) exports: Vec<Export>,
     free: Vec<u32>,
@@ -167,6 +171,8 @@ pub(super) struct Export {
     known: SmallVec<[(u32, i64); 1]>,
     /// The node from which an answer is awaited for it.
     pub(super) asked: Option<u32>,
+    /// How often the node had looked at all its requests then.
+    pub(super) asked_at: u32,
     /// Whether an actor that others make here was made, not only heard of.
     pub(super) created: bool,
     /// Until then: who has spoken of it first.
@@ -412,7 +418,7 @@ impl Remote {
         }
         let word = std::mem::take(&mut export.word);
         export.known.clear();
-        export.asked = None;
+        self.asked -= usize::from(export.asked.take().is_some());
         export.generation = export.generation.wrapping_add(1);
         self.exported.remove(&word);
         self.free.push(index);
@@ -489,7 +495,9 @@ impl Remote {
             self.unowed = made;
         } else {
             let (index, generation) = self.export(made);
-            self.exports[index as usize].asked = Some(node);
+            let export = &mut self.exports[index as usize];
+            (export.asked, export.asked_at) = (Some(node), self.looks);
+            self.asked += 1;
             let waiter = [index, generation].map(u32::to_le_bytes);
             let at = start + LENGTH_BYTES + WAITER;
             self.packets(node)[at..at + size_of_val(&waiter)].copy_from_slice(waiter.as_flattened());
@@ -789,6 +797,8 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
         if nodes.start as usize >= count {
             // What a guest held together may be garbage now, and know each other.
             remote.searches.dropped += remote.known();
+            return;
         }
+        super::rounds::lose(cx);
     }
 }

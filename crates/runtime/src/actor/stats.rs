@@ -31,6 +31,8 @@ pub struct Stats {
     pub lost_exceptions: u64,
     /// Requests that would have waited for themselves.
     pub cycles: u64,
+    /// Steps of the search for such requests: joins, messages and the like that were looked at.
+    pub searched: u64,
     /// What other nodes knew of this one and was garbage all the same: of cycles over several nodes.
     pub swept: u64,
     /// What other nodes and sessions know of this one now.
@@ -55,6 +57,7 @@ impl Stats {
             longest_queue: self.longest_queue.max(other.longest_queue),
             lost_exceptions: self.lost_exceptions + other.lost_exceptions,
             cycles: self.cycles + other.cycles,
+            searched: self.searched + other.searched,
             swept: self.swept + other.swept,
             known: self.known + other.known,
         }

@@ -71,15 +71,17 @@ pub unsafe fn end_timer(cx: *mut Cx, waiter: Word) {
     }
 }
 
-/// How long a node waits that has nothing to do: until the time of the first timer, or of a search.
+/// How long a node waits that has nothing to do: until the time of the first timer, of a search, or of a look at what waits.
 pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
     // SAFETY: promised by the caller.
     unsafe {
         let timer = (*cx).actors.timers.first_key_value().map(|((time, _), _)| *time);
         let timer = timer.map(|time| time.saturating_sub((*cx).now_ms()).max(0));
+        let time = |left: i64| Duration::from_millis(left as u64);
+        let look = (*cx).look_in_ms();
         match timer.into_iter().chain(search::wait_ms(cx)).min() {
-            Some(left) => Wait::For(Duration::from_millis(left as u64)),
-            None => Wait::Idle,
+            Some(left) => Wait::For(time(left.min(look.unwrap_or(left)))),
+            None => look.map_or(Wait::Idle, |left| Wait::IdleFor(time(left))),
         }
     }
 }
@@ -94,12 +96,12 @@ pub(super) unsafe fn wake_due(cx: *mut Cx) {
     }
 }
 
-/// Sleeps until the next timer, if there is one, and wakes who waits for it.
+/// Sleeps until the next timer, if there is one, and wakes who waits for it, or finds something else to do before. Whether one or the other.
 pub(super) unsafe fn wake_next(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.
     unsafe {
-        let Some(((time, token), waiter)) = (*cx).actors.timers.pop_first() else { return false };
-        debug_assert_eq!(get(waiter, join::AWAITED), token, "a timer ends with its selection");
+        let Some(((time, token), waiter)) = (*cx).actors.timers.first_key_value() else { return false };
+        let (time, token, waiter) = (*time, *token, *waiter);
         // A run whose order is decided does not wait: its time is that of the next timer.
         while (*cx).actors.order.is_none() {
             let left = time.saturating_sub((*cx).now_ms());
@@ -107,11 +109,16 @@ pub(super) unsafe fn wake_next(cx: *mut Cx) -> bool {
                 break;
             }
             ((*cx).actors.nap)(left.min(NAP_MS) as u64);
+            (*cx).look_in_time();
+            if (*cx).actors.suspects.are_due() {
+                return true;
+            }
             if (*cx).must_attend() && !(*cx).stop().returned() {
                 // Whoever is ended sees it at the next turn.
                 break;
             }
         }
+        (*cx).actors.timers.remove(&(time, token));
         set(waiter, join::FLAGS, get(waiter, join::FLAGS) | join::LATE);
         ready(cx, waiter);
         true

@@ -141,8 +141,8 @@ fn counts_that_are_lies_end_only_the_run() {
     for bytes in [all, short] {
         let ended = ends(&engine, &bytes, false);
         let expected =
-            ["failure(\"node lost\")", "failure(\"no answer can come: all that could answer waits\")"];
-        assert!(expected.contains(&ended.as_str()), "{ended}");
+            ["failure(\"node lost\")", "failure(\"no answer can come: all that could answer waits"];
+        assert!(expected.iter().any(|expected| ended.starts_with(expected)), "{ended}");
     }
 }
 
@@ -156,7 +156,7 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
         1 => (0u32..3).prop_map(|times| times << 8),
     ];
     let parts = proptest::collection::vec(number, 0..14);
-    (1u8..7, parts, proptest::collection::vec(any::<u8>(), 0..6)).prop_map(|(kind, numbers, rest)| {
+    (1u8..17, parts, proptest::collection::vec(any::<u8>(), 0..6)).prop_map(|(kind, numbers, rest)| {
         let mut out = vec![kind];
         numbers.iter().for_each(|number| out.write_all(&number.to_le_bytes()).unwrap());
         out.extend_from_slice(&rest);

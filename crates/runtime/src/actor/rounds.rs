@@ -1,0 +1,611 @@
+//! Requests that wait for themselves over several nodes.
+//!
+//! Each node tells the first one which answers to requests of others cannot come before which of its own requests are answered ([`WAITS`]).
+//! Each such word stays true until the request is answered, and names requests that are never the same again. So words of any time, of any node,
+//! may be joined: if they close a round, none of its requests can be the first that is answered, whatever has happened since. No picture of
+//! all nodes at one time is needed, and nothing is told that is not so.
+//!
+//! ```text
+//! node                                     first node
+//! WAITS   what waits for what         ->   joins the words of all nodes; for each round:
+//!                                     <-   CUT     the requests of the round
+//! fails a queued request of its part,
+//! or passes CUT on to the next node
+//! CUT_DONE                            ->   when all rounds are cut: forgets all words
+//!                                     <-   ASK     a new number; words with another one are not heard any more
+//! WAITS                               ->   ...
+//! ```
+//!
+//! A node speaks when it has looked at all its requests ([`look_at_all`]), and only if it has something new to say; a request is left out that was made since
+//! it looked before. When nothing can happen any more the first node asks all, once more after each answer that has failed a request; then the run
+//! is over indeed. If `main` waits still, the answers say who waits for whom ([`told`]).
+
+use rustc_hash::FxHashMap;
+
+use super::cycles::{fail_all, look_at_all};
+use super::layout::away;
+use super::packets::{NOBODY, Wrong, number, numbers, put, settle_open};
+use super::told::{self, Line};
+use super::waits::{Waiter, each_waiter, waiter_of};
+use super::walk::{Cut, FIRM, cycles};
+use crate::abi::Word;
+use crate::cx::Cx;
+use crate::object::get;
+
+/// Which answers cannot come before which.
+pub(super) const WAITS: u8 = 12;
+/// Asks for that: a new number, and whether the answer is to say names.
+pub(super) const ASK: u8 = 13;
+/// Requests that wait for each other in a round, each before the next, of which the one at a place is to be failed.
+pub(super) const CUT: u8 = 14;
+/// That was done.
+pub(super) const CUT_DONE: u8 = 15;
+
+/// Most waits of each kind that a node tells.
+const WAITS_MAX: usize = 1 << 17;
+
+/// Most rounds that are cut before all nodes are asked again.
+const ROUNDS_MAX: usize = 64;
+
+/// How many milliseconds pass between two joins of all words, and how many times what the last took.
+const JOIN_MS: i64 = 10;
+const JOIN_TIMES: i64 = 50;
+const JOIN_MS_MAX: i64 = 400;
+
+/// A request to another node: the node that has made it, and the index and generation by which that awaits the answer.
+type Request = [u32; 3];
+
+/// What is known of rounds over several nodes.
+#[derive(Default, Debug)]
+pub(super) struct Rounds {
+    /// What the first node has asked with last.
+    number: u32,
+    /// What was told since.
+    told: Option<Vec<u8>>,
+    /// The first node has asked, and was not answered; and whether with names.
+    is_asked: bool,
+    with_names: bool,
+    /// How many requests of rounds within this node have failed since something was told.
+    pub(super) cut: u32,
+    /// Of the first node: by node, what it has told since it was asked.
+    heard: Vec<Option<Waits>>,
+    /// Of the first node: something was heard since all was joined.
+    is_new: bool,
+    next_ms: i64,
+    /// Of the first node: rounds that are being cut.
+    cutting: u32,
+    /// Of the first node: nothing could happen any more, and it has asked all; some request has failed since.
+    at_end: bool,
+    has_cut: bool,
+    /// Of the first node: what the others have said of who waits for whom.
+    lines: Vec<Line>,
+}
+
+impl Rounds {
+    /// Whether words are to be joined.
+    pub(super) fn is_due(&self) -> bool {
+        self.is_new && self.cutting == 0
+    }
+}
+
+/// Which answers cannot come before which requests are answered, by way of methods that a node numbers as it likes.
+#[derive(Default, Debug, PartialEq, Eq)]
+struct Waits {
+    /// Index and generation of a request of the node, and the method that waits for its answer.
+    requests: Vec<[u32; 3]>,
+    /// A method, and another that cannot go on before.
+    methods: Vec<[u32; 2]>,
+    /// A method, and the request of another node that is not answered before.
+    answers: Vec<[u32; 4]>,
+}
+
+impl Waits {
+    fn is_empty(&self) -> bool {
+        self.answers.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.requests.len() + self.methods.len() + self.answers.len()
+    }
+
+    fn write(&self, packet: &mut Vec<u8>) {
+        put(packet, &[self.requests.len() as u32, self.methods.len() as u32, self.answers.len() as u32]);
+        put(packet, self.requests.as_flattened());
+        put(packet, self.methods.as_flattened());
+        put(packet, self.answers.as_flattened());
+    }
+
+    fn read(packet: &mut &[u8]) -> Result<Waits, Wrong> {
+        let counts: [u32; 3] = numbers(packet)?;
+        let [requests, methods, answers] = counts.map(|count| count as usize);
+        if counts.iter().any(|count| *count as usize > WAITS_MAX)
+            || (requests * 3 + methods * 2 + answers * 4) * 4 > packet.len()
+        {
+            return Err("it tells of more waits than it has".into());
+        }
+        Ok(Waits {
+            requests: (0..requests).map(|_| numbers(packet)).collect::<Result<_, _>>()?,
+            methods: (0..methods).map(|_| numbers(packet)).collect::<Result<_, _>>()?,
+            answers: (0..answers).map(|_| numbers(packet)).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Leaves out what leads to no answer.
+    fn trim(&mut self, methods: usize) {
+        const NONE: u32 = u32::MAX;
+        // By method the last way into it, and by way the one before.
+        let mut last = vec![NONE; methods];
+        let before: Vec<u32> = (0..)
+            .zip(&self.methods)
+            .map(|(at, [_, to])| std::mem::replace(&mut last[*to as usize], at))
+            .collect();
+        let mut leads = vec![false; methods];
+        let mut found: Vec<u32> = self.answers.iter().map(|[method, ..]| *method).collect();
+        while let Some(method) = found.pop() {
+            if std::mem::replace(&mut leads[method as usize], true) {
+                continue;
+            }
+            let mut way = last[method as usize];
+            while way != NONE {
+                found.push(self.methods[way as usize][0]);
+                way = before[way as usize];
+            }
+        }
+        self.requests.retain(|[.., method]| leads[*method as usize]);
+        self.methods.retain(|pair| pair.iter().all(|method| leads[*method as usize]));
+    }
+}
+
+/// The methods that are numbered in what a node tells.
+#[derive(Default)]
+struct Methods {
+    numbers: FxHashMap<Word, u32>,
+    /// By number: the join, or 0 for an answer that another node gives in place of a method.
+    joins: Vec<Word>,
+}
+
+impl Methods {
+    fn number(&mut self, waiter: Word) -> u32 {
+        *self.numbers.entry(waiter).or_insert_with(|| {
+            self.joins.push(waiter);
+            self.joins.len() as u32 - 1
+        })
+    }
+
+    /// Enters somebody who cannot go on before a method does.
+    unsafe fn enter(&mut self, waits: &mut Waits, method: u32, waiter: Waiter, nodes: u32) {
+        match waiter {
+            Waiter::Method(waiter) => {
+                let waiter = self.number(waiter);
+                waits.methods.push([method, waiter]);
+            }
+            Waiter::Away(away) => {
+                // SAFETY: promised by the caller: somebody on another node.
+                let [node, index, generation] = unsafe { request_of(away) };
+                // Nobody waits for a guest.
+                if node < nodes {
+                    waits.answers.push([method, node, index, generation]);
+                }
+            }
+        }
+    }
+}
+
+/// The request whose answer goes to another node.
+unsafe fn request_of(away: Word) -> Request {
+    // SAFETY: promised by the caller: somebody on another node.
+    unsafe {
+        let place = get(away, away::PLACE);
+        [(place >> 32) as u32, place as u32, get(away, away::GENERATION) as u32]
+    }
+}
+
+/// What this node has to tell, how many steps it took to find out, and whether requests were left out because they are `young`.
+unsafe fn waits_here(cx: *mut Cx, with_young: bool) -> (Waits, u64, bool) {
+    // SAFETY: promised by the caller: the context is the current one, between two turns.
+    unsafe {
+        let (mut waits, mut methods, mut steps, mut young) = (Waits::default(), Methods::default(), 0, false);
+        let (nodes, remote) = ((*cx).nodes(), &(*cx).actors.remote);
+        if remote.asked == 0 {
+            return (waits, steps, young);
+        }
+        for (index, export) in (0..).zip(&remote.exports) {
+            steps += 1;
+            if export.asked.is_none() {
+                continue;
+            }
+            if !with_young && export.asked_at == remote.looks {
+                young = true;
+                continue;
+            }
+            let Some(waiter) = waiter_of(export.word) else { continue };
+            let method = match waiter {
+                Waiter::Method(waiter) => methods.number(waiter),
+                Waiter::Away(_) => {
+                    methods.joins.push(0);
+                    let method = methods.joins.len() as u32 - 1;
+                    methods.enter(&mut waits, method, waiter, nodes);
+                    method
+                }
+            };
+            waits.requests.push([index, export.generation, method]);
+            if waits.requests.len() == WAITS_MAX {
+                break;
+            }
+        }
+        let mut at = 0;
+        let mut found = Vec::new();
+        while let Some(waiter) = methods.joins.get(at).copied() {
+            if waiter != 0 {
+                each_waiter(waiter, &mut steps, |waiter, _| found.push(waiter));
+            }
+            for waiter in found.drain(..) {
+                methods.enter(&mut waits, at as u32, waiter, nodes);
+            }
+            if waits.methods.len().max(waits.answers.len()) >= WAITS_MAX {
+                waits.methods.truncate(WAITS_MAX);
+                waits.answers.truncate(WAITS_MAX);
+                break;
+            }
+            at += 1;
+        }
+        waits.trim(methods.joins.len());
+        (waits, steps, young)
+    }
+}
+
+/// Tells the first node what waits here, if that is new or it has asked. How many steps that took.
+///
+/// # Safety
+/// `cx` is the current context, between two turns.
+pub(super) unsafe fn tell(cx: *mut Cx) -> u64 {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if !(*cx).actors.remote.has_network() || (*cx).nodes() < 2 {
+            return 0;
+        }
+        settle_open(cx);
+        let is_asked = std::mem::take(&mut (*cx).actors.rounds.is_asked);
+        let (waits, steps, young) = waits_here(cx, is_asked);
+        (*cx).actors.suspects.young = young;
+        let with_names = std::mem::take(&mut (*cx).actors.rounds.with_names);
+        let rounds = &mut (*cx).actors.rounds;
+        let mut packet = vec![WAITS];
+        put(&mut packet, &[rounds.number, rounds.cut]);
+        waits.write(&mut packet);
+        let is_new = match &rounds.told {
+            Some(told) => *told != packet,
+            None => !waits.is_empty() || rounds.cut > 0,
+        };
+        if is_asked || is_new {
+            rounds.cut = 0;
+            rounds.told = Some(packet.clone());
+            if with_names {
+                told::lines(cx).iter().for_each(|line| line.write(&mut packet));
+            }
+            match (*cx).node() {
+                0 => {
+                    let _ = hear(cx, 0, &mut &packet[1..]);
+                }
+                _ => (*cx).actors.remote.post(0, &packet),
+            }
+        }
+        join_when_due(cx, false);
+        steps
+    }
+}
+
+/// The first node hears what a node tells.
+unsafe fn hear(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<(), Wrong> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let [number, cut] = numbers(packet)?;
+        let waits = Waits::read(packet)?;
+        let lines = Line::read_all(packet)?;
+        let nodes = (*cx).nodes() as usize;
+        let rounds = &mut (*cx).actors.rounds;
+        rounds.has_cut |= cut > 0;
+        if number == rounds.number {
+            rounds.heard.resize_with(nodes, || None);
+            rounds.heard[from as usize] = Some(waits);
+            rounds.lines.extend(lines);
+            rounds.is_new = true;
+        }
+        Ok(())
+    }
+}
+
+/// A place in what all nodes have told.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Place {
+    Request(Request),
+    Method(u32, u32),
+}
+
+/// Joins what all nodes have told, if there is something new and it is time, or it must be: rounds are cut.
+unsafe fn join_when_due(cx: *mut Cx, must: bool) {
+    // SAFETY: promised by the caller: `cx` is the current context, between two turns.
+    unsafe {
+        if !(*cx).actors.rounds.is_due() {
+            return;
+        }
+        let begun = if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ms() };
+        if !must && begun < (*cx).actors.rounds.next_ms {
+            return;
+        }
+        let rounds = &mut (*cx).actors.rounds;
+        rounds.is_new = false;
+        let found = rounds_in(&rounds.heard);
+        let steps: usize = rounds.heard.iter().flatten().map(Waits::len).sum();
+        rounds.cutting = found.len() as u32;
+        rounds.has_cut |= !found.is_empty();
+        (*cx).actors.stats.searched += steps as u64;
+        if !(*cx).actors.is_ordered() {
+            let now = (*cx).now_ms();
+            (*cx).actors.rounds.next_ms =
+                now + (JOIN_TIMES * (now - begun).max(0)).clamp(JOIN_MS, JOIN_MS_MAX);
+        }
+        for round in found {
+            cut(cx, round, 0);
+        }
+    }
+}
+
+/// Rounds in what nodes have told, each as requests of which the answer to one comes after that to the one before.
+fn rounds_in(heard: &[Option<Waits>]) -> Vec<Vec<Request>> {
+    let mut ways: FxHashMap<Place, Vec<(Place, Cut)>> = FxHashMap::default();
+    let (mut starts, mut found) = (Vec::new(), Vec::new());
+    for (node, waits) in (0..).zip(heard).filter_map(|(node, waits)| Some((node, waits.as_ref()?))) {
+        for [index, generation, method] in &waits.requests {
+            let request = Place::Request([node, *index, *generation]);
+            starts.push(request);
+            // Each round has a request of which the way goes on, and only that way.
+            ways.entry(request).or_default().push((Place::Method(node, *method), starts.len() as Cut));
+        }
+        for [method, waiter] in &waits.methods {
+            ways.entry(Place::Method(node, *method)).or_default().push((Place::Method(node, *waiter), FIRM));
+        }
+        for [method, of, index, generation] in &waits.answers {
+            let request = Place::Request([*of, *index, *generation]);
+            ways.entry(Place::Method(node, *method)).or_default().push((request, FIRM));
+        }
+    }
+    let follow = |place: Place, open: &mut Vec<(Place, Cut)>| {
+        open.extend(ways.get(&place).into_iter().flatten().copied());
+    };
+    cycles(starts, follow, |cycle| {
+        let requests = cycle.vertices.filter_map(|place| match place {
+            Place::Request(request) => Some(request),
+            Place::Method(..) => None,
+        });
+        let mut round: Vec<Request> = requests.collect();
+        // The same round is always cut at the same place.
+        let first = (0..round.len()).min_by_key(|at| round[*at]).unwrap_or_default();
+        round.rotate_left(first);
+        found.push(round);
+        found.len() < ROUNDS_MAX
+    });
+    found
+}
+
+/// Fails a request of a round, at the node of the request at this place or of one behind it.
+unsafe fn cut(cx: *mut Cx, round: Vec<Request>, mut place: usize) {
+    // SAFETY: promised by the caller: `cx` is the current context, between two turns, and the nodes of the requests are nodes.
+    unsafe {
+        settle_open(cx);
+        let own = (*cx).node();
+        while let Some(request) = round.get(place).copied() {
+            if request[0] != own {
+                let mut packet = vec![CUT];
+                put(&mut packet, &[place as u32]);
+                put(&mut packet, round.as_flattened());
+                return (*cx).actors.remote.post(request[0], &packet);
+            }
+            match queued_between(cx, request, round[(place + 1) % round.len()]) {
+                Between::Queued(sent) => {
+                    fail_all(cx, &[sent]);
+                    break;
+                }
+                // It is cut already.
+                Between::Nothing => break,
+                Between::Answers => place += 1,
+            }
+        }
+        match own {
+            0 => cut_done(cx),
+            _ => (*cx).actors.remote.post(0, &[CUT_DONE]),
+        }
+    }
+}
+
+/// By way of what an answer to another node cannot come before an answer to this one.
+enum Between {
+    /// Among others of a queued request.
+    Queued(Word),
+    /// Of answers only.
+    Answers,
+    /// It can.
+    Nothing,
+}
+
+unsafe fn queued_between(cx: *mut Cx, [_, index, generation]: Request, answer: Request) -> Between {
+    // SAFETY: promised by the caller: `cx` is the current context; all that is reached are objects of the node.
+    unsafe {
+        let Some((owing, Some(_))) = (*cx).actors.remote.awaited(index, generation) else {
+            return Between::Nothing;
+        };
+        let first = match waiter_of(owing) {
+            Some(Waiter::Method(waiter)) => waiter,
+            Some(Waiter::Away(away)) if request_of(away) == answer => return Between::Answers,
+            _ => return Between::Nothing,
+        };
+        let mut steps = 0;
+        // By join: the one that it was found from, and the queued request in between.
+        let mut from: FxHashMap<Word, (Word, Word)> = FxHashMap::default();
+        from.insert(first, (0, FIRM));
+        let mut open = vec![first];
+        while let Some(blocked) = open.pop() {
+            let mut found = None;
+            each_waiter(blocked, &mut steps, |waiter, sent| match waiter {
+                Waiter::Method(waiter) => {
+                    from.entry(waiter).or_insert_with(|| {
+                        open.push(waiter);
+                        (blocked, sent)
+                    });
+                }
+                Waiter::Away(away) if request_of(away) == answer => found = Some(sent),
+                Waiter::Away(_) => {}
+            });
+            let Some(mut sent) = found else { continue };
+            let mut at = blocked;
+            while sent == FIRM {
+                match from.get(&at) {
+                    Some((0, _)) | None => return Between::Answers,
+                    Some((before, queued)) => (at, sent) = (*before, *queued),
+                }
+            }
+            return Between::Queued(sent);
+        }
+        Between::Nothing
+    }
+}
+
+/// The first node hears that a round was cut.
+unsafe fn cut_done(cx: *mut Cx) {
+    // SAFETY: promised by the caller: `cx` is the current context, between two turns.
+    unsafe {
+        let rounds = &mut (*cx).actors.rounds;
+        if rounds.cutting > 0 {
+            rounds.cutting -= 1;
+            if rounds.cutting == 0 {
+                ask_all(cx, false);
+            }
+        }
+    }
+}
+
+/// The first node asks all what waits, and hears nothing any more that was said before.
+unsafe fn ask_all(cx: *mut Cx, with_names: bool) {
+    // SAFETY: promised by the caller: `cx` is the current context of the first node, between two turns.
+    unsafe {
+        let nodes = (*cx).nodes();
+        let actors = &mut (*cx).actors;
+        let rounds = &mut actors.rounds;
+        rounds.number = rounds.number.wrapping_add(1);
+        (rounds.is_asked, rounds.with_names, rounds.told) = (true, with_names, None);
+        (rounds.cutting, rounds.is_new) = (0, false);
+        rounds.heard.clear();
+        rounds.lines.clear();
+        let mut packet = vec![ASK];
+        put(&mut packet, &[rounds.number, u32::from(with_names)]);
+        for node in 1..nodes {
+            actors.remote.post(node, &packet);
+        }
+        look_at_all(cx);
+    }
+}
+
+/// Nothing can happen any more, as the network says: whether something may all the same, because the first node has asked the others whether requests
+/// wait for themselves. Then it is to go on.
+///
+/// # Safety
+/// `cx` is the current context, between two turns.
+pub(super) unsafe fn may_go_on(cx: *mut Cx) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if (*cx).nodes() < 2 || (*cx).node() != 0 {
+            return false;
+        }
+        if std::mem::take(&mut (*cx).actors.rounds.cutting) > 0 {
+            // Whoever was to cut a round has not said that it did, and never will.
+            (*cx).actors.rounds.at_end = false;
+            return false;
+        }
+        join_when_due(cx, true);
+        let rounds = &mut (*cx).actors.rounds;
+        if rounds.at_end && !rounds.has_cut {
+            rounds.at_end = false;
+            return false;
+        }
+        let is_cutting = rounds.cutting > 0;
+        (rounds.at_end, rounds.has_cut) = (true, is_cutting);
+        if !is_cutting {
+            ask_all(cx, (*cx).actors.main().is_none());
+        }
+        true
+    }
+}
+
+/// Nodes are lost: what they have said means nothing any more, nor what others have said of them.
+///
+/// # Safety
+/// `cx` is the current context, between two turns.
+pub(super) unsafe fn lose(cx: *mut Cx) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        (*cx).actors.rounds.told = None;
+        if (*cx).node() == 0 {
+            ask_all(cx, false);
+        }
+    }
+}
+
+/// Does what a packet about rounds says.
+///
+/// # Safety
+/// `cx` is the current context, between two turns.
+///
+/// # Errors
+/// What is wrong about it.
+pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let (node, nodes) = ((*cx).node(), (*cx).nodes());
+        if from >= nodes || node >= nodes {
+            return Err("sessions take no part in that".into());
+        }
+        match kind {
+            WAITS if node == 0 => {
+                hear(cx, from, packet)?;
+                join_when_due(cx, false);
+            }
+            ASK if from == 0 => {
+                let [number, with_names] = numbers(packet)?;
+                let rounds = &mut (*cx).actors.rounds;
+                (rounds.number, rounds.told) = (number, None);
+                (rounds.is_asked, rounds.with_names) = (true, with_names != 0);
+                look_at_all(cx);
+            }
+            CUT => {
+                let place = number(packet)? as usize;
+                let count = packet.len() / size_of::<Request>();
+                let round = (0..count).map(|_| numbers(packet)).collect::<Result<Vec<Request>, _>>()?;
+                if place >= count || !packet.is_empty() || round.iter().any(|request| request[0] >= nodes) {
+                    return Err("it is no round of requests".into());
+                }
+                cut(cx, round, place);
+            }
+            CUT_DONE if node == 0 => cut_done(cx),
+            _ => return Err("it is not of the first node, or not for it".into()),
+        }
+        Ok(())
+    }
+}
+
+/// Who waits for whom, as far as nodes have said: what waits in vain is told so.
+///
+/// # Safety
+/// `cx` is the current context, between two turns.
+pub(super) unsafe fn who_waits(cx: *mut Cx) -> String {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let lines = match (*cx).actors.remote.has_network() && (*cx).nodes() > 1 {
+            true => std::mem::take(&mut (*cx).actors.rounds.lines),
+            false => told::lines(cx),
+        };
+        told::text(&lines)
+    }
+}
+
+/// In place of the node of a line that says all by itself.
+pub(super) const NO_REQUEST: Request = [NOBODY; 3];
