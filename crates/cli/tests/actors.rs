@@ -177,11 +177,12 @@ const STUCK: &str = "A = actor
 end A
 Sleeper = actor
   sleep () returns (int)
+    n: int := 0
     wait
-      when wake (): end
-      after 3600000: end
+      when wake (): n := 1
+      after 3600000: n := -1
     end
-    reply (1)
+    reply (n)
   end sleep
   wake () end wake
 end Sleeper

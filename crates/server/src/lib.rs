@@ -16,6 +16,7 @@ mod collector;
 pub mod config;
 mod connection;
 pub(crate) mod guests;
+mod look;
 pub mod metrics;
 pub mod nodes;
 pub mod objects;

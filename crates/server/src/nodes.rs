@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use crate::active::Active;
 use crate::capsules::{Joined, Links};
 use crate::guests::{self, Guests};
+use crate::look::{LookAt, TICK, Ticks};
 use crate::processors::{self, Sleeper};
 use crate::simulation::Simulation;
 use crate::space::Space;
@@ -30,7 +31,7 @@ use crate::space::Space;
 pub const NODES_MAX: u32 = 255;
 
 /// How long a method of an actor runs before it makes way for others at the end of a loop's step.
-const TURN: Duration = Duration::from_millis(2);
+const TURN: Duration = TICK;
 
 /// How long a node that has nothing to do looks for mail before it says so: what comes within a request's time to another node finds it
 /// busy, as it was.
@@ -86,8 +87,7 @@ pub(crate) struct Shared {
     processors: u32,
     /// How many nodes here look for mail, and have said that they have nothing to do.
     lookers: AtomicU32,
-    /// Turns since the run began, of those that the clock ends ([`TURN`]).
-    ticks: AtomicU32,
+    ticks: Ticks,
     /// The sessions of a server.
     pub guests: Guests,
     /// Whether there can be any.
@@ -107,8 +107,7 @@ struct Idle {
     rests: AtomicU32,
     /// How often it has taken something from its mail.
     meals: AtomicU32,
-    /// The tick at which it is to look at what waits if it rests still, or 0.
-    look_at: AtomicU32,
+    look_at: LookAt,
     /// Its thread.
     sleeper: Sleeper,
 }
@@ -132,22 +131,11 @@ impl Shared {
         self.idle[node as usize].idle.load(Ordering::Relaxed)
     }
 
-    /// A node rests: it is to look at what waits after so long, or is not to.
-    fn look_after(&self, node: u32, time: Option<Duration>) {
-        let at = time.map_or(0, |time| {
-            let ticks = time.as_millis().div_ceil(TURN.as_millis()) as u32;
-            self.ticks.load(Ordering::Relaxed).wrapping_add(ticks).max(1)
-        });
-        self.idle[node as usize].look_at.store(at, Ordering::Relaxed);
-    }
-
-    /// A tick: tells nodes that rest to look at what waits.
+    /// Tells nodes that rest to look at their waits if it is time.
     fn tick(&self) {
-        let now = self.ticks.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let tick = self.ticks.tick();
         for node in self.first..self.first + self.doors.len() as u32 {
-            let look_at = &self.idle[node as usize].look_at;
-            let at = look_at.load(Ordering::Relaxed);
-            if at != 0 && now.wrapping_sub(at) as i32 >= 0 && look_at.swap(0, Ordering::Relaxed) != 0 {
+            if self.idle[node as usize].look_at.is_due(tick) {
                 self.active.add(1);
                 self.send(node, Mail::Look);
             }
@@ -386,12 +374,10 @@ impl Door {
 
     /// Waits until there is mail, or nothing can happen any more, or it is time to look at what waits.
     fn rest(&mut self, look_after: Option<Duration>) -> Received {
-        if look_after.is_none() {
-            return self.sleep();
-        }
-        self.shared.look_after(self.node, look_after);
+        let Some(time) = look_after else { return self.sleep() };
+        self.shared.idle[self.node as usize].look_at.set(&self.shared.ticks, time);
         let received = self.sleep();
-        self.shared.look_after(self.node, None);
+        self.shared.idle[self.node as usize].look_at.clear();
         received
     }
 
@@ -670,7 +656,7 @@ impl Nodes {
             waiting_bytes: AtomicUsize::new(0),
             processors: thread::available_parallelism().map_or(1, |processors| processors.get() as u32),
             lookers: AtomicU32::new(0),
-            ticks: AtomicU32::new(0),
+            ticks: Ticks::default(),
             guests: Guests::new(all),
             hosts,
             stats: (0..count).map(|_| Mutex::default()).collect(),

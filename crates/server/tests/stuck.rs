@@ -56,7 +56,10 @@ const RING: &str = "A = actor
   next: array[A]
   n: int
   new () make {next := array_new[A](), n := 0} end new
-  join (a: A) next.append(a) end join
+  join (a: A) returns (int)
+    next.append(a)
+    reply (1)
+  end join
   go (k: int) returns (int)
     n := n + 1
     if k = 0 then reply (n)
@@ -76,8 +79,7 @@ fn two_actors_on_two_nodes_that_request_each_other_are_told() {
         "{RING}main ()
   a: A := A.new() on 0
   b: A := A.new() on (nodes() - 1)
-  send a.join(b)
-  send b.join(a)
+  n: int := a.join(b) + b.join(a)
   print(a.go(1).unparse())
   begin print(a.go(2).unparse()) end except when failure (why: string): print(why) end
   begin print(b.go(3).unparse()) end except when failure (why: string): print(why) end
@@ -95,9 +97,7 @@ fn rings_over_three_nodes_are_told_and_one_request_of_each_fails() {
   a: A := A.new() on 0
   b: A := A.new() on (1).mod(nodes())
   c: A := A.new() on (2).mod(nodes())
-  send a.join(b)
-  send b.join(c)
-  send c.join(a)
+  n: int := a.join(b) + b.join(c) + c.join(a)
   begin print(b.go(3).unparse()) end except when failure (why: string): print(why) end
   begin print(c.by_other(2).unparse()) end except when failure (why: string): print(why) end
   print(a.go(2).unparse())
@@ -114,11 +114,13 @@ fn a_round_that_is_closed_by_who_waits_late_is_told() {
   sum: int
   new () make {sum := 0} end new
   go (b: B) returns (string)
+    told: string := \"\"
     begin
       x: int := b.get(self)
       for i: int in 1.to(2000) do sum := sum + i end
-      reply (x.unparse())
-    end except when failure (why: string): reply (why) end
+      told := x.unparse()
+    end except when failure (why: string): told := why end
+    reply (told)
   end go
   value () returns (int) reply (sum) end value
 end A
@@ -167,8 +169,7 @@ fn many_rounds_are_told_each() {
   all: array[A] := array_new[A]()
   for i: int in 0.to(7) do all.append(A.new() on (i.mod(nodes()))) end
   for i: int in 0.to(3) do
-    send all[2 * i + 1].join(all[2 * i + 2])
-    send all[2 * i + 2].join(all[2 * i + 1])
+    n: int := all[2 * i + 1].join(all[2 * i + 2]) + all[2 * i + 2].join(all[2 * i + 1])
   end
   begin
     a: int := all[1].go(5)
@@ -206,12 +207,16 @@ B = actor
   get () returns (int) reply (1) end get
 end B
 C = actor
+  opened: bool
+  new () make {opened := false} end new
   go (a: A) returns (int)
-    wait when open (): end
+    if ~opened then
+      wait when open (): opened := true end
+    end
     y: int := a.other()
     reply (y)
   end go
-  open () end open
+  open () opened := true end open
 end C
 % Somebody else answers: whoever waits for it is asked meanwhile.
 Desk = actor
@@ -248,11 +253,12 @@ Visitor = actor
 end Visitor
 Sleeper = actor
   sleep () returns (int)
+    n: int := 0
     wait
-      when never (): end
-      after 3: end
+      when never (): n := 0
+      after 3: n := 1
     end
-    reply (1)
+    reply (n)
   end sleep
   never () end never
 end Sleeper
@@ -423,18 +429,24 @@ end main";
     for nodes in 1..=3 {
         let far = nodes - 1;
         let vain = "no answer can come: all that could answer waits: main on node 0 waits for";
-        let others = format!(
-            "Box.get on node {far} waits for a message; Desk.ask on node 0 waits for Box.get on node {far}"
-        );
-        let expected = format!(
-            "{vain} Desk.ask on node 0; {others}\n{vain} Box.shut on node {far}, which its actor refuses; {others}\n"
-        );
-        let engine = load(text, Mode::Compiled);
-        for seed in (0..SEEDS).map(Some).chain([None]) {
-            let (output, _) = run(&engine, nodes, seed, &[]);
-            assert!(output.starts_with(&expected), "{nodes} nodes, {seed:?}: {output}");
-            let last = output.lines().nth(2).unwrap_or_default();
-            assert!(last.starts_with("no answer can come"), "{nodes} nodes, {seed:?}: {output}");
+        let expected = [
+            format!("{vain} Desk.ask on node 0; "),
+            format!("{vain} Box.shut on node {far}, which its actor refuses"),
+            "no answer can come: all that could answer waits".to_owned(),
+        ];
+        let others = [
+            format!("Box.get on node {far} waits for a message"),
+            format!("Desk.ask on node 0 waits for Box.get on node {far}"),
+        ];
+        for mode in [Mode::Compiled, Mode::Interpreted] {
+            let engine = load(text, mode);
+            for seed in (0..SEEDS).map(Some).chain([None]) {
+                let (output, _) = run(&engine, nodes, seed, &[]);
+                let lines: Vec<&str> = output.lines().collect();
+                let told = lines.iter().zip(&expected).all(|(line, expected)| line.starts_with(expected));
+                let told = told && lines.len() == 3 && others.iter().all(|other| lines[0].contains(other));
+                assert!(told, "{mode:?}, {nodes} nodes, {seed:?}: {output}");
+            }
         }
     }
 }

@@ -26,6 +26,9 @@ pub unsafe fn owe(cx: *mut Cx, owing: Word, to: Word, due: Due, element: i64) {
         set(owing, owed::TO, to);
         set(owing, owed::DUE, due.word());
         set(owing, owed::ELEMENT, element as Word);
+        if to != 0 && Kind::Join.is(to) {
+            set(to, join::OWING, owing);
+        }
         match Kind::of(owing) {
             Kind::Outgoing if to == 0 => packets::settle_open(cx),
             Kind::Outgoing => packets::expect_answer(cx, owing),

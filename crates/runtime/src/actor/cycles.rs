@@ -1,16 +1,20 @@
 //! Requests that wait for themselves: of two actors that request each other, and of longer rounds.
 //!
-//! There are two searches. Both go backwards along who waits for whom ([`waits`](super::waits)), and fail a queued request of the round.
+//! There are two searches. Both go backwards along the waits ([`waits`](super::waits)), and fail a
+//! queued request of the round.
 //!
-//! 1. A request that is queued for an actor that waits is looked at before the next turn ([`look`]). It closes a round, so it is the one that
-//!    fails. At most [`AT_ONCE`] joins and messages are looked at, so that no mail is walked for each request.
-//! 2. All requests that are queued on the node are looked at together ([`look_at_all`]), in as many steps as there are waits. That finds rounds
-//!    that are longer, or were not closed by a request: a method may have asked before it waits. It is done when the node has nothing else to
-//!    do, and while it has every [`LOOK_MS`], or less often if it takes more than a part of the time. What passes other nodes is told to the
-//!    first one ([`rounds`](super::rounds)).
+//! 1. A request that is queued for an actor that waits is looked at before the next turn
+//!    ([`look`]). It closes a round, so it is the one that fails. At most [`AT_ONCE`] joins and
+//!    messages are looked at, so that no mail is walked for each request.
+//! 2. All requests that are queued on the node are looked at together ([`look_at_all`]), in as many
+//!    steps as there are waits. That finds rounds that are longer, or were not closed by a request:
+//!    a method may have asked before it waits. It is done when the node has nothing else to do, and
+//!    while it has every [`LOOK_MS`], or less often if it takes more than a part of the time. What
+//!    passes other nodes is told to the first one ([`rounds`](super::rounds)).
 //!
-//! Where a seed decides the order there is no time: the second search is made when the node has nothing to do and has taken as many turns as the last one
-//! took steps, divided by [`STEPS_IN_TURN`].
+//! Where a seed decides the order there is no time: the second search is made when the node has
+//! nothing to do and has taken as many turns as the last one took steps, divided by
+//! [`STEPS_IN_TURN`].
 
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
@@ -46,7 +50,8 @@ const BUSY_MIN: usize = 64;
 pub(super) struct Suspects {
     /// Queued since the last look, for actors that may wait.
     new: Vec<Word>,
-    /// Actors for which requests are queued, some perhaps more than once. A collection strikes off those that are dead.
+    /// Actors for which requests are queued, some perhaps more than once. A collection strikes off
+    /// those that are dead.
     busy: Vec<Word>,
     /// With so many in the list those for which nothing is queued are struck off.
     busy_max: usize,
@@ -55,7 +60,8 @@ pub(super) struct Suspects {
     /// The earliest time for that, and how long it is between two.
     next_ms: i64,
     rest_ms: i64,
-    /// What the node had done when all were looked at last, and how many steps that took.
+    /// The node's progress ([`Cx::progress`]) when all were looked at last, or 0, and how many steps
+    /// that took.
     seen: u64,
     cost: u64,
     /// Batches of packets that were taken.
@@ -110,16 +116,16 @@ impl Suspects {
 }
 
 impl Cx {
-    /// What the node has done, as a number that grows with it.
-    fn done(&self) -> u64 {
-        self.actors.stats.turns + self.actors.suspects.received
+    /// The progress of the node: a number above 0 that grows with each turn and batch of packets.
+    fn progress(&self) -> u64 {
+        1 + self.actors.stats.turns + self.actors.suspects.received
     }
 
-    /// Whether somebody may wait for whom the search was not made.
-    fn may_be_stuck(&self) -> bool {
+    /// Whether there may be waits for which the search was not made.
+    pub(super) fn may_be_stuck(&self) -> bool {
         let suspects = &self.actors.suspects;
         let waits = !suspects.busy.is_empty() || self.actors.remote.asked > 0 && !self.is_guest();
-        waits && (suspects.young || suspects.seen != self.done()) || self.actors.rounds.is_due()
+        waits && (suspects.young || suspects.seen != self.progress()) || self.actors.rounds.is_due()
     }
 
     /// Some time has passed: all requests are looked at if it is time.
@@ -134,22 +140,25 @@ impl Cx {
         self.actors.suspects.due |= self.may_be_stuck();
     }
 
-    /// After how many milliseconds a node that has nothing to do is to look at all requests, if it is.
+    /// After how many milliseconds a node that has nothing to do is to look at all requests, if it
+    /// is.
     pub(super) fn look_in_ms(&self) -> Option<i64> {
         let looks = !self.actors.is_ordered() && self.may_be_stuck();
         looks.then_some(self.actors.suspects.rest_ms.max(LOOK_MS))
     }
 
-    /// The node has nothing to do, and a seed decides the order: whether all requests are to be looked at.
+    /// The node has nothing to do, and a seed decides the order: whether all requests are to be
+    /// looked at.
     fn looks_in_order(&self) -> bool {
         let suspects = &self.actors.suspects;
-        let paid = self.done().saturating_sub(suspects.seen).saturating_mul(STEPS_IN_TURN);
-        let nothing_since = suspects.seen == self.done();
+        let paid = self.progress().saturating_sub(suspects.seen).saturating_mul(STEPS_IN_TURN);
+        let nothing_since = suspects.seen == self.progress();
         self.may_be_stuck() && (paid >= suspects.cost || nothing_since)
     }
 }
 
-/// A request was queued, whose answer somebody awaits: who is asked may wait for who asks, unless it is about to go on.
+/// A request was queued, whose answer somebody awaits: who is asked may wait for who asks, unless
+/// it is about to go on.
 ///
 /// # Safety
 /// `cx` is the current context, and `sent` a message.
@@ -171,7 +180,8 @@ pub(super) unsafe fn suspect(cx: *mut Cx, sent: Word) {
     }
 }
 
-/// It is known now who awaits an answer that was kept, and is owed by this: what was queued meanwhile may wait for itself from now on.
+/// It is known now who awaits an answer that was kept, and is owed by this: what was queued
+/// meanwhile may wait for itself from now on.
 ///
 /// # Safety
 /// `cx` is the current context, `owing` owes an answer, and `to` is a join or a caller.
@@ -202,7 +212,8 @@ pub(super) unsafe fn suspect_kept(cx: *mut Cx, owing: Word, to: Word) {
     }
 }
 
-/// Fails those of the requests that were queued since the last look which wait for themselves, and looks at all if that is due.
+/// Fails those of the requests that were queued since the last look which wait for themselves, and
+/// looks at all if that is due.
 ///
 /// # Safety
 /// `cx` is the current context.
@@ -213,7 +224,8 @@ pub(super) unsafe fn look(cx: *mut Cx) {
             // A seed decides that some are left.
             let most = if (*cx).actors.choose(2) == Some(0) { 0 } else { AT_ONCE };
             if look_at(cx, sent, most).is_none() {
-                // Those that were queued before wait as well: the one that closes a round is the last. All are found together.
+                // Those that were queued before wait as well: the one that closes a round is the
+                // last. All are found together.
                 (*cx).actors.suspects.new.clear();
             }
         }
@@ -223,8 +235,8 @@ pub(super) unsafe fn look(cx: *mut Cx) {
     }
 }
 
-/// The node has nothing else to do, and nothing comes from elsewhere or a time that is over: looks at all requests, unless that was done. Whether
-/// one failed.
+/// The node has nothing else to do, and nothing comes from elsewhere or a time that is over: looks
+/// at all requests, unless that was done. Whether one failed.
 ///
 /// # Safety
 /// As for [`look`].
@@ -240,12 +252,14 @@ pub(super) unsafe fn look_at_rest(cx: *mut Cx) -> bool {
     }
 }
 
-/// Fails requests until none that is queued on this node waits for itself, and tells others what passes them. Whether one failed.
+/// Fails the requests queued on this node that wait for themselves, and tells the first node the
+/// waits that pass others. Whether one failed.
 ///
 /// # Safety
 /// As for [`look`].
 pub(super) unsafe fn look_at_all(cx: *mut Cx) -> bool {
-    // SAFETY: promised by the caller; the list has actors of this node, and all that is reached are objects of it.
+    // SAFETY: promised by the caller; the list has actors of this node, and all that is reached are
+    // objects of it.
     unsafe {
         let begun = (*cx).now_ms();
         let suspects = &mut (*cx).actors.suspects;
@@ -265,10 +279,10 @@ pub(super) unsafe fn look_at_all(cx: *mut Cx) -> bool {
         fail_all(cx, &cut);
         (*cx).actors.rounds.cut += cut.len() as u32;
         steps += rounds::tell(cx);
-        let done = (*cx).done();
+        let progress = (*cx).progress();
         let took = if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ms() - begun };
         let suspects = &mut (*cx).actors.suspects;
-        (suspects.seen, suspects.cost) = (done, steps);
+        (suspects.seen, suspects.cost) = (progress, steps);
         suspects.rest_ms = (REST_TIMES * took.max(0)).clamp(LOOK_MS, LOOK_MS_MAX);
         suspects.next_ms = begun + suspects.rest_ms;
         (*cx).actors.remote.looks = (*cx).actors.remote.looks.wrapping_add(1);
@@ -318,7 +332,8 @@ unsafe fn fail(cx: *mut Cx, sent: Word) {
     }
 }
 
-/// Fails a request if it waits for itself; `None` if more was to be looked at than so many joins and messages.
+/// Fails a request if it waits for itself; `None` if more was to be looked at than so many joins
+/// and messages.
 unsafe fn look_at(cx: *mut Cx, sent: Word, most: u64) -> Option<()> {
     // SAFETY: promised by the caller; everything reached is an object of the node.
     unsafe {
@@ -348,8 +363,8 @@ unsafe fn look_at(cx: *mut Cx, sent: Word, most: u64) -> Option<()> {
     }
 }
 
-/// Whether the actor that a request is queued for waits, directly or through others, for whoever sent the request. `None` if more was to be
-/// looked at than so many joins and messages.
+/// Whether the actor that a request is queued for waits, directly or through others, for whoever
+/// sent the request. `None` if more was to be looked at than so many joins and messages.
 unsafe fn waits_for_itself(sent: Word, steps: &mut u64, most: u64) -> Option<bool> {
     // SAFETY: promised by the caller; everything reached is an object of the node.
     unsafe {

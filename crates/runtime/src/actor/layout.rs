@@ -177,8 +177,10 @@ pub mod join {
     pub const HELD: usize = owed::FIELDS + 11;
     /// While it selects, which is never as machine code: the time at which its timer is over.
     pub const TIME: usize = HELD;
+    /// While it waits: what owes the reply to the last of its requests, so that whoever is to answer lives as long.
+    pub const OWING: usize = owed::FIELDS + 12;
     /// The first variable.
-    pub const WORDS: usize = owed::FIELDS + 12;
+    pub const WORDS: usize = owed::FIELDS + 13;
 
     /// The message was answered, or another answers it.
     pub const ANSWERED: u64 = 1;
@@ -222,8 +224,10 @@ pub mod outgoing {
 
     /// The class and the method, the one in the upper half.
     pub const METHOD: usize = owed::FIELDS;
+    /// The actor.
+    pub const RECEIVER: usize = owed::FIELDS + 1;
     /// How many fields it has.
-    pub const FIELDS: usize = owed::FIELDS + 1;
+    pub const FIELDS: usize = owed::FIELDS + 2;
 }
 
 /// Fields of somebody on another node who waits, which begins with a [`Kind`].
@@ -614,7 +618,7 @@ impl JoinLayout {
 
 /// The table of joins of a function of whose words these are references.
 fn join_table(references: impl Iterator<Item = u32>, answer: bool) -> &'static Table {
-    let mut own = vec![owed::TO, join::ACTOR, join::EXCEPTIONS, join::TAKEN, join::DELEGATED];
+    let mut own = vec![owed::TO, join::ACTOR, join::EXCEPTIONS, join::TAKEN, join::DELEGATED, join::OWING];
     own.extend(answer.then_some(join::ANSWER));
     let own = own.into_iter().map(|at| at as u32).collect::<Vec<_>>();
     let words = references.map(|at| join::WORDS as u32 + at);
@@ -650,7 +654,7 @@ impl Tables {
         Tables {
             kept: [false, true].map(|reference| inner_table("kept answer", replier_shape(reference))),
             caller: inner_table("caller", Shape::leaf()),
-            outgoing: inner_table("outgoing", Shape::of([owed::TO as u32])),
+            outgoing: inner_table("outgoing", Shape::of([owed::TO, outgoing::RECEIVER].map(|at| at as u32))),
             away: inner_table("away", Shape::leaf()),
         }
     }

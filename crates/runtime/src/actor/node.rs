@@ -9,7 +9,7 @@ use bifrost_ir::MethodRef;
 
 use super::credit::{Against, FAR_LONG, HOLD};
 use super::cycles::{self, Suspects};
-use super::guest::{Guest, NO_ANSWER};
+use super::guest::Guest;
 use super::layout::{join, mail, message, owed};
 use super::network::{Network, Received, Wait};
 use super::packets::{accept, has_long_mail, settle_open};
@@ -20,8 +20,7 @@ use super::stats::Stats;
 use super::timers;
 use super::trace::{Trace, What};
 use super::{
-    Answer, Due, LANDED, Next, State, class_of, deliver_owed, fill, layout_of, ready, refused, rest,
-    set_state, state,
+    Answer, LANDED, Next, State, class_of, deliver_owed, layout_of, ready, refused, rest, set_state, state,
 };
 use super::{Verdict, owe_as, take_message, take_oldest, words_of};
 use crate::abi::{Outcome, Ret, Word};
@@ -696,6 +695,7 @@ pub(super) unsafe fn resume(cx: *mut Cx, waiter: Word) -> Ret {
     unsafe {
         let flags = get(waiter, join::FLAGS);
         set(waiter, join::FLAGS, flags & !(join::READY | join::WAITS));
+        set(waiter, join::OWING, 0);
         if flags & (join::ENDED | join::WAITS) != join::WAITS {
             return Ret::NOTHING;
         }
@@ -868,32 +868,6 @@ unsafe fn take_accepted(cx: *mut Cx, actor: Word, class: &super::ActorClass) -> 
             })
         });
         Ok(found?.map(|(_, sent)| sent))
-    }
-}
-
-/// Fails the requests that a join still waits for: nothing can happen any more that would answer them.
-pub(super) unsafe fn give_up(cx: *mut Cx, waiter: Word) {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let why = &match rounds::who_waits(cx) {
-            waits if waits.is_empty() => NO_ANSWER.to_owned(),
-            waits => format!("{NO_ANSWER}: {waits}"),
-        };
-        let layout = layout_of(waiter);
-        let awaited = get(waiter, join::AWAITED);
-        for pending in 0..layout.pending.len() as u16 {
-            if awaited >> u32::from(pending.min(63)) & 1 == 0 {
-                continue;
-            }
-            while get(waiter, layout.counts + usize::from(pending)) > 0 {
-                let _ = (*cx).failure(why);
-                let kept = (*cx).kept_exception(&Default::default());
-                let due = Due::new(pending, false).of_request(Due::REQUEST_MAX);
-                if fill(cx, waiter, due, 0, Answer::Exception(kept)) != 0 {
-                    ready(cx, waiter);
-                }
-            }
-        }
     }
 }
 

@@ -155,6 +155,7 @@ pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
         };
         let ty = Table::of(args[0]).info().ty;
         set(made, owed::KIND, Kind::Outgoing as Word);
+        set(made, outgoing::RECEIVER, args[0]);
         set(made, outgoing::METHOD, u64::from(ty.as_u32()) << 32 | u64::from(method.as_u32()));
         count_sent(cx, &packet);
         (*cx).actors.remote.leave_open(packet, made);

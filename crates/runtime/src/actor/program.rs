@@ -2,9 +2,11 @@
 
 use bifrost_ir::Signature;
 
-use super::layout::{message, owed};
+use super::guest::NO_ANSWER;
+use super::layout::{join, message, owed};
 use super::{
-    Answer, Due, Kind, State, deliver_to, guest, message_of, node, owe, packets, queue, send, state, words_of,
+    Answer, Due, Kind, State, deliver_to, fill, guest, layout_of, message_of, node, owe, packets, queue,
+    ready, rounds, send, state, words_of,
 };
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
@@ -115,12 +117,39 @@ pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Wor
                 return ran;
             }
             let Some(waiter) = main.as_ref().filter(|_| (*cx).actors.main().is_none()) else { break };
-            node::give_up(cx, waiter.word());
+            give_up(cx, waiter.word());
         }
         match (*cx).actors.take_main() {
             Some(Answer::Value(word)) => Ret::of(word),
             Some(Answer::Exception(kept)) => (*cx).raise_kept(kept),
             None => (*cx).failure("nobody answers `main`"),
+        }
+    }
+}
+
+/// Fails the requests that a join still waits for: nothing can happen any more that would answer them.
+unsafe fn give_up(cx: *mut Cx, waiter: Word) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let why = &match rounds::waits_as_text(cx) {
+            waits if waits.is_empty() => NO_ANSWER.to_owned(),
+            waits => format!("{NO_ANSWER}: {waits}"),
+        };
+        (*cx).actors.remote.give_up(waiter);
+        let layout = layout_of(waiter);
+        let awaited = get(waiter, join::AWAITED);
+        for pending in 0..layout.pending.len() as u16 {
+            if awaited >> u32::from(pending.min(63)) & 1 == 0 {
+                continue;
+            }
+            while get(waiter, layout.counts + usize::from(pending)) > 0 {
+                let _ = (*cx).failure(why);
+                let kept = (*cx).kept_exception(&Default::default());
+                let due = Due::new(pending, false).of_request(Due::REQUEST_MAX);
+                if fill(cx, waiter, due, 0, Answer::Exception(kept)) != 0 {
+                    ready(cx, waiter);
+                }
+            }
         }
     }
 }

@@ -425,6 +425,21 @@ impl Remote {
         Some(word)
     }
 
+    /// No answer is awaited any more from other nodes for a join.
+    ///
+    /// # Safety
+    /// It is one, and what answers are awaited for are objects.
+    pub(super) unsafe fn give_up(&mut self, waiter: Word) {
+        // SAFETY: promised by the caller.
+        let of = |export: &Export| export.asked.is_some() && unsafe { get(export.word, owed::TO) } == waiter;
+        let exports = (0..).zip(&self.exports).filter(|(_, export)| of(export));
+        for (index, generation) in
+            exports.map(|(index, export)| (index, export.generation)).collect::<Vec<_>>()
+        {
+            self.take(index, generation);
+        }
+    }
+
     fn packets(&mut self, node: u32) -> &mut Vec<u8> {
         self.close_outlet();
         match self.outbox.get_mut(node as usize) {

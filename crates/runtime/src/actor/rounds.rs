@@ -1,9 +1,11 @@
 //! Requests that wait for themselves over several nodes.
 //!
-//! Each node tells the first one which answers to requests of others cannot come before which of its own requests are answered ([`WAITS`]).
-//! Each such word stays true until the request is answered, and names requests that are never the same again. So words of any time, of any node,
-//! may be joined: if they close a round, none of its requests can be the first that is answered, whatever has happened since. No picture of
-//! all nodes at one time is needed, and nothing is told that is not so.
+//! Each node tells the first one which answers to requests of others cannot come before which of
+//! its own requests are answered ([`WAITS`]). Each such word stays true until the request is
+//! answered, and names requests that are never the same again. So words of any time, of any node,
+//! may be joined: if they close a round, none of its requests can be the first that is answered,
+//! whatever has happened since. No picture of all nodes at one time is needed, and nothing is told
+//! that is not so.
 //!
 //! ```text
 //! node                                     first node
@@ -16,9 +18,11 @@
 //! WAITS                               ->   ...
 //! ```
 //!
-//! A node speaks when it has looked at all its requests ([`look_at_all`]), and only if it has something new to say; a request is left out that was made since
-//! it looked before. When nothing can happen any more the first node asks all, once more after each answer that has failed a request; then the run
-//! is over indeed. If `main` waits still, the answers say who waits for whom ([`told`]).
+//! A node speaks when it has looked at all its requests ([`look_at_all`]), and only if it has
+//! something new to say; a request is left out that was made since it looked before. When nothing
+//! can happen any more the first node asks all, once more after each answer that has failed a
+//! request; then the run is over indeed. If `main` waits still, the answers name the methods that
+//! wait ([`told`]).
 
 use rustc_hash::FxHashMap;
 
@@ -36,7 +40,8 @@ use crate::object::get;
 pub(super) const WAITS: u8 = 12;
 /// Asks for that: a new number, and whether the answer is to say names.
 pub(super) const ASK: u8 = 13;
-/// Requests that wait for each other in a round, each before the next, of which the one at a place is to be failed.
+/// Requests that wait for each other in a round, each before the next, of which the one at a place
+/// is to be failed.
 pub(super) const CUT: u8 = 14;
 /// That was done.
 pub(super) const CUT_DONE: u8 = 15;
@@ -47,15 +52,17 @@ const WAITS_MAX: usize = 1 << 17;
 /// Most rounds that are cut before all nodes are asked again.
 const ROUNDS_MAX: usize = 64;
 
-/// How many milliseconds pass between two joins of all words, and how many times what the last took.
+/// How many milliseconds pass between two joins of all words, and how many times what the last
+/// took.
 const JOIN_MS: i64 = 10;
 const JOIN_TIMES: i64 = 50;
 const JOIN_MS_MAX: i64 = 400;
 
-/// A request to another node: the node that has made it, and the index and generation by which that awaits the answer.
+/// A request to another node: the node that has made it, and the index and generation by which that
+/// awaits the answer.
 type Request = [u32; 3];
 
-/// What is known of rounds over several nodes.
+/// The state of the search for rounds over several nodes.
 #[derive(Default, Debug)]
 pub(super) struct Rounds {
     /// What the first node has asked with last.
@@ -74,10 +81,12 @@ pub(super) struct Rounds {
     next_ms: i64,
     /// Of the first node: rounds that are being cut.
     cutting: u32,
-    /// Of the first node: nothing could happen any more, and it has asked all; some request has failed since.
+    /// Of the first node: nothing could happen any more, and it has asked all; no request has
+    /// failed since.
     at_end: bool,
+    /// Of the first node: a request has failed since nothing could happen any more.
     has_cut: bool,
-    /// Of the first node: what the others have said of who waits for whom.
+    /// Of the first node: the waits by name that all have told.
     lines: Vec<Line>,
 }
 
@@ -86,9 +95,15 @@ impl Rounds {
     pub(super) fn is_due(&self) -> bool {
         self.is_new && self.cutting == 0
     }
+
+    /// A request has failed, or is about to: something can happen.
+    fn note_cut(&mut self) {
+        (self.at_end, self.has_cut) = (false, true);
+    }
 }
 
-/// Which answers cannot come before which requests are answered, by way of methods that a node numbers as it likes.
+/// Which answers cannot come before which requests are answered, by way of methods that a node
+/// numbers as it likes.
 #[derive(Default, Debug, PartialEq, Eq)]
 struct Waits {
     /// Index and generation of a request of the node, and the method that waits for its answer.
@@ -130,7 +145,7 @@ impl Waits {
         })
     }
 
-    /// Leaves out what leads to no answer.
+    /// Leaves out the methods that lead to no answer.
     fn trim(&mut self, methods: usize) {
         const NONE: u32 = u32::MAX;
         // By method the last way into it, and by way the one before.
@@ -200,7 +215,8 @@ unsafe fn request_of(away: Word) -> Request {
     }
 }
 
-/// What this node has to tell, how many steps it took to find out, and whether requests were left out because they are `young`.
+/// The waits that this node has to tell, how many steps it took to find out, and whether requests
+/// were left out because they are `young`.
 unsafe fn waits_here(cx: *mut Cx, with_young: bool) -> (Waits, u64, bool) {
     // SAFETY: promised by the caller: the context is the current one, between two turns.
     unsafe {
@@ -254,7 +270,8 @@ unsafe fn waits_here(cx: *mut Cx, with_young: bool) -> (Waits, u64, bool) {
     }
 }
 
-/// Tells the first node what waits here, if that is new or it has asked. How many steps that took.
+/// Tells the first node the waits of this one, if that is new or it has asked. How many steps that
+/// took.
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
@@ -304,7 +321,9 @@ unsafe fn hear(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<(), Wrong> 
         let lines = Line::read_all(packet)?;
         let nodes = (*cx).nodes() as usize;
         let rounds = &mut (*cx).actors.rounds;
-        rounds.has_cut |= cut > 0;
+        if cut > 0 {
+            rounds.note_cut();
+        }
         if number == rounds.number {
             rounds.heard.resize_with(nodes, || None);
             rounds.heard[from as usize] = Some(waits);
@@ -322,7 +341,8 @@ enum Place {
     Method(u32, u32),
 }
 
-/// Joins what all nodes have told, if there is something new and it is time, or it must be: rounds are cut.
+/// Joins what all nodes have told, if there is something new and it is time, or it must be: rounds
+/// are cut.
 unsafe fn join_when_due(cx: *mut Cx, must: bool) {
     // SAFETY: promised by the caller: `cx` is the current context, between two turns.
     unsafe {
@@ -338,7 +358,9 @@ unsafe fn join_when_due(cx: *mut Cx, must: bool) {
         let found = rounds_in(&rounds.heard);
         let steps: usize = rounds.heard.iter().flatten().map(Waits::len).sum();
         rounds.cutting = found.len() as u32;
-        rounds.has_cut |= !found.is_empty();
+        if !found.is_empty() {
+            rounds.note_cut();
+        }
         (*cx).actors.stats.searched += steps as u64;
         if !(*cx).actors.is_ordered() {
             let now = (*cx).now_ms();
@@ -351,7 +373,8 @@ unsafe fn join_when_due(cx: *mut Cx, must: bool) {
     }
 }
 
-/// Rounds in what nodes have told, each as requests of which the answer to one comes after that to the one before.
+/// Rounds in what nodes have told, each as requests of which the answer to one comes after that to
+/// the one before.
 fn rounds_in(heard: &[Option<Waits>]) -> Vec<Vec<Request>> {
     let mut ways: FxHashMap<Place, Vec<(Place, Cut)>> = FxHashMap::default();
     let (mut starts, mut found) = (Vec::new(), Vec::new());
@@ -390,7 +413,8 @@ fn rounds_in(heard: &[Option<Waits>]) -> Vec<Vec<Request>> {
 
 /// Fails a request of a round, at the node of the request at this place or of one behind it.
 unsafe fn cut(cx: *mut Cx, round: Vec<Request>, mut place: usize) {
-    // SAFETY: promised by the caller: `cx` is the current context, between two turns, and the nodes of the requests are nodes.
+    // SAFETY: promised by the caller: `cx` is the current context, between two turns, and the nodes
+    // of the requests are nodes.
     unsafe {
         settle_open(cx);
         let own = (*cx).node();
@@ -429,7 +453,8 @@ enum Between {
 }
 
 unsafe fn queued_between(cx: *mut Cx, [_, index, generation]: Request, answer: Request) -> Between {
-    // SAFETY: promised by the caller: `cx` is the current context; all that is reached are objects of the node.
+    // SAFETY: promised by the caller: `cx` is the current context; all that is reached are objects
+    // of the node.
     unsafe {
         let Some((owing, Some(_))) = (*cx).actors.remote.awaited(index, generation) else {
             return Between::Nothing;
@@ -486,7 +511,8 @@ unsafe fn cut_done(cx: *mut Cx) {
 
 /// The first node asks all what waits, and hears nothing any more that was said before.
 unsafe fn ask_all(cx: *mut Cx, with_names: bool) {
-    // SAFETY: promised by the caller: `cx` is the current context of the first node, between two turns.
+    // SAFETY: promised by the caller: `cx` is the current context of the first node, between two
+    // turns.
     unsafe {
         let nodes = (*cx).nodes();
         let actors = &mut (*cx).actors;
@@ -505,32 +531,33 @@ unsafe fn ask_all(cx: *mut Cx, with_names: bool) {
     }
 }
 
-/// Nothing can happen any more, as the network says: whether something may all the same, because the first node has asked the others whether requests
-/// wait for themselves. Then it is to go on.
+/// Nothing can happen any more, as the network says: whether something may all the same, because
+/// the first node has asked the others whether requests wait for themselves. Then it is to go on.
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
 pub(super) unsafe fn may_go_on(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.
     unsafe {
-        if (*cx).nodes() < 2 || (*cx).node() != 0 {
+        if (*cx).nodes() < 2 {
+            return (*cx).may_be_stuck() && look_at_all(cx);
+        }
+        if (*cx).node() != 0 {
             return false;
         }
         if std::mem::take(&mut (*cx).actors.rounds.cutting) > 0 {
             // Whoever was to cut a round has not said that it did, and never will.
-            (*cx).actors.rounds.at_end = false;
             return false;
         }
         join_when_due(cx, true);
         let rounds = &mut (*cx).actors.rounds;
-        if rounds.at_end && !rounds.has_cut {
-            rounds.at_end = false;
+        if std::mem::take(&mut rounds.at_end) {
             return false;
         }
-        let is_cutting = rounds.cutting > 0;
-        (rounds.at_end, rounds.has_cut) = (true, is_cutting);
-        if !is_cutting {
-            ask_all(cx, (*cx).actors.main().is_none());
+        if !std::mem::take(&mut rounds.has_cut) {
+            rounds.at_end = true;
+            let with_names = (*cx).actors.main().is_none();
+            ask_all(cx, with_names);
         }
         true
     }
@@ -592,11 +619,11 @@ pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]
     }
 }
 
-/// Who waits for whom, as far as nodes have said: what waits in vain is told so.
+/// The waits of all nodes as text, for a method that waits in vain.
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
-pub(super) unsafe fn who_waits(cx: *mut Cx) -> String {
+pub(super) unsafe fn waits_as_text(cx: *mut Cx) -> String {
     // SAFETY: promised by the caller.
     unsafe {
         let lines = match (*cx).actors.remote.has_network() && (*cx).nodes() > 1 {

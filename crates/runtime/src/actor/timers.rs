@@ -1,5 +1,5 @@
-//! Timers: the time limits of selections (`after`). A timer ends with its selection, so those of selections that were served neither keep a
-//! run from ending nor take memory.
+//! Timers: the time limits of selections (`after`). A timer ends with its selection, so those of
+//! selections that were served neither keep a run from ending nor take memory.
 
 use std::time::Duration;
 
@@ -20,14 +20,16 @@ const ORDERED_TURNS_IN_MS: u64 = 1000;
 const NAP_MS: i64 = 20;
 
 impl Actors {
-    /// Whether it is looked before this turn whether a timer's time has come: the clock is not asked at each.
+    /// Whether it is looked before this turn whether a timer's time has come: the clock is not
+    /// asked at each.
     fn looks_at_timers(&self) -> bool {
         !self.timers.is_empty() && (self.turn_over || self.stats.turns.is_multiple_of(LOOKS_AT_TIMERS))
     }
 }
 
 impl Cx {
-    /// The time that timers go by. Where a seed decides the order, turns take time, and nothing else does.
+    /// The time that timers go by. Where a seed decides the order, turns take time, and nothing
+    /// else does.
     pub fn timer_ms(&self) -> i64 {
         match self.actors.is_ordered() {
             true => (self.actors.stats.turns / ORDERED_TURNS_IN_MS) as i64,
@@ -59,7 +61,8 @@ pub unsafe fn start_timer(cx: *mut Cx, waiter: Word, limit_ms: Option<i64>) {
     }
 }
 
-/// Cancels the time limit of a selection that is served, if it has one. So a node has at most one timer for each method that selects now.
+/// Cancels the time limit of a selection that is served, if it has one. So a node has at most one
+/// timer for each method that selects now.
 ///
 /// # Safety
 /// `cx` is the current context, and `waiter` a join that selects.
@@ -71,7 +74,8 @@ pub unsafe fn end_timer(cx: *mut Cx, waiter: Word) {
     }
 }
 
-/// How long a node waits that has nothing to do: until the time of the first timer, of a search, or of a look at what waits.
+/// How long a node waits that has nothing to do: until the time of the first timer, of a search, or
+/// of a look at what waits.
 pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
     // SAFETY: promised by the caller.
     unsafe {
@@ -96,7 +100,8 @@ pub(super) unsafe fn wake_due(cx: *mut Cx) {
     }
 }
 
-/// Sleeps until the next timer, if there is one, and wakes who waits for it, or finds something else to do before. Whether one or the other.
+/// Sleeps until the next timer, if there is one, and wakes who waits for it, or finds something
+/// else to do before. Whether one or the other.
 pub(super) unsafe fn wake_next(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.
     unsafe {

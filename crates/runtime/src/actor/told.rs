@@ -1,6 +1,7 @@
-//! Who waits for whom, as text, for a program that ends because nothing can answer.
+//! The waits of all nodes as text, for a program that ends because nothing can answer.
 //!
-//! This is asked once, when nothing can happen any more: the methods that wait are looked for in a collection.
+//! This is asked once, when nothing can happen any more: the methods that wait are looked for in a
+//! collection.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,8 @@ const TEXT_LINES_MAX: usize = 12;
 /// Most bytes of a name.
 const NAME_BYTES_MAX: usize = 1024;
 
-/// That somebody waits for something; or, if nothing is said of that, the name of who waits for the answer to a request.
+/// A wait of a method; or, without its object, the name of the method that awaits the answer to a
+/// request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Line {
     /// The request that a method of another node waits for, in place of its name.
@@ -69,7 +71,7 @@ impl Line {
     }
 }
 
-/// What waits on this node, and for what.
+/// The waits of this node, as they are collected.
 struct Told {
     node: u32,
     lines: Vec<Line>,
@@ -115,12 +117,13 @@ impl Told {
     }
 }
 
-/// Who waits for whom on this node.
+/// The waits of this node.
 ///
 /// # Safety
 /// `cx` is the current context, between two turns.
 pub(super) unsafe fn lines(cx: *mut Cx) -> Vec<Line> {
-    // SAFETY: promised by the caller; nothing is allocated in the heap while what lives is looked at.
+    // SAFETY: promised by the caller; nothing is allocated in the heap while what lives is looked
+    // at.
     unsafe {
         let joins = (*cx).living(|object| Table::of(object).info().name == "join");
         let mut told = Told { node: (*cx).node(), lines: Vec::new(), explained: FxHashSet::default() };
@@ -157,7 +160,7 @@ pub(super) unsafe fn lines(cx: *mut Cx) -> Vec<Line> {
     }
 }
 
-/// Adds who waits for the answers to what is queued for an actor.
+/// Adds the waits for the answers to the messages that are queued for an actor.
 unsafe fn tell_queued(cx: *mut Cx, told: &mut Told, actor: Word) {
     // SAFETY: promised by the caller: an actor of this node.
     unsafe {
@@ -190,13 +193,10 @@ unsafe fn tell_queued(cx: *mut Cx, told: &mut Told, actor: Word) {
 pub(super) fn text(lines: &[Line]) -> String {
     let (names, waits): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.what.is_empty());
     let names: FxHashMap<[u32; 3], &str> = names.iter().map(|line| (line.request, &*line.waiter)).collect();
-    let waits = waits.iter().map(|line| {
-        let waiter = match (line.request, names.get(&line.request)) {
-            (NO_REQUEST, _) => line.waiter.clone(),
-            (_, Some(name)) => (*name).to_owned(),
-            ([node, ..], None) => format!("a method on node {node}"),
-        };
-        (!waiter.starts_with("main "), format!("{waiter} waits for {}", line.what))
+    let waits = waits.iter().filter_map(|line| {
+        // Of a request that is not named nobody awaits the answer any more.
+        let waiter = if line.request == NO_REQUEST { &*line.waiter } else { names.get(&line.request)? };
+        Some((!waiter.starts_with("main "), format!("{waiter} waits for {}", line.what)))
     });
     let waits: BTreeSet<(bool, String)> = waits.collect();
     let left = waits.len().saturating_sub(TEXT_LINES_MAX);

@@ -1,4 +1,5 @@
-//! Who waits for whom on a node, read backwards: from a method that waits to all that cannot go on before it does.
+//! The waits of a node, read backwards: from a method that waits to all that cannot go on before it
+//! does.
 //!
 //! | what waits | cannot go on before | because |
 //! | --- | --- | --- |
@@ -7,8 +8,9 @@
 //! | a request that an arm of a selection has taken and not answered | the method of the arm | the arm has not ended |
 //! | a request that a method has not answered, or a call of an actor on itself | that method | it has not ended |
 //!
-//! No more is read. A method that selects, or makes way, may go on by itself; so may an actor at rest that refuses what is queued, and a
-//! place of answers is used by whoever has it. So what is read here stays true until the awaited reply comes, whatever others do.
+//! No more is read. A method that selects, or makes way, may go on by itself; so may an actor at
+//! rest that refuses what is queued, and a place of answers is used by whoever has it. So what is
+//! read here stays true until the awaited reply comes, whatever others do.
 
 use super::layout::{join, mail, message, owed};
 use super::walk::{Cut, FIRM};
@@ -16,12 +18,12 @@ use super::{Due, Kind, class_of};
 use crate::abi::Word;
 use crate::object::get;
 
-/// Somebody who waits.
+/// A wait's subject: it cannot go on before an answer comes.
 #[derive(Clone, Copy)]
 pub(super) enum Waiter {
     /// The join of a method of this node.
     Method(Word),
-    /// Somebody on another node ([`away`](super::layout::away)).
+    /// A request of another node ([`away`](super::layout::away)).
     Away(Word),
 }
 
@@ -43,7 +45,7 @@ pub(super) unsafe fn is_blocked(waiter: Word) -> bool {
     unsafe { get(waiter, join::FLAGS) & MASK == join::WAITS }
 }
 
-/// The one that cannot go on before an answer comes.
+/// The waiter that cannot go on before an answer comes.
 #[inline]
 pub(super) unsafe fn waiter_of(owing: Word) -> Option<Waiter> {
     // SAFETY: promised by the caller: something that owes an answer.
@@ -83,7 +85,8 @@ pub(super) unsafe fn blocked_method(actor: Word) -> Option<Word> {
     }
 }
 
-/// The lists of messages that wait for a blocked method: the fields with their first messages, and their mail.
+/// The lists of messages that wait for a blocked method: the fields with their first messages, and
+/// their mail.
 unsafe fn lists_behind(blocked: Word) -> Option<(Word, usize)> {
     // SAFETY: promised by the caller: a join.
     unsafe {
@@ -99,7 +102,8 @@ unsafe fn lists_behind(blocked: Word) -> Option<(Word, usize)> {
 
 /// Names those that cannot go on before a blocked method does because they await an answer of it.
 pub(super) unsafe fn each_answer(blocked: Word, steps: &mut u64, mut act: impl FnMut(Waiter)) {
-    // SAFETY: promised by the caller: a join that is blocked; all that are reached are objects of the node.
+    // SAFETY: promised by the caller: a join that is blocked; all that are reached are objects of
+    // the node.
     unsafe {
         *steps += 1;
         if get(blocked, join::FLAGS) & (join::ANSWERED | join::NESTED) != join::ANSWERED
@@ -120,8 +124,8 @@ pub(super) unsafe fn each_answer(blocked: Word, steps: &mut u64, mut act: impl F
     }
 }
 
-/// Names those that cannot go on before a blocked method does because their requests are queued for its actor, with the messages; until there
-/// were more steps than so many: `false` then.
+/// Names those that cannot go on before a blocked method does because their requests are queued for
+/// its actor, with the messages; until there were more steps than so many: `false` then.
 pub(super) unsafe fn each_queued(
     blocked: Word,
     steps: &mut u64,
@@ -148,7 +152,8 @@ pub(super) unsafe fn each_queued(
     }
 }
 
-/// Names all that cannot go on before a blocked method does, with the queued message whose answer they await, or [`FIRM`].
+/// Names all that cannot go on before a blocked method does, with the queued message whose answer
+/// they await, or [`FIRM`].
 pub(super) unsafe fn each_waiter(blocked: Word, steps: &mut u64, mut act: impl FnMut(Waiter, Cut)) {
     // SAFETY: as in `each_answer`.
     unsafe {

@@ -1,8 +1,8 @@
 //! Cycles in a graph, each with an edge that can be cut.
 //!
-//! [`cycles`] follows all edges depth first and finds a cycle at each edge that leads back to where it came from. Some edges can be
-//! cut, and each cycle has one: the search names one of them for each cycle that has no cut edge yet. The cost is one step for each
-//! vertex and each edge.
+//! [`cycles`] follows all edges depth first and finds a cycle at each edge that leads back to where
+//! it came from. Some edges can be cut, and each cycle has one: the search names one of them for
+//! each cycle that has no cut edge yet. The cost is one step for each vertex and each edge.
 
 use std::hash::Hash;
 
@@ -35,13 +35,15 @@ struct Step<V> {
     base: usize,
 }
 
-/// A cycle that is to be cut: its vertices in order, of which the last leads to the first, and the edge to cut.
+/// A cycle that is to be cut: its vertices in order, of which the last leads to the first, and the
+/// edge to cut.
 pub(super) struct Cycle<'a, V> {
     pub(super) vertices: &'a mut dyn Iterator<Item = V>,
     pub(super) cut: Cut,
 }
 
-/// Finds cycles that can be reached from some vertices until `found` says that it wants no more. `edges` appends the edges of a vertex.
+/// Finds cycles that can be reached from some vertices until `found` says that it wants no more.
+/// `edges` appends the edges of a vertex.
 pub(super) fn cycles<V: Copy + Eq + Hash>(
     starts: impl IntoIterator<Item = V>,
     mut edges: impl FnMut(V, &mut Vec<(V, Cut)>),
@@ -147,7 +149,8 @@ mod tests {
             let starts: Vec<u32> = (0..count).collect();
             let (found, steps) = cut(&edges, &starts);
             assert_eq!(steps, count as usize);
-            // Cut again and again, a graph has no cycle in the end; one without cycles loses nothing.
+            // Cut again and again, a graph has no cycle in the end; one without cycles loses
+            // nothing.
             let mut rest = edges.clone();
             let mut again = found.clone();
             while !again.is_empty() {
