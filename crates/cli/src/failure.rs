@@ -127,7 +127,8 @@ impl From<StartError> for Failure {
 impl From<JoinError> for Failure {
     fn from(error: JoinError) -> Failure {
         match error {
-            JoinError::Connect(error) => error.into(),
+            JoinError::Connect(error) => Failure::new(Exit::Unreachable, error)
+                .help("start it with `bifrost capsule --listen ADDRESS FILE.theta`, with the same file"),
             JoinError::Count { .. } => Failure::new(Exit::Usage, error),
             JoinError::Listen(_) | JoinError::Waited(_) | JoinError::Missing => {
                 Failure::new(Exit::Unreachable, error)

@@ -406,7 +406,8 @@ fn who_does_not_belong_to_a_run_is_refused() {
         let _ = visitor.read(&mut [0]);
     }
     let output = run(&["--join", "tcp://127.0.0.1:1", "--token", "x"], &file);
-    refused(output, 3, "nobody listens on tcp://127.0.0.1:1");
+    refused(output.clone(), 3, "nobody listens on tcp://127.0.0.1:1");
+    refused(output, 3, "help: start it with `bifrost capsule --listen ADDRESS FILE.theta`");
 }
 
 #[test]

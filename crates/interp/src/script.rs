@@ -4,10 +4,11 @@
 //! which of its ways in; to go on, it walks down again by that path ([`bifrost_ir::ways`]). So a wait costs the depth of
 //! its blocks, and a function that does not wait pays for its join only.
 
+use bifrost_ir::MethodRef;
 use bifrost_ir::ways::AFRESH;
 use bifrost_runtime::abi::{Outcome, Ret, Word};
 use bifrost_runtime::actor::layout::join;
-use bifrost_runtime::actor::{self, Answer, Came, Concerned, Due, LANDED, Next, Verdict};
+use bifrost_runtime::actor::{self, Answer, Came, Concerned, Due, LANDED, Next, Origin, Verdict};
 use bifrost_runtime::cx::stack_pointer;
 use bifrost_runtime::object::{get, set};
 use bifrost_runtime::{Cx, Table};
@@ -144,8 +145,7 @@ impl Run<'_> {
 
     /// The exception that a message came back with.
     fn kept(&mut self, sent: &Message) -> Word {
-        let image = self.cx().image().clone();
-        self.cx().kept_exception(&image.program().types.method(sent.method).signature)
+        self.cx().kept_exception(&Origin::Method(sent.method))
     }
 
     pub(crate) fn request(&mut self, frame: Frame, request: &Request) -> Flow {
@@ -407,10 +407,9 @@ impl Run<'_> {
 
     /// The exception under way, of a method of the actor.
     fn kept_of(&mut self, method: bifrost_ir::MethodId) -> Word {
-        let image = self.interp.image().clone();
         // SAFETY: the join is that of an actor's method.
-        let info = unsafe { Table::of(get(self.join, join::ACTOR)) }.info();
-        self.cx().kept_exception(&image.program().types.def(info.ty).methods[method].signature)
+        let ty = unsafe { Table::of(get(self.join, join::ACTOR)) }.info().ty;
+        self.cx().kept_exception(&Origin::Method(MethodRef { ty, method }))
     }
 
     /// Whether an arm takes a message. A condition that fails takes none.

@@ -326,7 +326,7 @@ unsafe extern "C" fn failed_late(cx: *mut Cx, func: u64, outcome: u64, given: u6
     let reference = source.signature.results.first().is_some_and(|ty| image.is_reference(*ty));
     let delegated = given == actor::given::DELEGATED;
     let _answer = cx.keep(if reference || delegated { answer } else { 0 });
-    let kept = cx.kept_exception(&source.signature);
+    let kept = cx.kept_exception(&actor::Origin::Func(FuncId::from_u32(func as u32)));
     cx.log_lost(kept);
     if delegated { actor::pending(answer) } else { Ret::of(answer) }
 }

@@ -138,3 +138,50 @@ end main";
     );
     prints_on_one_and_two(&text, "7 false\n");
 }
+
+#[test]
+fn a_condition_that_raises_fails_its_message_and_no_other() {
+    let text = "Store = actor
+  n: int   count: int
+  new () make {n := 0, count := 0} end new
+  disable put (v) when 100 / v < 5
+  disable closed when n / (n - n) > 1
+  put (v: int) returns (int)
+    n := n + v
+    count := count + 1
+    reply (v)
+  end put
+  closed () n := 0 end closed
+  pause (s: Store) returns (int)
+    wait when put (v: int): n := n + v reply (v) after 1: end
+    reply (s.value())
+  end pause
+  value () returns (int) reply (n) end value
+end Store
+Asker = actor
+  go (s: Store, v: int) returns (string)
+    begin reply (s.put(v).unparse()) end except when failure (why: string): reply (why) end
+  end go
+end Asker
+main ()
+  s: Store := Store.new() on (nodes() - 1)
+  t: Store := Store.new()
+  told: array[string] := array_fill[string](1, 24, \"\")
+  pauses: array[int] := array_fill[int](1, 12, 0)
+  for i: int in 1.to(12) do
+    a: Asker := Asker.new() anywhere
+    pauses[i] := s.pause(t)
+    told[2 * i - 1] := a.go(s, 0)
+    told[2 * i] := a.go(s, i)
+    send s.put(0)
+    send s.closed()
+  end
+  failed: int := 0
+  for text: string in told.elements() do
+    if text = \"unhandled exception: zero\" then failed := failed + 1 end
+  end
+  begin print(s.put(0).unparse()) end except when failure (why: string): print(why) end
+  print(failed.unparse() || \" \" || pauses[3].unparse() || \" \" || s.value().unparse())
+end main";
+    prints_on_one_and_two(text, "unhandled exception: zero\n12 0 78\n");
+}

@@ -607,7 +607,8 @@ B = actor m (a: A) returns (int) a[1] := a + 2 reply (a[1] + a[2]) end m end B",
         (
             "A = actor equal (a: A) returns (bool) reply (true) end equal hash () returns (int) reply (1) end hash end A
 f (m: map[A, int]) end f",
-            &["E0206", "E0206"],
+            // Keys are compared by who they are; nobody sends a message.
+            &[],
         ),
         // `main` waits, so that nobody calls it.
         ("A = actor m () end m end A\nmain () a: A := A.new() a.m() end main\nf () main() end f", &["E0404"]),
@@ -844,4 +845,41 @@ fn regions_know_of_groups_and_places_of_answers() {
     d.deliver(x + y)",
     );
     assert_eq!(told(&text, "A.m"), ["7,10 (2) -> 12: x y | d"]);
+}
+
+#[test]
+fn actors_are_compared_by_who_they_are() {
+    good(
+        "A = actor m () end m end A\nmain () a: A := A.new() b: A := A.new() if a = b | a ~= b then print(\"\") end end main\n",
+    );
+    good(
+        "A = actor m () end m end A\nf (m: map[A, int], a: A) returns (int) signals (not_found) return (m[a]) resignal not_found end f\n",
+    );
+    told_of(&[
+        ("A = actor m () end m end A\nf (a: A) returns (bool) return (a = 1) end f", &["E0202"]),
+        ("A = actor m () end m end A\nf (a: A) returns (bool) return (a < a) end f", &["E0201"]),
+        // One that takes a message of that name is asked.
+        (
+            "A = actor equal (a: A) returns (bool) reply (true) end equal end A\nf (a: A) returns (bool) return (a = a) end f",
+            &["E0404"],
+        ),
+    ]);
+}
+
+#[test]
+fn what_collects_a_sequence_shows_its_form() {
+    let text = |call: &str| format!("f () s: sequence[int] := {call} print(s.unparse()) end f\n");
+    for (call, help) in [
+        ("sequence_of[int](1, 2, 3)", "`..` collects a sequence: `sequence_of(.. 1, 2, 3)`"),
+        ("sequence_of[int](1)", "`..` collects a sequence: `sequence_of(.. 1)`"),
+        ("sequence_of(4, 5)", "`..` collects a sequence: `sequence_of(.. 4, 5)`"),
+        ("sequence_of(4)", "`..` collects a sequence: `sequence_of(.. 4)`"),
+    ] {
+        let (sources, compilation) = compile_text(&text(call));
+        let said = render_all(&sources, &compilation.diagnostics, Colour::Plain);
+        assert!(said.contains(help), "{call}: {said}");
+    }
+    let (sources, compilation) = compile_text("f () print(array_create(0, 4, 5).unparse()) end f\n");
+    let said = render_all(&sources, &compilation.diagnostics, Colour::Plain);
+    assert!(said.contains("`array_create(0, .. 4, 5)`"), "{said}");
 }

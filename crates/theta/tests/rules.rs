@@ -381,7 +381,12 @@ end f
                     "\"a\"",
                     "`string` has `to_int () signals (bad_format, overflow)`",
                 ),
-                ("E0202", "expected `sequence[int]`, found `int`", "2", ""),
+                (
+                    "E0202",
+                    "expected `sequence[int]`, found `int`",
+                    "2",
+                    "`..` collects a sequence: `f(1, .. 2)`",
+                ),
                 (
                     "E0202",
                     "the last argument of `g` is no sequence, so `..` cannot collect it",

@@ -9,8 +9,8 @@ use bifrost_ir::{FuncId, MethodId, MethodRef};
 
 use super::layout::{ActorClass, JoinLayout, State, Waits, Way, join, owed};
 use super::{
-    Answer, Due, Kind, answer, delegate, end, end_plainly, image_of, layout_of, make_way, note_exception,
-    owe, suspend,
+    Answer, Due, Kind, Origin, answer, delegate, end, end_plainly, image_of, layout_of, make_way,
+    note_exception, owe, suspend,
 };
 use crate::abi::{Code, Outcome, Ret, Word, enter};
 use crate::cx::Cx;
@@ -518,10 +518,7 @@ pub unsafe fn goes_on_as_code(cx: *mut Cx, running: Word, number: u32) -> bool {
 /// `cx` is the current context, and the exception one of the method.
 pub unsafe fn kept(cx: *mut Cx, method: MethodRef) -> Word {
     // SAFETY: promised by the caller.
-    unsafe {
-        let image = image_of(cx);
-        (*cx).kept_exception(&image.program().types.method(method).signature)
-    }
+    unsafe { (*cx).kept_exception(&Origin::Method(method)) }
 }
 
 /// What a message of the past type came back with that did not return: returned, or killed. Nobody awaits an exception.

@@ -1,9 +1,11 @@
 //! New actors.
 
-use bifrost_ir::{FuncId, Signature};
+use bifrost_ir::FuncId;
 
 use super::layout::mail;
-use super::{Answer, State, class_of, code, deliver_owed, failed, mail_of, packets, remove, set_state};
+use super::{
+    Answer, Origin, State, class_of, code, deliver_owed, failed, mail_of, packets, remove, set_state,
+};
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
 use crate::image::Table;
@@ -103,7 +105,7 @@ pub(super) unsafe fn stillborn(cx: *mut Cx, actor: Word) {
                 remove(post, list, 0, sent);
                 let _sent = (*cx).keep(sent);
                 let _ = failed(cx, actor);
-                let kept = (*cx).kept_exception(&Signature::default());
+                let kept = (*cx).kept_exception(&Origin::Runtime);
                 deliver_owed(cx, sent, Answer::Exception(kept));
             }
         }

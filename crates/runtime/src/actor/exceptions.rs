@@ -1,6 +1,6 @@
 //! Exceptions on their way to who awaits a reply: objects of the heap until they are raised again.
 
-use bifrost_ir::{SignalId, Signature, TypeId, Types};
+use bifrost_ir::{FuncId, MethodId, MethodRef, Program, SignalId, Signature, TypeId, Types};
 use smallvec::SmallVec;
 
 use super::Due;
@@ -79,15 +79,94 @@ pub unsafe fn first_exception(
     }
 }
 
-impl Cx {
-    /// Keeps the exception under way as an object, which the caller keeps. `signature` is the heading that it came by.
-    pub fn kept_exception(&mut self, signature: &Signature) -> Word {
-        let id = self.signalled();
-        let types: SmallVec<[TypeId; 4]> = match signature.signal(id) {
+/// The code that an exception came from.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Origin {
+    /// The runtime, for no method.
+    #[default]
+    Runtime,
+    /// A method.
+    Method(MethodRef),
+    /// A function.
+    Func(FuncId),
+}
+
+impl Origin {
+    const METHOD: Word = 1 << 63;
+    const FUNC: Word = 1 << 62;
+
+    fn word(self) -> Word {
+        match self {
+            Origin::Runtime => 0,
+            Origin::Method(MethodRef { ty, method }) => {
+                Origin::METHOD | Word::from(ty.as_u32()) << 32 | Word::from(method.as_u32())
+            }
+            Origin::Func(func) => Origin::FUNC | Word::from(func.as_u32()),
+        }
+    }
+
+    fn from_word(word: Word) -> Origin {
+        match word {
+            _ if word & Origin::METHOD != 0 => Origin::Method(MethodRef {
+                ty: TypeId::from_u32((word >> 32) as u32 & !(1 << 31)),
+                method: MethodId::from_u32(word as u32),
+            }),
+            _ if word & Origin::FUNC != 0 => Origin::Func(FuncId::from_u32(word as u32)),
+            _ => Origin::Runtime,
+        }
+    }
+
+    fn signature(self, program: &Program) -> Option<&Signature> {
+        match self {
+            Origin::Runtime => None,
+            Origin::Method(method) => Some(&program.types.method(method).signature),
+            Origin::Func(func) => Some(&program.funcs[func].signature),
+        }
+    }
+
+    /// The types of the values that an exception carries.
+    fn values(self, program: &Program, signal: SignalId) -> SmallVec<[TypeId; 4]> {
+        match self.signature(program).and_then(|signature| signature.signal(signal)) {
             Some(signal) => signal.values.iter().copied().collect(),
-            None if id == SignalId::FAILURE => [Types::STRING].into_iter().collect(),
+            None if signal == SignalId::FAILURE => [Types::STRING].into_iter().collect(),
             None => SmallVec::new(),
-        };
+        }
+    }
+
+    /// The name, for people.
+    fn name(self, program: &Program) -> Option<String> {
+        match self {
+            Origin::Runtime => None,
+            Origin::Method(method) => {
+                let types = &program.types;
+                Some(format!("{}.{}", types.name(method.ty), types.method(method).name))
+            }
+            Origin::Func(func) => Some(program.funcs[func].name.clone()),
+        }
+    }
+}
+
+/// A value of an exception as a program writes it, or the type of an object.
+///
+/// # Safety
+/// The word is a value of the type.
+unsafe fn shown(types: &Types, ty: TypeId, word: Word) -> String {
+    match ty {
+        Types::INT => (word as i64).to_string(),
+        Types::BOOL => (word != 0).to_string(),
+        Types::REAL => f64::from_bits(word).to_string(),
+        Types::CHAR => format!("{:?}", char::from_u32(word as u32).unwrap_or_default()),
+        // SAFETY: promised by the caller.
+        Types::STRING => format!("{:?}", unsafe { object::text(word) }),
+        _ => types.name(ty).to_owned(),
+    }
+}
+
+impl Cx {
+    /// Keeps the exception under way as an object, which the caller keeps. The heading of `origin` tells the types of its values.
+    pub fn kept_exception(&mut self, origin: &Origin) -> Word {
+        let id = self.signalled();
+        let types = origin.values(self.image().program(), id);
         let image = self.image().clone();
         let references = types.iter().enumerate();
         let references = references.fold(0, |all, (at, ty)| all | u32::from(image.is_reference(*ty)) << at);
@@ -99,6 +178,7 @@ impl Cx {
         // SAFETY: the object was just made with so many fields.
         unsafe {
             set(made, exception::SIGNAL, u64::from(id.as_u32()));
+            set(made, exception::ORIGIN, origin.word());
             for (at, value) in values.iter().enumerate() {
                 set(made, exception::VALUES + at, *value);
             }
@@ -118,19 +198,26 @@ impl Cx {
         Ret::SIGNALLED
     }
 
-    /// Says that nobody takes an exception.
+    /// Logs an exception that nobody awaits, with its values, the method that it came from, and this node.
     pub fn log_lost(&mut self, kept: Word) {
-        // SAFETY: `kept` was made by `kept_exception`, and `failure` carries a string.
-        let text = unsafe {
+        let program = self.image().program();
+        // SAFETY: `kept` was made by `kept_exception`, with values of the types that its origin tells.
+        let (origin, id, values) = unsafe {
+            let origin = Origin::from_word(get(kept, exception::ORIGIN));
             let id = SignalId::from_u32(get(kept, exception::SIGNAL) as u32);
-            let name = self.image().program().types.signal_name(id).to_owned();
-            let told = id == SignalId::FAILURE && object::fields(kept) > exception::VALUES;
-            match told {
-                true => format!("{name}(\"{}\")", object::text(get(kept, exception::VALUES))),
-                false => name,
-            }
+            let values = (exception::VALUES..object::fields(kept)).zip(origin.values(program, id));
+            let values = values.map(|(at, ty)| shown(&program.types, ty, get(kept, at))).collect::<Vec<_>>();
+            (origin, id, values.join(", "))
         };
+        let mut text = format!("nobody awaits the exception {}", program.types.signal_name(id));
+        if !values.is_empty() {
+            text += &format!("({values})");
+        }
+        if let Some(name) = origin.name(program) {
+            text += &format!(" of {name}");
+        }
+        text += &format!(", on node {}", self.node());
         self.actors.stats.lost_exceptions += 1;
-        self.actors.log(&format!("nobody awaits the exception {text}"));
+        self.actors.log(&text);
     }
 }

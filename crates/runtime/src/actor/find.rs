@@ -4,8 +4,9 @@ use bifrost_ir::MethodId;
 use smallvec::SmallVec;
 
 use super::layout::{ActorClass, mail, message};
+use super::node::settle;
 use super::{alone, class_of, remove};
-use crate::abi::{Ret, Word};
+use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
 use crate::object::get;
 
@@ -21,13 +22,13 @@ pub enum Verdict {
 }
 
 /// Looks for the oldest message that `accepts` accepts, and takes it out of the queue. `accepts` gets the method and the message, and may
-/// run conditions.
+/// run conditions. One that raises an exception fails its message: the sender gets that, and the search begins anew.
 ///
 /// # Safety
 /// `cx` is the current context, and `actor` an actor that the caller keeps.
 ///
 /// # Errors
-/// The outcome of a condition that did not return.
+/// The outcome that the run is ended with.
 pub unsafe fn take_message(
     cx: *mut Cx,
     actor: Word,
@@ -43,13 +44,24 @@ pub unsafe fn take_message(
         }
         (*cx).actors.stats.saw_queue(get(post, mail::COUNT));
         let methods: SmallVec<[MethodId; 8]> = methods.collect();
-        let found = match find_message(cx, post, class, &methods, accepts) {
-            Some(found) => found,
-            None => alone(cx, || find_message(cx, post, class, &methods, accepts)).expect("nobody else runs"),
-        };
-        let Some(Found { method, before, taken }) = found? else { return Ok(None) };
-        remove(post, class.list_of(method), before, taken);
-        Ok(Some((method, taken)))
+        loop {
+            let found = match find_message(cx, post, class, &methods, accepts) {
+                Some(found) => found,
+                None => {
+                    alone(cx, || find_message(cx, post, class, &methods, accepts)).expect("nobody else runs")
+                }
+            };
+            let Some(Found { method, before, taken, raised }) = found? else { return Ok(None) };
+            remove(post, class.list_of(method), before, taken);
+            if !raised {
+                return Ok(Some((method, taken)));
+            }
+            let _taken = (*cx).keep(taken);
+            let failed = settle(cx, taken, Ret::SIGNALLED);
+            if !failed.returned() {
+                return Err(failed);
+            }
+        }
     }
 }
 
@@ -58,6 +70,8 @@ struct Found {
     method: MethodId,
     before: Word,
     taken: Word,
+    /// Its condition has raised an exception, which is in the context.
+    raised: bool,
 }
 
 /// The oldest message in an actor's mail for these methods that is accepted. `None` if others have run above a condition: what is queued may be
@@ -87,12 +101,15 @@ unsafe fn find_message(
                     }
                     Ok(Verdict::Refuses) => {}
                     Ok(Verdict::RefusesAll) => break,
-                    Err(ret) => return Some(Err(ret)),
+                    Err(ret) if Outcome::from(ret) == Outcome::Killed => return Some(Err(ret)),
+                    Err(_) => {
+                        return Some(Ok(Some(Found { method: *method, before, taken: at, raised: true })));
+                    }
                 }
                 (before, at) = (at, get(at, message::NEXT));
             }
         }
-        Some(Ok(oldest.map(|(_, method, before, taken)| Found { method, before, taken })))
+        Some(Ok(oldest.map(|(_, method, before, taken)| Found { method, before, taken, raised: false })))
     }
 }
 

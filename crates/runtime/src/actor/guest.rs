@@ -10,14 +10,14 @@
 //! ([`chooser`]): their indices come from one counter for each node.
 
 use bifrost_heap::Marker;
-use bifrost_ir::{MethodRef, Signature, TypeId};
+use bifrost_ir::{MethodRef, TypeId};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::layout::owed;
 use super::packets::{self, GRANT, RELEASE};
 use super::remote::{self, at_address};
-use super::{Answer, Due, Kind, class_of, keep_words, method_of, node, owe, send, send_past};
+use super::{Answer, Due, Kind, Origin, class_of, keep_words, method_of, node, owe, send, send_past};
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::{Cx, Kill};
 use crate::image::Table;
@@ -213,8 +213,7 @@ pub unsafe fn ask(
             }
             Outcome::Returned => answered(&mut *cx, number, Answer::Value(ret.value)),
             _ => {
-                let signature = &image.program().types.method(method).signature;
-                let kept = (*cx).kept_exception(signature);
+                let kept = (*cx).kept_exception(&Origin::Method(method));
                 answered(&mut *cx, number, Answer::Exception(kept));
             }
         }
@@ -312,7 +311,7 @@ unsafe fn give_up(cx: *mut Cx) {
         let missing: Vec<u64> = missing.map(|(number, _)| *number).collect();
         for number in missing {
             let _ = (*cx).failure(NO_ANSWER);
-            let kept = (*cx).kept_exception(&Signature::default());
+            let kept = (*cx).kept_exception(&Origin::Runtime);
             answered(&mut *cx, number, Answer::Exception(kept));
         }
     }

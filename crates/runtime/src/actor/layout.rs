@@ -285,8 +285,10 @@ pub mod exception {
     pub const RAISED: u64 = 1 << 32;
     /// What it came for.
     pub const DUE: usize = 2;
+    /// An [`Origin`](super::super::Origin), as one word.
+    pub const ORIGIN: usize = 3;
     /// The first value.
-    pub const VALUES: usize = 3;
+    pub const VALUES: usize = 4;
 }
 
 /// What a reply is for: which pending variable of the join, whether an element of what that has, and the how manieth request it answers. One

@@ -46,7 +46,7 @@ pub use code::{
     next_request, pend, settle_sent,
 };
 pub use create::{Site, create, enter_stillborn};
-pub use exceptions::{Concerned, first_exception, note_exception};
+pub use exceptions::{Concerned, Origin, first_exception, note_exception};
 use find::take_oldest;
 pub use find::{Verdict, take_message};
 pub use guest::{Asked, Base, Named, Wanted, ask, grant, join, release};
@@ -754,12 +754,13 @@ unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
         if ret.returned() && flags & join::ANSWERED != 0 && end_plainly(cx, running, 0) {
             return Ret::NOTHING;
         }
-        let signature = &image_of(cx).program().funcs[layout_of(running).func].signature;
+        let func = layout_of(running).func;
+        let (signature, origin) = (&image_of(cx).program().funcs[func].signature, Origin::Func(func));
         let _kept = (*cx).keep(running);
         let detached = flags & join::DETACHED != 0;
         let nested = flags & join::NESTED != 0;
         if !ret.returned() && (detached || flags & join::ANSWERED != 0) {
-            let kept = (*cx).kept_exception(signature);
+            let kept = (*cx).kept_exception(&origin);
             match flags & join::ANSWERED {
                 0 => answer(cx, running, Answer::Exception(kept)),
                 _ => (*cx).log_lost(kept),
@@ -769,7 +770,7 @@ unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
                 true => answer(cx, running, Answer::Value(0)),
                 false => {
                     let _ = (*cx).failure(UNANSWERED);
-                    let kept = (*cx).kept_exception(signature);
+                    let kept = (*cx).kept_exception(&origin);
                     answer(cx, running, Answer::Exception(kept));
                 }
             }
@@ -791,7 +792,7 @@ unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
                 ret if ret.outcome == Outcome::Pending as u64 => owe_as(cx, ret.value, running),
                 ret if ret.returned() => deliver_owed(cx, running, Answer::Value(ret.value)),
                 _ => {
-                    let kept = (*cx).kept_exception(signature);
+                    let kept = (*cx).kept_exception(&origin);
                     deliver_owed(cx, running, Answer::Exception(kept));
                 }
             }

@@ -22,7 +22,7 @@ use super::trace::{Trace, What};
 use super::{
     Answer, LANDED, Next, State, class_of, deliver_owed, layout_of, ready, refused, rest, set_state, state,
 };
-use super::{Verdict, owe_as, take_message, take_oldest, words_of};
+use super::{Origin, Verdict, owe_as, take_message, take_oldest, words_of};
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
 use crate::object::{get, set};
@@ -759,11 +759,9 @@ pub(super) unsafe fn settle(cx: *mut Cx, sent: Word, ret: Ret) -> Ret {
             Outcome::Pending => owe_as(cx, ret.value, sent),
             Outcome::Returned => deliver_owed(cx, sent, Answer::Value(ret.value)),
             _ => {
-                let image = (*cx).image().clone();
-                let info = crate::image::Table::of(get(sent, message::RECEIVER)).info();
+                let ty = crate::image::Table::of(get(sent, message::RECEIVER)).info().ty;
                 let method = super::method_of(get(sent, message::RECEIVER), message::slot(sent));
-                let signature = &image.program().types.def(info.ty).methods[method].signature;
-                let kept = (*cx).kept_exception(signature);
+                let kept = (*cx).kept_exception(&Origin::Method(MethodRef { ty, method }));
                 deliver_owed(cx, sent, Answer::Exception(kept));
             }
         }
@@ -834,18 +832,14 @@ unsafe fn serve_next(cx: *mut Cx, actor: Word) -> Result<bool, Ret> {
         let sent = match found {
             Ok(Some(sent)) => sent,
             Ok(None) => {
-                // All that is queued is refused until a message changes the actor.
+                // All that is queued is refused until a message changes the actor, or was failed by its condition.
+                if get(post, mail::COUNT) == 0 {
+                    set(actor, class.mail, 0);
+                }
                 set_state(actor, State::Dormant);
                 return Ok(false);
             }
-            // A condition that fails answers nobody; its messages stay.
-            Err(ret) if ret.outcome == Outcome::Killed as u64 => return Err(ret),
-            Err(_) => {
-                let kept = (*cx).kept_exception(&Default::default());
-                (*cx).log_lost(kept);
-                set_state(actor, State::Dormant);
-                return Ok(false);
-            }
+            Err(ret) => return Err(ret),
         };
         (*cx).actors.step[1] = sent;
         set_state(actor, State::Active);

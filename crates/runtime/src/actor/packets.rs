@@ -19,7 +19,7 @@ use super::guest::chooser;
 use super::layout::{away, exception, far, mail, message, outgoing, owed};
 use super::node::Work;
 use super::remote::{LOST, OWN, Writing, address_of, at_address, far_address, here};
-use super::{Answer, Due, Kind, class_of, deliver_owed, image_of, method_of, rounds, search};
+use super::{Answer, Due, Kind, Origin, class_of, deliver_owed, image_of, method_of, rounds, search};
 use crate::abi::{ARGS_MAX, Outcome, Ret, VALUES_MAX, Word, enter};
 use crate::content::Place;
 use crate::cx::Cx;
@@ -262,7 +262,7 @@ unsafe fn answer_at(cx: *mut Cx, node: u32, index: u32, generation: u32, method:
         };
         if written.is_err() {
             // What cannot be sent is told instead.
-            let failed = (*cx).kept_exception(signature);
+            let failed = (*cx).kept_exception(&Origin::Method(method));
             packet.truncate(ANSWER_BYTES);
             let _ = write_exception(cx, failed, signature, &mut packet);
         }
@@ -500,8 +500,7 @@ unsafe fn refuse(cx: *mut Cx, to: Away, wrong: Wrong) -> Result<Ret, Wrong> {
         // SAFETY: promised by the caller, as for `answer_at`.
         unsafe {
             let _ = (*cx).failure(wrong.why());
-            let signature = &image_of(cx).program().types.method(method_at(to.method)).signature;
-            let kept = (*cx).kept_exception(signature);
+            let kept = (*cx).kept_exception(&Origin::Method(method_at(to.method)));
             to.answer(cx, Answer::Exception(kept));
         }
     }
@@ -588,7 +587,7 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
             }
             Outcome::Returned => away.answer(cx, Answer::Value(ret.value)),
             _ => {
-                let kept = (*cx).kept_exception(&image.program().types.method(method).signature);
+                let kept = (*cx).kept_exception(&Origin::Method(method));
                 match waiter {
                     NOBODY => (*cx).log_lost(kept),
                     _ => away.answer(cx, Answer::Exception(kept)),
@@ -639,7 +638,7 @@ unsafe fn accept_answer(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<()
                         Ok(answer) => (answer, Ok(())),
                         Err(wrong) => {
                             let _ = (*cx).failure(wrong.why());
-                            (Answer::Exception((*cx).kept_exception(&Signature::default())), Err(wrong))
+                            (Answer::Exception((*cx).kept_exception(&Origin::Runtime)), Err(wrong))
                         }
                     };
                 deliver_owed(cx, waiter, answer);
@@ -675,7 +674,7 @@ unsafe fn read_answer(
         read(cx, packet, &pattern, &mut values[..pattern.len()])?;
         (*cx).signal_id = u64::from(signal);
         (*cx).signal_values = values;
-        Ok(Answer::Exception((*cx).kept_exception(signature)))
+        Ok(Answer::Exception((*cx).kept_exception(&Origin::Method(method))))
     }
 }
 

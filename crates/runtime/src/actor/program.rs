@@ -1,12 +1,12 @@
 //! What a program has besides its actors: `main`, and transactions.
 
-use bifrost_ir::Signature;
+use bifrost_ir::Body;
 
 use super::guest::NO_ANSWER;
 use super::layout::{join, message, owed};
 use super::{
-    Answer, Due, Kind, State, deliver_to, fill, guest, layout_of, message_of, node, owe, packets, queue,
-    ready, rounds, send, state, words_of,
+    Answer, Due, Kind, Origin, State, deliver_to, fill, guest, layout_of, message_of, node, owe, packets,
+    queue, ready, rounds, send, state, words_of,
 };
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
@@ -54,7 +54,7 @@ pub(crate) fn leave_transaction(cx: &mut Cx) {
                         State::Remote => {
                             let ret = packets::send_past(cx, message::slot(made), words_of(made));
                             if Outcome::from(ret) == Outcome::Signalled {
-                                let kept = cx.kept_exception(&Signature::default());
+                                let kept = cx.kept_exception(&Origin::Runtime);
                                 cx.log_lost(kept);
                             }
                         }
@@ -105,7 +105,10 @@ pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Wor
                 None
             }
             _ => {
-                let kept = (*cx).kept_exception(signature);
+                let kept = (*cx).kept_exception(&match image.program().routines[desc.routine].body {
+                    Body::Func(func) => Origin::Func(func),
+                    Body::Native(_) => Origin::Runtime,
+                });
                 (*cx).actors.answered(Answer::Exception(kept));
                 None
             }

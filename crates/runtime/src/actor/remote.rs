@@ -21,7 +21,7 @@
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
-use bifrost_ir::{Signature, TypeId};
+use bifrost_ir::TypeId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
@@ -33,7 +33,7 @@ use super::node::Work;
 use super::outlet::Outlet;
 use super::packets::{GRANT, RELEASE, WAITER, put, settle_open};
 use super::search::Searches;
-use super::{Answer, Kind, State, Stats, deliver_owed, set_state, state};
+use super::{Answer, Kind, Origin, State, Stats, deliver_owed, set_state, state};
 use crate::abi::Word;
 use crate::cx::Cx;
 use crate::image::Table;
@@ -84,6 +84,8 @@ pub(super) struct Remote {
     exported: FxHashMap<Word, u32>,
     /// By the number of the node that chose their addresses: actors that others have made here, by index.
     pub(super) born: Vec<FxHashMap<u32, Export>>,
+    /// By actor in `born`: who chose its address, and the index. All nodes know an actor by one address, so one object stands for it in each.
+    names: FxHashMap<Word, (u32, u32)>,
     /// By node: how many actors were made there.
     pub(super) made: Vec<u32>,
     /// What stands here for actors and places of answers of other nodes, and how often this node was told of it.
@@ -285,7 +287,9 @@ impl Remote {
         if let Some(chosen_by) = (address.generation & 0xff).checked_sub(1) {
             let born = self.born.get_mut(chosen_by as usize).and_then(|born| born.get_mut(&address.index));
             // Its place stays until those that knew it have said so.
-            return born.is_some_and(|born| std::mem::take(&mut born.word) != 0);
+            let word = born.map_or(0, |born| std::mem::take(&mut born.word));
+            self.names.remove(&word);
+            return word != 0;
         }
         self.take(address.index, address.generation >> 8).is_some()
     }
@@ -346,7 +350,9 @@ impl Remote {
                 };
                 if export.count(node, times) {
                     self.set_born(chosen_by, index);
-                    self.born[chosen_by as usize].remove(&index);
+                    if let Some(export) = self.born[chosen_by as usize].remove(&index) {
+                        self.names.remove(&export.word);
+                    }
                 } else {
                     self.searches.dropped += usize::from(dropped);
                 }
@@ -646,6 +652,12 @@ pub(super) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Addres
         }
         return address;
     }
+    if let Some((chosen_by, index)) = remote.names.get(&word).copied()
+        && let Some(export) = remote.born[chosen_by as usize].get_mut(&index)
+    {
+        export.count(to, 1);
+        return Address { capsule: 0, node, index, generation: chosen_by + 1 };
+    }
     let index = match remote.exported.get(&word) {
         Some(index) => *index,
         None => {
@@ -739,6 +751,7 @@ fn unborn(cx: &mut Cx, chosen_by: u32, index: u32, ty: TypeId) -> Option<Word> {
     // SAFETY: the object is an actor of the class.
     unsafe { set_state(actor, State::Active) };
     cx.actors.remote.heard_of(chosen_by, index)?.word = actor;
+    cx.actors.remote.names.insert(actor, (chosen_by, index));
     if cx.actors.remote.is_lost(chosen_by) {
         // Its creation will not come any more.
         let _ = cx.failure(LOST);
@@ -780,7 +793,7 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
             let Some(waiter) = (*cx).actors.remote.take(index, generation) else { continue };
             let _kept = (*cx).keep(waiter);
             let _ = (*cx).failure(LOST);
-            let kept = (*cx).kept_exception(&Signature::default());
+            let kept = (*cx).kept_exception(&Origin::Runtime);
             deliver_owed(cx, waiter, Answer::Exception(kept));
         }
         for actor in unborn {
@@ -799,12 +812,15 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
         for (index, generation) in struck.collect::<Vec<_>>() {
             remote.take(index, generation);
         }
-        let Remote { born, unborn, .. } = remote;
+        let Remote { born, unborn, names, .. } = remote;
         for born in born {
             born.retain(|_, export| {
                 let struck = export.strike(nodes);
                 if struck && !export.created {
                     unborn[export.speaker as usize] -= 1;
+                }
+                if struck {
+                    names.remove(&export.word);
                 }
                 !struck
             });

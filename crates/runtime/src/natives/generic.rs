@@ -166,6 +166,8 @@ pub fn same(cx: &mut Cx, ty: TypeId, a: Word, b: Word, how: Same) -> Step<bool> 
         TypeKind::Bytes => Ok(unsafe { object::byte_slice(a) == object::byte_slice(b) }),
         TypeKind::Sequence(element) | TypeKind::List(element) => same_elements(cx, kind, element, a, b, how),
         TypeKind::Struct(_) | TypeKind::OneOf(_) | TypeKind::Maybe(_) => tagged::same(cx, a, b, how),
+        // One object stands for an actor in each heap.
+        TypeKind::Object | TypeKind::Class(_) if cx.image().program().types.def(ty).actor => Ok(a == b),
         TypeKind::Object | TypeKind::Class(_) => {
             let method = if how == Same::Equal { ElementMethod::Equal } else { ElementMethod::Similar };
             call(cx, ty, method, &[a, b]).map(|w| w != 0)

@@ -145,6 +145,18 @@ impl<'a> Body<'_, 'a> {
         Given { plain, rest }
     }
 
+    /// The form of a call whose last arguments `..` collects into a sequence, with these arguments.
+    fn collecting(&self, name: &str, plain: &[(Value, Span)], wanted: usize) -> Option<String> {
+        let texts: Vec<&str> = plain.iter().map(|(_, span)| self.cx.sources.slice(*span)).collect();
+        let (before, rest) = texts.split_at(wanted.checked_sub(1)?.min(texts.len()));
+        let space = if before.is_empty() { "" } else { ", " };
+        Some(format!(
+            "`..` collects a sequence: `{name}({}{space}.. {})`",
+            before.join(", "),
+            rest.join(", ")
+        ))
+    }
+
     /// The operands for a heading; reports what does not fit.
     pub fn fit(
         &mut self,
@@ -169,10 +181,23 @@ impl<'a> Body<'_, 'a> {
         if found != wanted {
             let plural = if wanted == 1 { "" } else { "s" };
             let message = format!("`{name}` takes {wanted} argument{plural}, {found} given");
-            self.report(Diagnostic { help: heading, ..Diagnostic::error(Code::E0203, span, message) });
+            let collects = element.is_some() && given.rest.is_none() && found > wanted;
+            let help = if collects { self.collecting(name, &given.plain, wanted) } else { heading };
+            self.report(Diagnostic { help, ..Diagnostic::error(Code::E0203, span, message) });
             return None;
         }
         let mut operands = vec![];
+        // One value for a sequence of such.
+        if let (Some(element), None, Some((Value { ty: Some(ty), .. }, span))) =
+            (element, &given.rest, given.plain.last())
+            && !last.is_some_and(|last| self.cx.fits(*ty, last))
+            && self.cx.fits(*ty, element)
+        {
+            let mut diagnostic = self.mismatch(*ty, last.unwrap_or(element), *span);
+            diagnostic.help = self.collecting(name, &given.plain, wanted);
+            self.report(diagnostic);
+            return None;
+        }
         for ((value, span), param) in given.plain.into_iter().zip(&signature.params) {
             operands.push(self.convert(value, Some(param.ty), span));
         }
@@ -443,8 +468,13 @@ impl<'a> Body<'_, 'a> {
         let (plural, parms) = (if row.parms.len() == 1 { "" } else { "s" }, row.parms.join(", "));
         let message = format!("`{}` needs its type argument{plural} here", row.name);
         let types = if row.parms.len() == 1 { "type" } else { "types" };
-        let help =
-            format!("write `{}[{parms}](…)` with the {types} for `{}`", row.name, row.parms.join("` and `"));
+        let wanted = row.heading.split(')').next().map_or(0, |params| params.matches(": ").count());
+        let collects =
+            given.rest.is_none() && given.plain.len() >= wanted && row.heading.contains(": sequence[");
+        let form = if collects { self.collecting(row.name, &given.plain, wanted) } else { None };
+        let help = form.unwrap_or_else(|| {
+            format!("write `{}[{parms}](…)` with the {types} for `{}`", row.name, row.parms.join("` and `"))
+        });
         self.report(Diagnostic::error(Code::E0203, span, message).help(help));
         None
     }

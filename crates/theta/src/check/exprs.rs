@@ -1,6 +1,6 @@
 //! Expressions, evaluated from left to right.
 
-use bifrost_ir::{Callee, Const, Operand, Stmt, TypeId, TypeKind, Types, Var};
+use bifrost_ir::{Callee, Const, Operand, Stmt, TypeId, TypeKind, Types, Var, builtin};
 
 use super::Equate;
 use super::body::{Body, Role, Value};
@@ -274,6 +274,9 @@ impl<'a> Body<'_, 'a> {
     ) -> Value {
         let Some(ty) = object.ty else { return self.wrong() };
         let Some(found) = self.method_of(ty, method) else {
+            if let ("equal", true, [(other, other_span)]) = (method, self.is_actor(ty), args.as_slice()) {
+                return self.same_actors((object, op_span), (*other, *other_span), span);
+            }
             let mut diagnostic = self.no_method(ty, method, op_span);
             if let Some(help) = self.operator_help(ty, method, args.first().and_then(|(value, _)| value.ty)) {
                 diagnostic.help = Some(help);
@@ -342,6 +345,23 @@ impl<'a> Body<'_, 'a> {
             "concat" => Some("`||` joins strings; or of two `bool` is `|`".to_owned()),
             _ => None,
         }
+    }
+
+    /// `a = b` of actors that take no message `equal`: whether they are one.
+    fn same_actors(&mut self, (a, a_span): (Value, Span), (b, b_span): (Value, Span), span: Span) -> Value {
+        let other = b.ty.filter(|ty| !self.is_actor(*ty));
+        if let (Some(found), Some(wanted)) = (other, a.ty) {
+            let diagnostic = self.mismatch(found, wanted, b_span);
+            self.report(diagnostic);
+            return self.wrong();
+        }
+        let operands =
+            [(a, a_span), (b, b_span)].map(|(value, at)| self.convert(value, Some(Types::ANY), at));
+        let row = builtin::find_routine("same_object").expect("the routine is built in");
+        let compared = builtin::instantiate(&mut self.cx.program, row, &[]);
+        let dst = self.b.temp(Some(Types::BOOL));
+        self.b.call(Callee::Routine(compared), operands, [dst], span.start);
+        Value { op: dst.into(), ty: Some(Types::BOOL) }
     }
 
     fn unary(&mut self, expr: &'a Expr, op: Unary, operand: &'a Expr) -> Value {

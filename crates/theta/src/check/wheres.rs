@@ -163,9 +163,14 @@ impl<'a> Checker<'a> {
 
     /// Whether an argument has what it must have.
     pub(crate) fn is_met(&self, demand: &Demand) -> bool {
-        let asked = demand.called && self.program.types.def(demand.arg).actor;
-        self.known(demand.arg).is_none()
-            || !asked && self.satisfies(demand.arg, &demand.name, &demand.signature)
+        if self.known(demand.arg).is_none() {
+            return true;
+        }
+        match demand.called && self.program.types.def(demand.arg).actor {
+            // Actors are compared by who they are, whatever messages they take.
+            true => matches!(&*demand.name, "equal" | "hash"),
+            false => self.satisfies(demand.arg, &demand.name, &demand.signature),
+        }
     }
 
     /// The same place for code that runs with what `demands` ask for, as far as the arguments have more.
