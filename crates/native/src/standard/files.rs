@@ -1,12 +1,13 @@
 //! Files of the machine, as far as the embedder lets programs reach them.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use cap_std::ambient_authority;
-use cap_std::fs::Dir;
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
+use rustix::fs::OFlags;
 
 use crate::{Cx, Flow, Registry, Signals, Text, theta_class, theta_routine};
 
@@ -115,13 +116,26 @@ impl HostFile {
     }
 }
 
-fn open(files: &Files, name: &str) -> io::Result<HostFile> {
-    let file = files.first(name, |dir, name| dir.open(name))?.into_std();
-    let about = file.metadata()?;
-    if !about.is_file() {
-        return Err(ErrorKind::NotFound.into());
+/// Opens a regular file. Anything else is refused without waiting for it: to open a FIFO would wait for its
+/// other side, beyond every limit of the run.
+fn open_regular(dir: &Dir, name: &Path, how: &mut OpenOptions) -> io::Result<File> {
+    let file = dir.open_with(name, how.custom_flags(OFlags::NONBLOCK.bits() as i32))?.into_std();
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(ErrorKind::NotFound, "it is no regular file")),
     }
-    Ok(HostFile { file, size: about.len() })
+}
+
+fn open(files: &Files, name: &str) -> io::Result<HostFile> {
+    let file = files.first(name, |dir, name| open_regular(dir, name, OpenOptions::new().read(true)))?;
+    let size = file.metadata()?.len();
+    Ok(HostFile { file, size })
+}
+
+fn write(dir: &Dir, name: &Path, contents: &[u8]) -> io::Result<()> {
+    let mut how = OpenOptions::new();
+    how.write(true).create(true).truncate(true);
+    open_regular(dir, name, &mut how)?.write_all(contents)
 }
 
 #[theta_routine("std::open_host_file")]
@@ -161,7 +175,7 @@ enum WriteSignal {
 #[theta_routine("std::write_file")]
 fn write_file(cx: &mut Cx, name: &str, contents: &[u8]) -> Result<(), WriteSignal> {
     allowed(cx)
-        .first(name, |dir, name| dir.write(name, contents))
+        .first(name, |dir, name| write(dir, name, contents))
         .map_err(|e| WriteSignal::NotPossible(e.to_string().into()))
 }
 
