@@ -16,7 +16,6 @@
 //! The key is made of the token, which so never leaves the capsules. What follows is neither encrypted nor signed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -24,13 +23,16 @@ use bifrost_ir::Program;
 use bifrost_transport::{
     Address, ConnectError, ConnectOptions, ListenError, ListenOptions, Listener, Stopper, Stream,
 };
+use parking_lot::Mutex;
 
 use super::frame::{Decoder, Digest, Frame, GREETING_BYTES_MAX, VERSION, put, take, take_u32};
 use super::{ANSWER_MS_MAX, CAPSULES_MAX, GREETING_MS_MAX, MESH_MS_MAX, SILENCE_MS_MAX};
+use crate::newcomers::{Bounds, Newcomers};
 use crate::nodes::NODES_MAX;
+use crate::server::tell_shortage;
 
-/// Most connections that greet at once; more are closed.
-const GREETINGS_MAX: usize = 32;
+/// Most connections that greet at once. With one more, the oldest silent one is closed.
+const GREETINGS_MAX: usize = 64;
 
 /// How long to wait before a capsule that was started, and does not listen yet, is tried again.
 const AGAIN: Duration = Duration::from_millis(5);
@@ -424,37 +426,31 @@ impl Drop for StopAtEnd {
 
 /// Takes connections, each greeted on a thread of its own so that nobody waits for one that says nothing.
 fn accept(listener: &Listener, terms: &Terms, guests: &Sender<Guest>) {
-    let greeting = Arc::new(AtomicUsize::new(0));
-    loop {
-        let stream = match listener.accept() {
-            Ok(Some(stream)) => stream,
-            Ok(None) => return,
-            Err(error) => {
-                tracing::warn!(%error, address = %listener.local_address(), "accept.failed");
-                std::thread::sleep(AGAIN);
-                continue;
-            }
-        };
-        if greeting.fetch_add(1, Ordering::AcqRel) >= GREETINGS_MAX {
-            greeting.fetch_sub(1, Ordering::AcqRel);
+    let bounds = Bounds { all: GREETINGS_MAX, of_origin: GREETINGS_MAX };
+    let greeting = Arc::new(Mutex::new(Newcomers::new(bounds)));
+    let told = |shortage| tell_shortage(listener.local_address(), &shortage);
+    listener.serve(told, |stream| {
+        let Ok(number) = greeting.lock().enter(&stream) else {
             tracing::warn!(greetings_max = GREETINGS_MAX, "capsule.refused");
-            continue;
-        }
-        let (terms, guests, counted) = (terms.clone(), guests.clone(), greeting.clone());
+            return;
+        };
+        let (terms, guests, entered) = (terms.clone(), guests.clone(), greeting.clone());
         let started = std::thread::Builder::new().name("bifrost-greet".to_owned()).spawn(move || {
             let peer = stream.describe_peer();
-            match greet(Connection::new(stream), &terms) {
+            let greeted = greet(Connection::new(stream), &terms);
+            // A guest that waits for its answer is silent, and none that makes way.
+            entered.lock().leave(number);
+            match greeted {
                 // Nobody may wait for guests any more.
                 Ok(guest) => drop(guests.send(guest)),
                 Err(why) => tracing::warn!(%peer, %why, "capsule.refused"),
             }
-            counted.fetch_sub(1, Ordering::AcqRel);
         });
         if let Err(error) = started {
-            greeting.fetch_sub(1, Ordering::AcqRel);
+            greeting.lock().leave(number);
             tracing::warn!(%error, "capsule.refused");
         }
-    }
+    });
 }
 
 /// Hears what somebody who has connected says.

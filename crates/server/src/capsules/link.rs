@@ -391,19 +391,21 @@ impl Links {
             match frame {
                 Frame::Packets(entries) => self.receive(capsule, entries)?,
                 Frame::Idle(nodes) => {
-                    let of = self.nodes_of(capsule);
-                    nodes.filter(|node| of.contains(node)).for_each(|node| self.shared.hint(node));
+                    self.own_nodes(capsule, nodes)?.for_each(|node| self.shared.hint(node));
                 }
                 Frame::Hungry(nodes) => {
-                    let of = self.nodes_of(capsule);
-                    nodes.filter(|node| of.contains(node)).for_each(|node| self.shared.hint_hungry(node));
+                    self.own_nodes(capsule, nodes)?.for_each(|node| self.shared.hint_hungry(node));
                 }
                 Frame::Rest(rest) if self.is_first() => {
+                    self.check_rest(&rest)?;
                     let mut counts = self.counts.lock();
                     counts.heard[capsule as usize] = Some(rest);
                     if self.shared.is_quiet() {
                         self.look_whether_over(&mut counts);
                     }
+                }
+                Frame::Lost(lost) if self.peer(lost).is_none() => {
+                    return Err(format!("it has lost capsule {lost}, which is none that it could lose"));
                 }
                 Frame::Lost(lost) if self.is_first() => self.lose(lost, "another capsule has lost it"),
                 Frame::Lost(lost) if capsule == 0 => {
@@ -427,6 +429,25 @@ impl Links {
             }
         }
         Ok(())
+    }
+
+    /// The nodes that a capsule speaks of, which must be its own.
+    fn own_nodes<'n>(&self, capsule: u32, nodes: Numbers<'n>) -> Result<Numbers<'n>, String> {
+        let own = self.nodes_of(capsule);
+        match nodes.clone().find(|node| !own.contains(node)) {
+            None => Ok(nodes),
+            Some(node) => Err(format!("it has spoken of node {node}, which is none of its own")),
+        }
+    }
+
+    /// Refuses counts that are not those of the capsules of this run.
+    fn check_rest(&self, rest: &Rest) -> Result<(), String> {
+        let capsules = self.peers.len();
+        let known = u64::MAX >> (64 - capsules);
+        match [rest.sent.len(), rest.received.len()] == [capsules; 2] && rest.lost & !known == 0 {
+            true => Ok(()),
+            false => Err("it has sent counts of capsules that do not exist".to_owned()),
+        }
     }
 
     /// Hands packets over to the nodes here.

@@ -10,7 +10,7 @@ use bifrost_theta::{Options, Sources, compile};
 use bifrost_transport::Stream;
 use proptest::prelude::*;
 
-use super::frame::{Frame, Rest, put, put_packets};
+use super::frame::{Frame, Numbers, Rest, put, put_packets};
 use super::greeting::{Connection, Joined};
 use crate::nodes::Nodes;
 use crate::space::Space;
@@ -126,6 +126,31 @@ fn who_sends_a_packet_that_none_sends_is_lost_at_once() {
     for (what, bytes) in table {
         // Its silence would not end the run of the test.
         let ended = ends_after(&engine, &packets(1, 0, bytes), false, Duration::from_secs(3600));
+        assert_eq!(ended, "failure(\"node lost\")", "{what}");
+    }
+}
+
+#[test]
+fn who_speaks_of_what_does_not_exist_is_lost_at_once() {
+    let engine = engine();
+    let numbers = |of: &[u32]| of.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>();
+    let rest = |capsules, lost| {
+        frame(&Frame::Rest(Rest { sent: vec![0; capsules], received: vec![0; capsules], lost }))
+    };
+    let table: [(&str, Vec<u8>); 9] = [
+        ("rest of a node of another", frame(&Frame::Idle(Numbers::of(&numbers(&[1, 0]))))),
+        ("rest of a node of none", frame(&Frame::Idle(Numbers::of(&numbers(&[2]))))),
+        ("hunger of a node of another", frame(&Frame::Hungry(Numbers::of(&numbers(&[0]))))),
+        ("hunger of a node of none", frame(&Frame::Hungry(Numbers::of(&numbers(&[u32::MAX]))))),
+        ("the loss of who is told", frame(&Frame::Lost(0))),
+        ("the loss of none", frame(&Frame::Lost(2))),
+        ("counts of too few", rest(1, 0)),
+        ("counts of too many", rest(3, 0)),
+        ("losses of none in counts", rest(2, 1 << 2)),
+    ];
+    for (what, bytes) in table {
+        // Its silence would not end the run of the test.
+        let ended = ends_after(&engine, &bytes, false, Duration::from_secs(3600));
         assert_eq!(ended, "failure(\"node lost\")", "{what}");
     }
 }
