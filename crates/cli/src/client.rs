@@ -60,6 +60,8 @@ pub struct Client {
     input: Vec<u8>,
     /// How many bytes of `input` have been worked off.
     done: usize,
+    /// The number of the error by which the server has ended the session.
+    refused: Option<u32>,
     /// What the server calls itself.
     pub server: String,
     /// The session's number there.
@@ -69,32 +71,50 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens a session.
+    /// Opens a session. The token is sent only to a server that asks for it, by refusing a client without, and over
+    /// TCP only: where a socket file leads, no honest server asks.
     ///
     /// # Errors
     /// Nobody listens, or the server refuses.
     pub fn connect(address: &Address, token: &str) -> Result<Client, Failure> {
+        let mut client = Client::open(address)?;
+        if let Err(failure) = client.greet("") {
+            let asked = client.refused == Some(ErrorNumber::BadToken as u32) && address.may_ask_for_token();
+            if !asked || token.is_empty() {
+                return Err(failure);
+            }
+            client = Client::open(address)?;
+            client.greet(token)?;
+        }
+        Ok(client)
+    }
+
+    /// A connection on which nothing has been said.
+    fn open(address: &Address) -> Result<Client, Failure> {
         let stream = Stream::connect(address, &ConnectOptions::default())?;
-        let mut client = Client {
+        Ok(Client {
             stream,
             address: address.clone(),
             input: Vec::new(),
             done: 0,
+            refused: None,
             server: String::new(),
             session: 0,
             crossings: 0,
-        };
+        })
+    }
+
+    /// Says `hello`, and waits for the welcome.
+    fn greet(&mut self, token: &str) -> Result<(), Failure> {
         let mut out = Vec::new();
         let name = concat!("bifrost-cli ", env!("CARGO_PKG_VERSION"));
         encode::hello(&mut out, &Hello { version: VERSION, digest: [0; 32], token, client: name });
-        client.send(&out)?;
-        let (server, session) = client.receive(|reply| match reply {
+        self.send(&out)?;
+        (self.server, self.session) = self.receive(|reply| match reply {
             Reply::Welcome(welcome) => Some((welcome.server.to_owned(), welcome.session)),
             _ => None,
         })?;
-        client.server = server;
-        client.session = session;
-        Ok(client)
+        Ok(())
     }
 
     /// Where the server is.
@@ -147,7 +167,10 @@ impl Client {
             })?;
             if let DecodedReply::Reply(reply, length) = decoded {
                 let taken = match &reply {
-                    Reply::Error { number, text, .. } => Err(refusal(&self.address, *number, text)),
+                    Reply::Error { number, text, .. } => {
+                        self.refused = Some(*number);
+                        Err(refusal(&self.address, *number, text))
+                    }
                     reply => take(reply).ok_or_else(|| {
                         Failure::new(
                             Exit::Refused,

@@ -20,7 +20,11 @@ pub fn start(format: Format) {
     let quiet = |asked: String| format!("cranelift_jit=warn,cranelift_codegen=warn,regalloc2=warn,{asked}");
     let filter = asked.and_then(|asked| EnvFilter::try_new(quiet(asked)).ok());
     let filter = filter.unwrap_or_else(|| EnvFilter::new("warn"));
-    let events = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // An event that cannot be written is lost: a server goes on when its terminal is gone.
+    let events = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .log_internal_errors(false);
     // There is one subscriber in a process; a second call changes nothing.
     let _ = match format {
         Format::Text => events.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).try_init(),

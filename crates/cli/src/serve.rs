@@ -11,8 +11,9 @@ use bifrost_native::Registry;
 use bifrost_repository::postgres;
 use bifrost_server::{Config, Server, program};
 use bifrost_transport::Address;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Map, Value};
-use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{Exit, Failure, Outcome, print};
@@ -41,7 +42,7 @@ Examples:
   BIFROST_SESSIONS_MAX=10 bifrost serve --print-config
 
 A line `ready URL...` on the standard output says that clients can connect. SIGUSR1 has the server print how many
-sessions are open and what the collector did, on one line of the standard error; BIFROST_LOG=bifrost_server=debug tells
+sessions are open and what the collector did, on one line of the standard error; SIGHUP changes nothing; BIFROST_LOG=bifrost_server=debug tells
 of each collection (`heap.collected`).")]
 pub struct Args {
     /// The files of the program; what they import is found by itself
@@ -124,21 +125,22 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let mode = if args.interpret { Mode::Interpreted } else { Mode::Compiled };
     let registry = crate::run::with_files(registry, &config.allow_files)?;
     let engine = program::load_with(&args.files, args.root.as_deref(), Run::kept(mode), &registry)?;
+    raise_open_files();
     let mut server = Server::start(engine, &config)?;
     let signals = catch_signals()?;
     announce(&server, &config);
     tell_ready(&server, args.ready_fd)?;
     wait(signals, &server);
     if args.gc_stats {
-        eprintln!("{}", stats(&server));
+        say(stats(&server));
     }
     match server.sessions() {
-        0 => eprintln!("stopping"),
-        open => eprintln!("stopping; open sessions: {open}"),
+        0 => say("stopping"),
+        open => say(format_args!("stopping; open sessions: {open}")),
     }
     match server.stop() {
         0 => {}
-        left => eprintln!("sessions abandoned: {left}"),
+        left => say(format_args!("sessions abandoned: {left}")),
     }
     Ok(())
 }
@@ -236,17 +238,31 @@ fn catch_signals() -> Result<Signals, Failure> {
         signal_hook::flag::register_conditional_shutdown(signal, Exit::Failed as i32, again.clone())?;
         signal_hook::flag::register(signal, again.clone())?;
     }
-    Ok(Signals::new([SIGTERM, SIGINT, SIGUSR1])?)
+    Ok(Signals::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])?)
 }
 
 /// Waits for a signal that ends the server.
 fn wait(mut signals: Signals, server: &Server) {
     for signal in signals.forever() {
-        if signal != SIGUSR1 {
-            return;
+        match signal {
+            SIGUSR1 => say(stats(server)),
+            SIGHUP => say("SIGHUP changes nothing: the settings are read at the start"),
+            _ => return,
         }
-        eprintln!("{}", stats(server));
     }
+}
+
+/// Writes a line to the standard error. A server whose terminal is gone goes on.
+fn say(text: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Raises the number of files that the process may open as far as it may by itself. Only programs that use
+/// `select` need the lower number that it starts with.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Refused or not, the server compares the limit with its settings.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
 /// What there is to know of a running server, on one line.
@@ -268,16 +284,16 @@ fn announce(server: &Server, config: &Config) {
         let tcp = matches!(address, Address::Tcp { .. });
         let secured = tcp && !(config.anonymous_loopback && address.is_loopback());
         match secured {
-            true => eprintln!("listening on {address} (clients need the token)"),
-            false => eprintln!("listening on {address}"),
+            true => say(format_args!("listening on {address} (clients need the token)")),
+            false => say(format_args!("listening on {address}")),
         }
     }
     if let Some(address) = server.metrics_address() {
-        eprintln!("metrics on {address}");
+        say(format_args!("metrics on {address}"));
     }
     let made_up = server.required_token().filter(|_| config.token.is_empty());
     if let Some(token) = made_up {
-        eprintln!("the token is {token}");
+        say(format_args!("the token is {token}"));
     }
     if let Some(address) = server.addresses().first() {
         let token = if made_up.is_some() && matches!(address, Address::Tcp { .. }) {
@@ -286,7 +302,7 @@ fn announce(server: &Server, config: &Config) {
             ""
         };
         let url = if config.listen.is_empty() { String::new() } else { format!(" {address}") };
-        eprintln!("try: {token}bifrost shell{url}");
+        say(format_args!("try: {token}bifrost shell{url}"));
     }
 }
 

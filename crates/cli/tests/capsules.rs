@@ -411,6 +411,23 @@ fn who_does_not_belong_to_a_run_is_refused() {
 }
 
 #[test]
+fn strangers_who_say_nothing_keep_no_run_from_joining() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = program(&folder, NUMBERED);
+    let capsule = Capsule::start(&file, &["--listen", "tcp://127.0.0.1:0", "--token", "s3cret"]);
+    let port: u16 = capsule.url.rsplit(':').next().unwrap().parse().unwrap();
+    let mut strangers: Vec<TcpStream> =
+        (0..300).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    for stranger in &mut strangers[200..] {
+        // The begin of a greeting. Its connection may have made way.
+        let _ = stranger.write_all(&[45, 0, 0, 0, 16, b'B', b'I']);
+    }
+    let output = run(&["--join", &capsule.url, "--token", "s3cret"], &file);
+    assert_eq!((stderr(&output), output.status.code()), ("", Some(0)));
+    assert_eq!(capsule.end().status.code(), Some(0));
+}
+
+#[test]
 fn a_capsule_that_hears_nothing_of_a_run_ends_after_its_time() {
     let folder = tempfile::tempdir().unwrap();
     let file = program(&folder, NUMBERED);

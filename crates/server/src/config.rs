@@ -14,7 +14,9 @@ use figment::Figment;
 use figment::providers::{Env, Format, Serialized, Toml};
 use serde::{Deserialize, Serialize};
 
+use crate::connections;
 use crate::guests::HOSTS_MAX;
+use crate::newcomers::Bounds;
 
 /// Where objects are kept if nothing else is said.
 pub const MEMORY: &str = "memory:";
@@ -40,6 +42,16 @@ pub struct Config {
     pub nodes: u32,
     /// Most sessions at a time.
     pub sessions_max: usize,
+    /// Most connections at a time whose client has not said `hello`, besides the sessions. With one more, the oldest silent one is
+    /// closed.
+    pub greetings_max: usize,
+    /// The same for the connections of one address.
+    pub greetings_address_max: usize,
+    /// Most new TCP connections of one address in a second; after a rest, those of five seconds at once.
+    pub connections_per_second_max: u32,
+    /// How long an address that has shown a wrong token waits until its next token is looked at, in milliseconds. Each further
+    /// wrong one doubles it, up to eight times as long.
+    pub wrong_token_ms: u64,
     /// With `memory:`: most bytes of all objects that are kept.
     pub memory_bytes_max: u64,
     /// Most bytes of the objects of a session.
@@ -85,6 +97,10 @@ impl Default for Config {
             allow_files: Vec::new(),
             nodes: 1,
             sessions_max: 1_000,
+            greetings_max: 500,
+            greetings_address_max: 250,
+            connections_per_second_max: 200,
+            wrong_token_ms: 250,
             memory_bytes_max: MEMORY_BYTES_MAX,
             heap_bytes_max: run.heap_bytes,
             batch_heap_bytes_max: run.batch_heap_bytes,
@@ -260,6 +276,16 @@ impl Config {
             }
         }
         Ok(limits)
+    }
+
+    /// The bounds of connections.
+    pub(crate) fn connection_limits(&self) -> connections::Limits {
+        connections::Limits {
+            sessions: self.sessions_max,
+            newcomers: Bounds { all: self.greetings_max, of_origin: self.greetings_address_max },
+            per_second: self.connections_per_second_max,
+            wrong_token: Duration::from_millis(self.wrong_token_ms),
+        }
     }
 
     /// The limits of running code.

@@ -4,13 +4,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bifrost_session::Session;
+use bifrost_runtime::HeapStats;
+use bifrost_session::{Session, Welcome};
 use bifrost_transport::{Deadline, ReadError, Stream, WriteError};
 use bifrost_wire::{ErrorNumber, Limit};
 
+use crate::connections::Place;
+use crate::hello::{self, Ended, Greeted, Refusal};
 use crate::server::Shared;
 use crate::space::Space;
-use crate::text::{TextForm, is_text};
+use crate::text::TextForm;
 
 /// What a client must at least get through in a second, in bytes.
 const PROGRESS_BYTES: u64 = 1024;
@@ -43,19 +46,80 @@ impl std::fmt::Display for End {
     }
 }
 
-/// Serves a connection to its end.
-pub(crate) fn serve(shared: &Shared, space: &Space, stream: &mut Stream, mut session: Session, number: u64) {
+/// Serves a connection to its end: waits for its `hello`, and then runs its session.
+pub(crate) fn serve(shared: Arc<Shared>, mut stream: Stream, mut place: Place, token: Option<&str>) {
+    let greeting = AssertUnwindSafe(|| hello::receive(&shared, &mut stream, &place, token));
+    let ended = match catch_unwind(greeting) {
+        Ok(Ok(greeted)) => match open(&shared, &stream, &mut place, greeted.form) {
+            Ok(opened) => {
+                let took = run_session(&shared, stream, greeted, opened);
+                drop(shared);
+                return place.leave(took);
+            }
+            Err(refusal) => Ended::Refused(refusal),
+        },
+        Ok(Err(ended)) => ended,
+        Err(_) => Ended::Refused(Refusal::new(hello::Form::Binary, ErrorNumber::Internal, FAULT)),
+    };
+    match ended {
+        Ended::Refused(refusal) => refusal.tell(&mut stream),
+        Ended::Gone(why) => tracing::debug!(peer = stream.describe_peer(), why, "connection.gone"),
+    }
+    drop((stream, shared));
+    drop(place);
+}
+
+/// A client that is told this is not to blame.
+const FAULT: &str = "the server failed while it worked for this session";
+
+/// A session that has a place, its objects and their context.
+struct Opened {
+    number: u64,
+    space: Arc<Space>,
+    session: Session,
+}
+
+/// Gives a client that has said `hello` the place of a session.
+fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) -> Result<Opened, Refusal> {
+    let number = place.open_session(stream).map_err(|most| {
+        tracing::warn!(sessions_max = most, "session.refused");
+        let text = format!("{most} sessions are open, and that is the limit (sessions_max)");
+        Refusal::new(form, ErrorNumber::TooManySessions, text)
+    })?;
+    let (space, cache) = shared.objects.space().map_err(|error| {
+        tracing::warn!(%error, "session.refused");
+        Refusal::new(form, ErrorNumber::Internal, "there is no room for the session's objects")
+    })?;
+    if let Some(hosts) = &shared.hosts {
+        hosts.lock().enter(&space, stream);
+    }
+    place.runs_in(&space);
+    let server = concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned();
+    let session = Session::new(shared.tables, shared.limits, Welcome { server, session: number }, cache);
+    Ok(Opened { number, space, session })
+}
+
+/// Runs a session to its end, and returns the figures of its heap.
+fn run_session(shared: &Shared, mut stream: Stream, greeted: Greeted, opened: Opened) -> HeapStats {
+    let Opened { number, space, mut session } = opened;
     let peer = stream.describe_peer();
     tracing::info!(session = number, peer, "session.open");
-    let mut form = Form::Unknown;
-    let ended = catch_unwind(AssertUnwindSafe(|| run(shared, space, stream, &mut session, &mut form)));
-    let end = match ended {
+    let mut form = match greeted.form {
+        hello::Form::Binary => Form::Binary,
+        hello::Form::Text => {
+            let numbering = Arc::new(shared.tables.numbering().clone());
+            Form::Text(Box::new(TextForm::new(numbering, shared.limits)))
+        }
+    };
+    let input = greeted.input;
+    let work = || run(shared, &space, &mut stream, &mut session, &mut form, input);
+    let end = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(end) => end,
         Err(_) => {
             // Ours, not the client's: told to both, and the other sessions go on.
             tracing::error!(session = number, "session.fault");
             session.clear_output();
-            session.fail(ErrorNumber::Internal, "the server failed while it worked for this session");
+            session.fail(ErrorNumber::Internal, FAULT);
             End::Session
         }
     };
@@ -81,33 +145,23 @@ pub(crate) fn serve(shared: &Shared, space: &Space, stream: &mut Stream, mut ses
         failures = c.failures,
         "session.close"
     );
+    drop((session, stream));
+    space.lock().post_messages();
+    space.lock().heap_stats().past()
 }
 
-/// The form in which the client speaks, which its first byte tells.
+/// The form in which the client speaks.
 enum Form {
-    Unknown,
     Binary,
     Text(Box<TextForm>),
 }
 
 impl Form {
-    fn settle(&mut self, shared: &Shared, first: u8) {
-        if matches!(self, Form::Unknown) {
-            *self = match is_text(first) {
-                true => Form::Text(Box::new(TextForm::new(
-                    Arc::new(shared.tables.numbering().clone()),
-                    shared.limits,
-                ))),
-                false => Form::Binary,
-            };
-        }
-    }
-
     /// Gives the session what has come; returns how many bytes were used.
     fn handle(&mut self, space: &Space, session: &mut Session, bytes: &[u8]) -> usize {
         match self {
             Form::Text(text) => text.handle(session, &mut space.lock(), bytes),
-            _ => session.handle(&mut space.lock(), bytes),
+            Form::Binary => session.handle(&mut space.lock(), bytes),
         }
     }
 
@@ -115,7 +169,7 @@ impl Form {
     fn output<'o>(&'o mut self, session: &'o mut Session) -> &'o [u8] {
         match self {
             Form::Text(text) => text.output(session),
-            _ => session.output(),
+            Form::Binary => session.output(),
         }
     }
 
@@ -123,7 +177,7 @@ impl Form {
     fn clear_output(&mut self, session: &mut Session) {
         match self {
             Form::Text(text) => text.clear_output(),
-            _ => session.clear_output(),
+            Form::Binary => session.clear_output(),
         }
     }
 
@@ -131,45 +185,63 @@ impl Form {
     fn has_more(&self) -> bool {
         matches!(self, Form::Text(text) if text.has_more())
     }
+
+    /// Whether the bytes that were not used up begin a command whose rest is missing. Those of an open structure are whole commands.
+    fn is_unfinished(&self, session: &Session, unused: usize) -> bool {
+        match self {
+            Form::Text(_) => unused > 0,
+            Form::Binary => unused > session.scanned(),
+        }
+    }
 }
 
-fn run(shared: &Shared, space: &Space, stream: &mut Stream, session: &mut Session, form: &mut Form) -> End {
-    let idle = Duration::from_millis(shared.limits.get(Limit::IdleMs));
-    let transaction_idle = Duration::from_millis(shared.limits.get(Limit::TransactionIdleMs));
-    let mut input: Vec<u8> = Vec::with_capacity(READ_BYTES);
-    let mut done = 0;
+/// The times by which a client must have sent something. Bytes renew none of them: only whole commands do.
+struct Times {
+    idle: Duration,
+    transaction_idle: Duration,
+    command: Duration,
+    /// When the client sent its last whole command, or was answered.
+    since: Instant,
+    /// When the command began whose rest is missing.
+    partial: Option<Instant>,
+}
+
+impl Times {
+    /// When the session ends if no command comes. `unused` bytes begin one.
+    fn end(&self, unused: usize) -> Instant {
+        let idle = self.since + self.idle;
+        let time = self.command + Duration::from_millis(unused as u64 * 1000 / PROGRESS_BYTES);
+        self.partial.map_or(idle, |partial| idle.min(partial + time))
+    }
+
+    /// When a transaction is aborted if no command comes.
+    fn transaction_end(&self) -> Instant {
+        self.since + self.transaction_idle
+    }
+}
+
+fn run(
+    shared: &Shared,
+    space: &Space,
+    stream: &mut Stream,
+    session: &mut Session,
+    form: &mut Form,
+    mut input: Vec<u8>,
+) -> End {
     let patience = shared.patience;
-    let hello = if stream.describe_peer().starts_with("tcp") { patience.hello } else { patience.hello * 12 };
-    let hello = Instant::now() + hello;
-    // When the command began whose rest is missing.
-    let mut partial: Option<Instant> = None;
-    // Since when the client is waited for.
-    let mut since = Instant::now();
+    let mut times = Times {
+        idle: Duration::from_millis(shared.limits.get(Limit::IdleMs)),
+        transaction_idle: Duration::from_millis(shared.limits.get(Limit::TransactionIdleMs)),
+        command: patience.command,
+        since: Instant::now(),
+        partial: None,
+    };
+    let mut done = 0;
     loop {
-        let deadline = match partial {
-            _ if !session.greeted() => Deadline::At(hello),
-            Some(since) => {
-                let bytes = (input.len() - done) as u64;
-                let time = patience.command + Duration::from_millis(bytes * 1000 / PROGRESS_BYTES);
-                Deadline::At(since + time)
-            }
-            None if session.in_transaction() => Deadline::At(since + idle.min(transaction_idle)),
-            None => Deadline::At(since + idle),
-        };
-        match stream.read(&mut input, READ_BYTES, deadline) {
-            Ok(0) => return End::Closed,
-            Ok(_) => {}
-            Err(ReadError::TimedOut) if session.in_transaction() && since.elapsed() < idle => {
-                session.expire(&mut space.lock());
-                continue;
-            }
-            Err(ReadError::TimedOut) => return End::Slow,
-            Err(ReadError::Stopped) => return End::Stopped,
-            Err(e) => return End::Failed(e.to_string()),
-        }
-        form.settle(shared, input[0]);
+        let (commands, mut answered) = (session.commands(), false);
         loop {
             done += form.handle(space, session, &input[done..]);
+            answered |= !form.output(session).is_empty();
             if let Some(end) = answer(stream, session, form, patience.unread) {
                 return end;
             }
@@ -180,23 +252,39 @@ fn run(shared: &Shared, space: &Space, stream: &mut Stream, session: &mut Sessio
                 break;
             }
         }
-        if done == input.len() {
+        let unused = input.len() - done;
+        if unused == 0 {
             input.clear();
             done = 0;
             if input.capacity() > 4 * READ_BYTES {
                 input.shrink_to(READ_BYTES);
             }
-            partial = None;
-        } else if session.inside_structure() {
-            partial = None;
-        } else {
-            partial.get_or_insert_with(Instant::now);
         }
-        since = Instant::now();
+        let now = Instant::now();
+        if answered || session.commands() != commands {
+            (times.since, times.partial) = (now, None);
+        }
+        match form.is_unfinished(session, unused) {
+            true => times.partial = times.partial.or(Some(now)),
+            false => times.partial = None,
+        }
         // What is left begins a command: keep it at the front, so that the buffer does not grow with the session.
         if done > READ_BYTES {
             input.drain(..done);
             done = 0;
+        }
+        loop {
+            let end = times.end(unused);
+            let expires = session.in_transaction().then(|| times.transaction_end());
+            let deadline = Deadline::At(expires.map_or(end, |expires| expires.min(end)));
+            match stream.read(&mut input, READ_BYTES, deadline) {
+                Ok(0) => return End::Closed,
+                Ok(_) => break,
+                Err(ReadError::TimedOut) if Instant::now() < end => session.expire(&mut space.lock()),
+                Err(ReadError::TimedOut) => return End::Slow,
+                Err(ReadError::Stopped) => return End::Stopped,
+                Err(e) => return End::Failed(e.to_string()),
+            }
         }
     }
 }

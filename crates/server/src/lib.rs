@@ -4,7 +4,8 @@
 //! serves each connection on a thread of its own until [`Server::stop`].
 //!
 //! [`program`] reads Theta files; [`config`] gathers settings; [`objects`] opens the store; [`space`] is the objects of a
-//! session; [`connection`] moves bytes between a stream and a session; [`metrics`] says what sessions and store have done, in the
+//! session; [`connections`] is the table of connections and their bounds, [`hello`] the time before a session, and
+//! [`connection`] moves bytes between a stream and a session; [`metrics`] says what sessions and store have done, in the
 //! form that Prometheus reads.
 //!
 //! What is deliberately absent: any knowledge of commands. Bytes go to `session`, and what it answers
@@ -15,11 +16,15 @@ pub mod capsules;
 mod collector;
 pub mod config;
 mod connection;
+mod connections;
 pub(crate) mod guests;
+mod hello;
 mod look;
 pub mod metrics;
+mod newcomers;
 pub mod nodes;
 pub mod objects;
+mod process;
 mod processors;
 pub mod program;
 mod server;

@@ -5,17 +5,22 @@
 
 use std::fmt::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bifrost_cache::{Counted, TIME_BOUNDS_US, Times};
 use bifrost_repository::Gauges;
 use bifrost_runtime::actor::Stats;
-use bifrost_transport::{Address, ListenError, ListenOptions, Listener, Stopper, Stream};
+use bifrost_transport::{Address, ListenError, ListenOptions, Listener, Stopper, Stream, StreamStopper};
+use parking_lot::{Condvar, Mutex};
+
+use crate::newcomers::{Bounds, Newcomers};
+use crate::server::tell_shortage;
 
 /// Most bytes of a request.
 const REQUEST_BYTES_MAX: usize = 8 << 10;
+/// Most requests at a time.
+const REQUESTS_MAX: usize = 16;
 /// How long who asks may take to ask, and to read the answer.
 const WITHIN: Duration = Duration::from_secs(2);
 
@@ -26,6 +31,10 @@ pub struct Measured {
     pub sessions: u64,
     /// Sessions that were opened.
     pub sessions_opened: u64,
+    /// Connections whose client has not said `hello`.
+    pub newcomers: u64,
+    /// Connections that were refused before their `hello`.
+    pub refused: u64,
     /// What the caches of all sessions have done.
     pub counted: Counted,
     /// What the repository has.
@@ -107,6 +116,10 @@ pub fn text(measured: &Measured) -> String {
     let to = &mut out;
     gauge(to, "sessions", "Sessions that are open.", measured.sessions);
     counter(to, "sessions_total", "Sessions that were opened.", measured.sessions_opened);
+    let help = "Connections whose client has not said hello.";
+    gauge(to, "greeting_connections", help, measured.newcomers);
+    let help = "Connections that were refused before their hello.";
+    counter(to, "refused_connections_total", help, measured.refused);
     let Measured { counted: c, gauges, .. } = measured;
     let ends = [
         ("{end=\"done\"}", c.commits),
@@ -183,40 +196,80 @@ fn nodes_text(to: &mut String, nodes: &NodesMeasured) {
 pub struct Endpoint {
     address: Address,
     stopper: Stopper,
-    stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    requests: Arc<Requests>,
+}
+
+/// The connections with requests that are not answered yet, each with a thread.
+#[derive(Debug)]
+struct Requests {
+    open: Mutex<Newcomers>,
+    changed: Condvar,
+}
+
+/// A request's place among these, until dropped.
+struct Request {
+    requests: Arc<Requests>,
+    number: u64,
+}
+
+impl Requests {
+    fn enter(self: &Arc<Requests>, stream: &Stream) -> Option<Request> {
+        let number = self.open.lock().enter(stream).ok()?;
+        Some(Request { requests: self.clone(), number })
+    }
+
+    /// Ends all, and waits until they are over.
+    fn stop(&self) {
+        let mut open = self.open.lock();
+        while !open.is_empty() {
+            open.stoppers().for_each(StreamStopper::stop);
+            self.changed.wait(&mut open);
+        }
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        self.requests.open.lock().leave(self.number);
+        self.requests.changed.notify_all();
+    }
 }
 
 impl Endpoint {
-    /// Listens, and answers each `GET /metrics` with what `measure` gives then; one who asks after the other.
+    /// Listens, and answers each `GET /metrics` with what `measure` gives then. Each request has a thread, so
+    /// that none waits for a slow one; of more than [`REQUESTS_MAX`] the oldest silent one is closed.
     ///
     /// # Errors
     /// The address cannot be listened on, or there is no thread.
     pub fn start(
         address: &Address,
-        measure: impl Fn() -> Measured + Send + 'static,
+        measure: impl Fn() -> Measured + Send + Sync + 'static,
     ) -> Result<Endpoint, ListenError> {
         let listener = Listener::bind(address, &ListenOptions::default())?;
         let (address, stopper) = (listener.local_address().clone(), listener.stopper());
-        let stopping = Arc::new(AtomicBool::new(false));
-        let stopped = stopping.clone();
+        let bounds = Bounds { all: REQUESTS_MAX, of_origin: REQUESTS_MAX };
+        let open = Mutex::new(Newcomers::new(bounds));
+        let requests = Arc::new(Requests { open, changed: Condvar::new() });
+        let (entered, measure) = (requests.clone(), Arc::new(measure));
         let run = move || {
-            loop {
-                match listener.accept() {
-                    Ok(Some(mut stream)) => answer(&mut stream, &measure),
-                    Ok(None) => return,
-                    Err(error) => {
-                        tracing::warn!(%error, "metrics.accept_failed");
-                        if stopped.load(Ordering::Relaxed) {
-                            return;
-                        }
-                    }
+            let told = |shortage| tell_shortage(listener.local_address(), &shortage);
+            listener.serve(told, |mut stream| {
+                let Some(request) = entered.enter(&stream) else { return };
+                let measure = measure.clone();
+                let work = move || {
+                    answer(&mut stream, &*measure);
+                    drop((stream, measure));
+                    drop(request);
+                };
+                if let Err(error) = thread().spawn(work) {
+                    tracing::warn!(%error, "metrics.refused");
                 }
-            }
+            });
         };
-        let thread = std::thread::Builder::new().name("bifrost-metrics".to_owned()).spawn(run);
+        let thread = thread().spawn(run);
         let thread = thread.map_err(|source| ListenError::Io { address: address.clone(), source })?;
-        Ok(Endpoint { address, stopper, stopping, thread: Some(thread) })
+        Ok(Endpoint { address, stopper, thread: Some(thread), requests })
     }
 
     /// Where it listens, with the port that the system chose.
@@ -227,13 +280,17 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        self.stopping.store(true, Ordering::Relaxed);
         self.stopper.stop();
         if let Some(thread) = self.thread.take() {
             // A panic in it was reported where it happened.
             let _ = thread.join();
         }
+        self.requests.stop();
     }
+}
+
+fn thread() -> Builder {
+    Builder::new().name("bifrost-metrics".to_owned())
 }
 
 /// Answers one request, and that is the end of the connection. Whoever does not read the answer does not get it.

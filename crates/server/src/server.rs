@@ -1,25 +1,25 @@
 //! The server: starts, accepts, stops.
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::HeapStats;
-use bifrost_runtime::cx::Kill;
-use bifrost_session::{Limits, Session, Tables, Welcome};
-use bifrost_transport::{Address, ListenError, Listener, Stopper, Stream, StreamStopper};
-use bifrost_wire::{ErrorNumber, Limit, encode};
-use parking_lot::{Condvar, Mutex};
+use bifrost_session::{Limits, Tables};
+use bifrost_transport::{Address, ListenError, Listener, Shortage, Stopper, Stream};
+use bifrost_wire::{ErrorNumber, Limit};
+use parking_lot::Mutex;
 
 use crate::config::{Config, ConfigError};
 use crate::connection;
+use crate::connections::Connections;
 use crate::guests::Hosts;
+use crate::hello::{Form, Refusal};
 use crate::metrics::{Endpoint, Measured};
 use crate::objects::{Objects, StoreError};
-use crate::space::{Space, Watch};
+use crate::process;
+use crate::space::Watch;
 
 /// How long slow clients are waited for.
 #[derive(Clone, Copy, Debug)]
@@ -32,32 +32,13 @@ pub(crate) struct Patience {
 /// What all connections of a server share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    objects: Objects,
+    pub objects: Objects,
     pub limits: Limits,
     pub patience: Patience,
     pub tables: &'static Tables,
-    sessions_max: usize,
-    stopping: AtomicBool,
-    numbers: AtomicU64,
-    sessions: Arc<Sessions>,
+    pub connections: Arc<Connections>,
     /// The nodes of the program's actors, if it has some.
-    hosts: Option<Mutex<Hosts>>,
-}
-
-/// The sessions of a server. A session's thread has it to the end, when it has let go of all else, the store above all: who has seen that
-/// the session is not open any more can open the store again.
-#[derive(Debug, Default)]
-struct Sessions {
-    open: Mutex<Open>,
-    closed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Open {
-    /// What ends each open connection, and where its session runs.
-    connections: HashMap<u64, (StreamStopper, Weak<Space>)>,
-    /// What the heaps of sessions took that are closed.
-    past: HeapStats,
+    pub hosts: Option<Mutex<Hosts>>,
 }
 
 /// Why a server does not start.
@@ -98,19 +79,16 @@ impl Shared {
     /// What there is to tell of the server.
     fn measured(&self) -> Measured {
         Measured {
-            sessions: self.sessions.open.lock().connections.len() as u64,
-            sessions_opened: self.numbers.load(Ordering::Relaxed),
+            sessions: self.connections.sessions() as u64,
+            sessions_opened: self.connections.sessions_opened(),
+            newcomers: self.connections.newcomers() as u64,
+            refused: self.connections.refused(),
             counted: self.objects.cached(),
             gauges: self.objects.gauges(),
             nodes: self.hosts.as_ref().map(|hosts| hosts.lock().measured()),
         }
     }
 }
-
-/// How long a stop waits for sessions to end.
-const STOP_WITHIN: Duration = Duration::from_secs(5);
-/// How long sessions may take to tell their clients.
-const FAREWELL_WITHIN: Duration = Duration::from_secs(2);
 
 impl Server {
     /// Makes the program's objects (routine `setup`, if there is one) unless the store has some, listens, and serves.
@@ -125,6 +103,9 @@ impl Server {
         let run = bifrost_runtime::Limits { transaction_objects: objects, ..config.run_limits() };
         let place = config.place()?;
         config.check_nodes()?;
+        for limit in process::shortcomings(config, engine.program().has_actors()) {
+            tracing::warn!("limits.low: {limit}");
+        }
         let watch = Watch::start(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
         let objects = Objects::open(engine.clone(), &place, run, config.cache_options(), Some(watch))?;
         let hosts = match engine.program().has_actors() {
@@ -144,10 +125,7 @@ impl Server {
                 unread: Duration::from_millis(config.unread_ms_max),
             },
             tables: Tables::new(engine),
-            sessions_max: config.sessions_max,
-            stopping: AtomicBool::new(false),
-            numbers: AtomicU64::new(0),
-            sessions: Arc::default(),
+            connections: Connections::new(config.connection_limits()),
         });
         let mut server = Server {
             shared,
@@ -171,14 +149,17 @@ impl Server {
         let listener = Listener::bind(address, &config.listen_options())?;
         let remote = matches!(address, Address::Tcp { .. });
         let open = !remote || (config.anonymous_loopback && address.is_loopback());
-        let token = if open { None } else { Some(self.token(config)?) };
+        let token = if open { None } else { Some(Arc::from(self.token(config)?)) };
         self.addresses.push(listener.local_address().clone());
         self.stoppers.push(listener.stopper());
         let shared = self.shared.clone();
         let name = format!("bifrost-{}", listener.local_address());
         let name = name.chars().take(15).collect();
-        self.threads
-            .push(std::thread::Builder::new().name(name).spawn(move || accept(&shared, &listener, token))?);
+        self.threads.push(
+            std::thread::Builder::new()
+                .name(name)
+                .spawn(move || accept(&shared, &listener, token.as_ref()))?,
+        );
         Ok(())
     }
 
@@ -212,13 +193,7 @@ impl Server {
 
     /// What the heaps of the open sessions have, and what collections took in all sessions so far. Waits for the batches that run.
     pub fn heap_stats(&self) -> HeapStats {
-        let (past, spaces) = {
-            let open = self.shared.sessions.open.lock();
-            let spaces: Vec<Arc<Space>> =
-                open.connections.values().filter_map(|(_, space)| space.upgrade()).collect();
-            (open.past, spaces)
-        };
-        spaces.iter().map(|space| space.lock().heap_stats()).fold(past, |all, one| all.with(&one))
+        self.shared.connections.heap_stats()
     }
 
     /// What the caches of all sessions have done so far.
@@ -233,13 +208,12 @@ impl Server {
 
     /// How many sessions are open.
     pub fn sessions(&self) -> usize {
-        self.shared.sessions.open.lock().connections.len()
+        self.shared.connections.sessions()
     }
 
     /// Stops: no new connections, running batches are cancelled, clients are told, and after a few seconds
     /// whatever is left is abandoned. Returns how many sessions did not end in time.
     pub fn stop(&mut self) -> usize {
-        self.shared.stopping.store(true, Ordering::Relaxed);
         self.metrics = None;
         for stopper in &self.stoppers {
             stopper.stop();
@@ -248,23 +222,7 @@ impl Server {
             // A listener that panicked has stopped too.
             let _ = thread.join();
         }
-        let start = Instant::now();
-        let mut open = self.shared.sessions.open.lock();
-        while !open.connections.is_empty() && start.elapsed() < STOP_WITHIN {
-            for (stopper, space) in open.connections.values() {
-                stopper.stop_reading();
-                // A client that does not take the last word is not waited for.
-                if start.elapsed() > FAREWELL_WITHIN {
-                    stopper.stop();
-                }
-                if let Some(space) = space.upgrade() {
-                    space.interrupt(Kill::Stop);
-                }
-            }
-            self.shared.sessions.closed.wait_for(&mut open, Duration::from_millis(50));
-        }
-        let left = open.connections.len();
-        drop(open);
+        let left = self.shared.connections.stop();
         if let Some(hosts) = &self.shared.hosts {
             hosts.lock().stop();
         }
@@ -285,71 +243,41 @@ fn random_token() -> std::io::Result<String> {
     Ok(bytes.iter().map(|b| format!("{b:02x}")).collect())
 }
 
-fn accept(shared: &Arc<Shared>, listener: &Listener, token: Option<String>) {
-    loop {
-        match listener.accept() {
-            Ok(Some(stream)) => open(shared, stream, token.clone()),
-            Ok(None) => return,
-            Err(error) => {
-                tracing::warn!(%error, address = %listener.local_address(), "accept.failed");
-                if shared.stopping.load(Ordering::Relaxed) {
-                    return;
-                }
-            }
+fn accept(shared: &Arc<Shared>, listener: &Listener, token: Option<&Arc<str>>) {
+    let told = |shortage| tell_shortage(listener.local_address(), &shortage);
+    listener.serve(told, |stream| open(shared, stream, token.cloned()));
+}
+
+/// Logs that connections cannot be taken, or can again.
+pub(crate) fn tell_shortage(address: &Address, shortage: &Shortage) {
+    match shortage {
+        Shortage::Begins(error) => tracing::warn!(
+            %address,
+            %error,
+            "accept.waits: new connections wait until there is room for them"
+        ),
+        Shortage::Ends(after) => {
+            tracing::warn!(%address, seconds = after.as_secs(), "accept.goes_on: connections are taken again");
         }
     }
 }
 
-fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<String>) {
-    let number = shared.numbers.fetch_add(1, Ordering::Relaxed) + 1;
-    let sessions = shared.sessions.clone();
-    if sessions.open.lock().connections.len() >= shared.sessions_max {
-        tracing::warn!(sessions_max = shared.sessions_max, "session.refused");
-        let mut out = Vec::new();
-        let text = format!("{} sessions are open, and that is the limit", shared.sessions_max);
-        encode::error(&mut out, ErrorNumber::TooManySessions, 0, &text);
-        // A client that does not read it finds the stream closed.
-        let _ = stream.write(&out, Duration::from_millis(100));
-        stream.flush();
-        return;
-    }
-    let (space, cache) = match shared.objects.space() {
-        Ok(made) => made,
-        Err(error) => {
-            tracing::warn!(%error, "session.refused");
-            let mut out = Vec::new();
-            encode::error(&mut out, ErrorNumber::Internal, 0, "there is no room for the session's objects");
-            let _ = stream.write(&out, Duration::from_millis(100));
-            stream.flush();
-            return;
+/// Has a thread serve a connection.
+fn open(shared: &Arc<Shared>, mut stream: Stream, token: Option<Arc<str>>) {
+    let place = match shared.connections.enter(&stream) {
+        Ok(place) => place,
+        Err(why) => {
+            tracing::debug!(peer = stream.describe_peer(), why, "connection.refused");
+            // The form of a client that has said nothing is not known.
+            return Refusal::new(Form::Binary, ErrorNumber::TooManySessions, why).tell(&mut stream);
         }
     };
-    if let Some(hosts) = &shared.hosts {
-        hosts.lock().enter(&space, &stream);
-    }
-    // Only this thread, of all that accept, may have let one more in meanwhile; the limit is not that exact.
-    sessions.open.lock().connections.insert(number, (stream.stopper(), Arc::downgrade(&space)));
-    let welcome =
-        Welcome { server: concat!("bifrost ", env!("CARGO_PKG_VERSION")).to_owned(), token, session: number };
-    let session = Session::new(shared.tables, shared.limits, welcome, cache);
     let shared_there = shared.clone();
     let thread = std::thread::Builder::new()
-        .name(format!("session-{number}"))
+        .name("bifrost-client".to_owned())
         .stack_size(shared.objects.stack_bytes())
-        .spawn(move || {
-            connection::serve(&shared_there, &space, &mut stream, session, number);
-            drop(stream);
-            space.lock().post_messages();
-            let took = space.lock().heap_stats().past();
-            drop((space, shared_there));
-            let mut open = sessions.open.lock();
-            open.past = open.past.with(&took);
-            open.connections.remove(&number);
-            drop(open);
-            sessions.closed.notify_all();
-        });
+        .spawn(move || connection::serve(shared_there, stream, place, token.as_deref()));
     if let Err(error) = thread {
         tracing::warn!(%error, "session.refused");
-        shared.sessions.open.lock().connections.remove(&number);
     }
 }

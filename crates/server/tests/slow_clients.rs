@@ -193,5 +193,7 @@ fn there_is_no_place_for_one_too_many() {
     first.write(&hello(), PATIENT).unwrap();
     let mut reply = Vec::new();
     first.read(&mut reply, 1 << 20, PATIENT).unwrap();
-    assert_eq!(ends_with(&mut connect(&server, 1)), Some(ErrorNumber::TooManySessions as u32));
+    let mut second = connect(&server, 1);
+    second.write(&hello(), PATIENT).unwrap();
+    assert_eq!(ends_with(&mut second), Some(ErrorNumber::TooManySessions as u32));
 }

@@ -35,7 +35,7 @@ fn main() {
     unsafe { engine.call(&mut cx, setup, &[]) }.expect("it makes one object");
     cache.commit(&mut cx, None).expect("it can be stored");
     let tables = Tables::new(engine);
-    let welcome = Welcome { server: String::new(), token: None, session: 1 };
+    let welcome = Welcome { server: String::new(), session: 1 };
     let mut session = Session::new(tables, Limits::default(), welcome, cache);
     let mut bytes = Vec::new();
     encode::hello(&mut bytes, &Hello { version: 1, digest: [0; 32], token: "", client: "" });

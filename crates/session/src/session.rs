@@ -14,7 +14,6 @@ use bifrost_wire::{
     decode,
 };
 use smallvec::SmallVec;
-use subtle::ConstantTimeEq;
 
 use crate::ahead::Sight;
 use crate::build::Procedure;
@@ -33,13 +32,11 @@ const ERRORS_MAX: u32 = 1_000;
 /// Batched procedures that a session may define.
 pub(crate) const PROCEDURES_MAX: usize = 10_000;
 
-/// What a server says about itself, and whom it lets in.
+/// A server's answer to `hello`. The server has checked the client's token: the session does not.
 #[derive(Clone, Debug)]
 pub struct Welcome {
     /// The server's name and version.
     pub server: String,
-    /// What a client must show; nothing lets everybody in.
-    pub token: Option<String>,
     /// The number of the session in the server's logs.
     pub session: u64,
 }
@@ -269,9 +266,14 @@ impl Session {
         self.greeted
     }
 
-    /// Whether a structure has begun whose end has not come: its client may be thinking.
-    pub fn inside_structure(&self) -> bool {
-        self.scan.is_some()
+    /// How many whole commands have come.
+    pub fn commands(&self) -> u64 {
+        self.position
+    }
+
+    /// The bytes of the open structure that were read and not used up: whole commands. Their end marker has not come.
+    pub fn scanned(&self) -> usize {
+        self.scan.as_ref().map_or(0, Scan::bytes)
     }
 
     /// The persistent objects.
@@ -537,11 +539,6 @@ impl Session {
         if hello.version != VERSION {
             let text = format!("this server speaks version {VERSION}, the client version {}", hello.version);
             return self.fail(ErrorNumber::VersionMismatch, &text);
-        }
-        if let Some(token) = &self.welcome.token
-            && !bool::from(token.as_bytes().ct_eq(hello.token.as_bytes()))
-        {
-            return self.fail(ErrorNumber::BadToken, "the token is missing or wrong");
         }
         self.greeted = true;
         let limits: Vec<(Limit, u64)> = self.limits.iter().collect();

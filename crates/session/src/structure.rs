@@ -115,6 +115,11 @@ impl Scan {
         }
     }
 
+    /// The bytes that were read.
+    pub(crate) fn bytes(&self) -> usize {
+        self.offset
+    }
+
     /// The position of the next future.
     fn next(&self) -> u32 {
         self.base + self.numbers + 1

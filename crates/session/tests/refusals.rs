@@ -812,15 +812,15 @@ fn too_many_errors_end_the_session() {
 #[test]
 fn sessions_begin_with_one_hello() {
     each_mode(|world| {
-        let told = |world: &mut World, version: u32, token: &str, needed: Option<&str>| {
-            let mut client = world.stranger(Limits::default(), needed);
-            let told = client.hello(version, token);
+        let told = |world: &mut World, version: u32| {
+            let mut client = world.stranger(Limits::default());
+            let told = client.hello(version);
             (told, client.session.ended(), client.session.greeted())
         };
         let n = 1;
-        assert_eq!(told(world, VERSION, "", None), (format!("welcome {n}\n"), false, true));
+        assert_eq!(told(world, VERSION), (format!("welcome {n}\n"), false, true));
         assert_eq!(
-            told(world, VERSION + 1, "", None),
+            told(world, VERSION + 1),
             (
                 format!(
                     "error VersionMismatch at 1: this server speaks version {VERSION}, the client version {}\n",
@@ -830,14 +830,8 @@ fn sessions_begin_with_one_hello() {
                 false
             )
         );
-        assert_eq!(told(world, VERSION, "secret", Some("secret")), ("welcome 3\n".to_owned(), false, true));
-        for wrong in ["", "Secret", "secret ", "secre"] {
-            let (told, ended, greeted) = told(world, VERSION, wrong, Some("secret"));
-            assert_eq!(told, "error BadToken at 1: the token is missing or wrong\n");
-            assert!(ended && !greeted);
-        }
         let mut twice = world.client();
-        let told = twice.hello(VERSION, "");
+        let told = twice.hello(VERSION);
         assert_eq!(told, "error OutOfOrder at 2: `hello` is said once, at the start\n");
     });
 }
@@ -857,7 +851,7 @@ fn nothing_runs_before_hello() {
         "else",
     ] {
         each_mode(|world| {
-            let mut client = world.stranger(Limits::default(), Some("secret"));
+            let mut client = world.stranger(Limits::default());
             client.record_all(&script.replace("lookup_()", "eat()"));
             assert_eq!(client.send(), "error OutOfOrder at 1: the first command is `hello`\n", "{script}");
             assert!(client.session.ended());

@@ -3,7 +3,9 @@
 //! Paths are taken as they are written: there are no percent escapes. Read [`Address`].
 
 use std::fmt;
+use std::fs::Metadata;
 use std::net::{IpAddr, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -104,6 +106,12 @@ impl Address {
                 Err(_) => false,
             },
         }
+    }
+
+    /// Whether a server here may ask clients for a token. Where a socket file leads, its mode says who comes in: a
+    /// listener that asks for a token there is to be told none.
+    pub fn may_ask_for_token(&self) -> bool {
+        matches!(self, Address::Tcp { .. })
     }
 
     /// The path of the socket file, if this address has one.
@@ -207,6 +215,12 @@ pub fn default_directory() -> PathBuf {
         Some(runtime) if runtime.is_absolute() => runtime.join("bifrost"),
         _ => std::env::temp_dir().join(format!("bifrost-{}", rustix::process::getuid().as_raw())),
     }
+}
+
+/// Whether a directory belongs to this user alone. The name of the default one can be guessed, and its
+/// parent may be writable by all: another user may have made it first.
+pub(crate) fn is_private(directory: &Metadata) -> bool {
+    directory.uid() == rustix::process::geteuid().as_raw() && directory.mode() & 0o077 == 0
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ mod stream;
 
 pub use address::{Address, AddressError, default_directory};
 pub use deadline::Deadline;
-pub use listener::{AcceptError, ListenError, ListenOptions, Listener, Stopper};
+pub use listener::{AcceptError, ListenError, ListenOptions, Listener, SHORTAGE_PAUSE, Shortage, Stopper};
 pub use shm::{RING_BYTES_DEFAULT, RING_BYTES_MAX, RING_BYTES_MIN, spin_max_default};
 pub use stream::{
     ConnectError, ConnectOptions, HangUp, ReadError, Stream, StreamReading, StreamStopper, StreamWaiter,

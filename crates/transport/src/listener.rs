@@ -12,15 +12,16 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt}
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::time::Timespec;
 use thiserror::Error;
 
-use crate::address::{Address, default_directory};
+use crate::address::{Address, default_directory, is_private};
 use crate::shm::{self, RING_BYTES_DEFAULT};
 use crate::stream::Stream;
 
@@ -105,6 +106,21 @@ pub enum ListenError {
 pub struct AcceptError {
     /// What the system said.
     pub source: io::Error,
+}
+
+/// How long [`Listener::serve`] waits before it tries again.
+pub const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
+
+/// A shortage that was not felt for so long is over.
+const SHORTAGE_CALM: Duration = Duration::from_secs(1);
+
+/// The begin or end of a time in which no connection can be taken.
+#[derive(Debug)]
+pub enum Shortage {
+    /// A connection could not be taken, and those that follow wait.
+    Begins(AcceptError),
+    /// Connections are taken again, after so long.
+    Ends(Duration),
 }
 
 /// Where a server takes connections, until dropped.
@@ -196,6 +212,47 @@ impl Listener {
                 Err(source) => return Err(AcceptError { source }),
             }
         }
+    }
+
+    /// Hands over one connection after the other, until stopped.
+    ///
+    /// When the process or machine is short of what a connection needs, it tries again every
+    /// [`SHORTAGE_PAUSE`]; connections wait in the system's queue meanwhile. `told` hears once that a
+    /// shortage begins, and once that it is over.
+    pub fn serve(&self, mut told: impl FnMut(Shortage), mut take: impl FnMut(Stream)) {
+        // When it began, and when it was last felt.
+        let mut shortage: Option<(Instant, Instant)> = None;
+        loop {
+            match self.accept() {
+                Ok(None) => return,
+                Ok(Some(stream)) => {
+                    // A descriptor that is free for a moment is no end.
+                    if let Some((since, _)) = shortage.filter(|(_, felt)| felt.elapsed() > SHORTAGE_CALM) {
+                        told(Shortage::Ends(since.elapsed()));
+                        shortage = None;
+                    }
+                    take(stream);
+                }
+                Err(error) => {
+                    let now = Instant::now();
+                    match &mut shortage {
+                        Some((_, felt)) => *felt = now,
+                        None => {
+                            shortage = Some((now, now));
+                            told(Shortage::Begins(error));
+                        }
+                    }
+                    self.wait_for_stop(SHORTAGE_PAUSE);
+                }
+            }
+        }
+    }
+
+    /// Waits for a stop, but not longer than `time`.
+    fn wait_for_stop(&self, time: Duration) {
+        let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        // A wait that is interrupted is a shorter one.
+        let _ = poll(&mut [PollFd::new(&self.stopper.stop.event, PollFlags::IN)], Some(&time));
     }
 
     /// Takes a connection if one is there, else waits for one or for a stop.
@@ -299,10 +356,8 @@ fn lock_directory(address: &Address, path: &Path) -> Result<File, ListenError> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(fail)?;
     let opened = File::open(directory).map_err(fail)?;
     if directory == default_directory() {
-        // Its name can be guessed and its parent may be writable by all: somebody may have been first.
         let found = opened.metadata().map_err(fail)?;
-        let is_private = found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 == 0;
-        if !is_private {
+        if !is_private(&found) {
             return Err(ListenError::NotPrivate { directory: directory.to_owned() });
         }
     }

@@ -1,8 +1,9 @@
 //! [`Stream`]: bytes in order, both ways, whatever is under it.
 
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,11 +11,11 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, Shutdown, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use thiserror::Error;
 
-use crate::address::Address;
+use crate::address::{Address, default_directory, is_private};
 use crate::attention::{Attention, DEAF, STOPPED};
 use crate::deadline::Deadline;
 use crate::shm::{self, ShmReading, ShmStream, ShmWriting};
-use crate::socket::SocketStream;
+use crate::socket::{SocketStream, wait_readable};
 
 /// How to connect.
 #[derive(Clone, Debug)]
@@ -72,6 +73,16 @@ pub enum ConnectError {
         /// Where to.
         address: Address,
     },
+    /// The default directory belongs to another user, or is open to others. Nothing was sent.
+    #[error(
+        "{} is not private: it must belong to this user and have mode 0700; \
+         another user may listen there",
+        directory.display()
+    )]
+    NotPrivate {
+        /// The default directory.
+        directory: PathBuf,
+    },
     /// Anything else that the system refuses.
     #[error("cannot connect to {address}: {source}")]
     Io {
@@ -128,6 +139,8 @@ pub struct Stream {
     // After `medium`, which watches the socket for as long as it lives.
     connection: Arc<Connection>,
     peer: String,
+    /// The peer's address; none on this machine's transports.
+    ip: Option<IpAddr>,
 }
 
 #[derive(Debug)]
@@ -174,6 +187,12 @@ impl StreamStopper {
         self.attention.raise(STOPPED);
         // After the bit, so that who is woken by the shutdown knows why.
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+    }
+
+    /// Whether the kernel holds no byte of the peer that was not read. Always true for shared memory,
+    /// whose bytes do not pass through the kernel.
+    pub fn is_silent(&self) -> bool {
+        !self.carries || !matches!(wait_readable(&self.socket, Instant::now()), Ok(true))
     }
 
     /// Ends a blocked read, and all later ones, with `Stopped`. What is written still arrives: time for a last word.
@@ -241,26 +260,27 @@ impl Stream {
 
     fn over_shm(medium: ShmStream, connection: Connection) -> Stream {
         let peer = describe_process("shm", &connection.socket);
-        Stream { medium: Medium::Shm(medium), connection: Arc::new(connection), peer }
+        Stream { medium: Medium::Shm(medium), connection: Arc::new(connection), peer, ip: None }
     }
 
     /// A stream over a connected unix socket.
     pub(crate) fn over_socket(socket: OwnedFd, scheme: &str) -> Stream {
         let peer = describe_process(scheme, &socket);
-        Stream::over_described_socket(socket, peer)
+        Stream::over_described_socket(socket, peer, None)
     }
 
     /// A stream over a connected TCP socket.
     pub(crate) fn over_tcp(stream: TcpStream) -> io::Result<Stream> {
         stream.set_nodelay(true)?;
-        let peer = format!("tcp {}", stream.peer_addr()?);
-        Ok(Stream::over_described_socket(stream.into(), peer))
+        let address = stream.peer_addr()?;
+        let (peer, ip) = (format!("tcp {address}"), address.ip().to_canonical());
+        Ok(Stream::over_described_socket(stream.into(), peer, Some(ip)))
     }
 
-    fn over_described_socket(socket: OwnedFd, peer: String) -> Stream {
+    fn over_described_socket(socket: OwnedFd, peer: String, ip: Option<IpAddr>) -> Stream {
         let connection = Connection::new(socket);
         let medium = SocketStream::new(connection.socket.clone(), connection.attention.clone());
-        Stream { medium: Medium::Socket(medium), connection: Arc::new(connection), peer }
+        Stream { medium: Medium::Socket(medium), connection: Arc::new(connection), peer, ip }
     }
 
     /// Appends at least 1 and at most `limit` bytes to `into`, whatever is there now, and returns how
@@ -325,15 +345,22 @@ impl Stream {
         StreamStopper { socket: socket.clone(), attention: attention.clone(), carries }
     }
 
-    /// Calls something, from another thread and once at most, when the peer hangs up or dies, which it may have done already. It must not take
-    /// long. Nothing is called any more when what this gives is dropped.
+    /// Calls something, from another thread and once at most, when the peer hangs up or dies, which it
+    /// may have done already. It must not take long. Nothing is called after the result was dropped.
+    ///
+    /// A peer that has shut down its sending half may still read, so that is no hang-up. Over TCP the end
+    /// of a peer looks the same until something is written to it.
     ///
     /// # Errors
     /// The system has no means for it.
     pub fn on_hang_up(&self, called: impl Fn() + Send + 'static) -> io::Result<HangUp> {
         // Shared memory watches the socket itself, too.
-        let socket = rustix::io::fcntl_dupfd_cloexec(&*self.connection.socket, 0)?;
-        Ok(HangUp { _watch: shm::watch_with(Arc::new(socket), Box::new(called))? })
+        let socket = Arc::new(rustix::io::fcntl_dupfd_cloexec(&*self.connection.socket, 0)?);
+        let sign = match self.medium {
+            Medium::Shm(_) => shm::Sign::SentLast,
+            Medium::Socket(_) => shm::Sign::Gone,
+        };
+        Ok(HangUp { _watch: shm::watch_with(socket, sign, Box::new(called))? })
     }
 
     /// Both halves, so that one thread reads and another writes. The peer sees the end when both are dropped, or the stream is stopped.
@@ -352,6 +379,12 @@ impl Stream {
         };
         let reading = StreamReading { medium: reading, _connection: connection.clone() };
         (reading, StreamWriting { medium: writing, _connection: connection })
+    }
+
+    /// The peer's address, in its shortest form; none if the peer is a process of this machine that came
+    /// through a unix socket.
+    pub fn peer_ip(&self) -> Option<IpAddr> {
+        self.ip
     }
 
     /// The peer, for logs: `shm pid 123`, `unix pid 123` or `tcp 127.0.0.1:3333`.
@@ -505,6 +538,14 @@ fn connect_unix(
     deadline: Instant,
 ) -> Result<OwnedFd, ConnectError> {
     let path = address.path().expect("only addresses with a path come here");
+    let directory = default_directory();
+    if path.parent() == Some(&directory) {
+        match std::fs::metadata(&directory) {
+            Ok(found) if !is_private(&found) => return Err(ConnectError::NotPrivate { directory }),
+            // Without the directory there is no socket either.
+            _ => {}
+        }
+    }
     let name = SocketAddrUnix::new(path).map_err(|error| match error {
         Errno::NAMETOOLONG => ConnectError::PathTooLong { address: address.clone() },
         _ => connect_error(error.into(), address, options),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bifrost_transport::{Address, ConnectOptions, Stream};
-use bifrost_wire::{BatchName, Hello, Interface, Limit, Reply, VERSION, encode, op};
+use bifrost_wire::{BatchName, ErrorNumber, Hello, Interface, Limit, Reply, VERSION, encode, op};
 
 use crate::call::{Argument, Element, IntoArg, Reference, Results, Stub, missing, record_plain, server_type};
 use crate::cell::Cell;
@@ -141,7 +141,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// What is shown to be let in. Default: nothing.
+    /// What is shown to be let in, over TCP, to a server that asks for it. Default: nothing.
     pub fn token(mut self, token: impl Into<String>) -> Builder {
         self.token = token.into();
         self
@@ -179,21 +179,36 @@ impl Builder {
     pub fn connect(self, address: &str) -> Result<Session, ConnectError> {
         let address: Address = address.parse()?;
         let options = ConnectOptions { timeout: self.timeout, ..ConnectOptions::default() };
-        let stream = Stream::connect(&address, &options)?;
-        self.over(Box::new(stream))
+        let open = |token: &str| self.open(Box::new(Stream::connect(&address, &options)?), token);
+        match open("") {
+            // A server asks for the token by refusing a client without.
+            Err(ConnectError::Closed(Closed::ByServer { number, .. }))
+                if number == ErrorNumber::BadToken as u32
+                    && address.may_ask_for_token()
+                    && !self.token.is_empty() =>
+            {
+                open(&self.token)
+            }
+            opened => opened,
+        }
     }
 
-    /// Opens a session over a connection that is there already.
+    /// Opens a session over a connection that is there already. The token is shown at once, since there is no second
+    /// connection to show it on when the server asks.
     ///
     /// # Errors
     /// See [`ConnectError`].
     pub fn over(self, connection: Box<dyn Connection>) -> Result<Session, ConnectError> {
+        self.open(connection, &self.token)
+    }
+
+    fn open(&self, connection: Box<dyn Connection>, token: &str) -> Result<Session, ConnectError> {
         let digest = self.stubs.digest;
         let mut bounds = Bounds::default();
         let mut server = None;
         let numbers = Numbers::same(self.stubs);
         let mut state = State::new(connection, numbers, self.timeout, self.reply_bytes_max);
-        let greeting = Hello { version: VERSION, digest, token: &self.token, client: &self.client };
+        let greeting = Hello { version: VERSION, digest, token, client: &self.client };
         state.ask(|out| encode::hello(out, &greeting))?;
         receive(&mut state, |reply| match reply {
             Reply::Welcome(welcome) => {

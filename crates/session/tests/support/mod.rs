@@ -151,16 +151,15 @@ impl World {
     }
 
     pub fn client_with(&mut self, limits: Limits) -> Client {
-        let mut client = self.stranger(limits, None);
-        client.hello(VERSION, "");
+        let mut client = self.stranger(limits);
+        client.hello(VERSION);
         client
     }
 
     /// A client that has said nothing.
-    pub fn stranger(&mut self, limits: Limits, token: Option<&str>) -> Client {
+    pub fn stranger(&mut self, limits: Limits) -> Client {
         self.sessions += 1;
-        let welcome =
-            Welcome { server: "test".to_owned(), token: token.map(str::to_owned), session: self.sessions };
+        let welcome = Welcome { server: "test".to_owned(), session: self.sessions };
         let (cx, cache) = self.context();
         Client {
             session: Session::new(self.tables, limits, welcome, cache),
@@ -242,8 +241,8 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn hello(&mut self, version: u32, token: &str) -> String {
-        encode::hello(&mut self.bytes, &Hello { version, digest: [0; 32], token, client: "test" });
+    pub fn hello(&mut self, version: u32) -> String {
+        encode::hello(&mut self.bytes, &Hello { version, digest: [0; 32], token: "", client: "test" });
         self.send()
     }
 

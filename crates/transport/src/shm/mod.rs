@@ -22,7 +22,7 @@ use crate::deadline::Deadline;
 use crate::stream::{ReadError, WriteError};
 
 use mapped::{Direction, Region};
-pub(crate) use monitor::{Watch, watch_with};
+pub(crate) use monitor::{Sign, Watch, watch_with};
 use ring::{Consumer, Producer};
 use wait::{Spin, Waited, wait};
 

@@ -40,13 +40,23 @@ pub(crate) struct Watch {
     socket: Arc<OwnedFd>,
 }
 
-/// Raises [`CLOSED`] in `attention` once the other end of `socket` is gone, which it may be already.
-pub(crate) fn watch(socket: Arc<OwnedFd>, attention: Arc<Attention>) -> io::Result<Watch> {
-    watch_with(socket, Box::new(move || attention.raise(CLOSED)))
+/// The sign by which a peer is taken to be gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Sign {
+    /// It sends nothing any more. It may have said so itself, and still read.
+    SentLast,
+    /// Its end of the socket is closed, or broken.
+    Gone,
 }
 
-/// Calls something once the other end of `socket` is gone, which it may be already. It must not take long, nor watch anything.
-pub(crate) fn watch_with(socket: Arc<OwnedFd>, called: Called) -> io::Result<Watch> {
+/// Raises [`CLOSED`] in `attention` once the other end of `socket` is gone, which it may be already.
+pub(crate) fn watch(socket: Arc<OwnedFd>, attention: Arc<Attention>) -> io::Result<Watch> {
+    watch_with(socket, Sign::SentLast, Box::new(move || attention.raise(CLOSED)))
+}
+
+/// Calls something once the other end of `socket` gives this sign, which it may have given already. It must
+/// not take long, nor watch anything.
+pub(crate) fn watch_with(socket: Arc<OwnedFd>, sign: Sign, called: Called) -> io::Result<Watch> {
     let monitor = Monitor::of_process()?;
     let id = {
         let mut watched = monitor.watched();
@@ -56,7 +66,10 @@ pub(crate) fn watch_with(socket: Arc<OwnedFd>, called: Called) -> io::Result<Wat
         id
     };
     // Hang-ups and errors are reported without being asked for.
-    let flags = EventFlags::RDHUP | EventFlags::ONESHOT;
+    let flags = match sign {
+        Sign::SentLast => EventFlags::RDHUP | EventFlags::ONESHOT,
+        Sign::Gone => EventFlags::ONESHOT,
+    };
     match epoll::add(&monitor.epoll, &socket, EventData::new_u64(id), flags) {
         Ok(()) => Ok(Watch { id, socket }),
         Err(error) => {

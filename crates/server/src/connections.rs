@@ -1,0 +1,369 @@
+//! [`Connections`]: the table of a server's connections, and the bounds that each address has.
+//!
+//! A connection enters with [`Connections::enter`] and is a newcomer until its client has said a `hello` that the
+//! server accepts; [`Place::open_session`] then gives it the place of a session. So a client that says
+//! nothing takes no place from one that does.
+//!
+//! Each address has a rate of new connections. One that has shown a wrong token waits for its turn before the
+//! next token is looked at, whether that is right or not: else the time of the answer would tell.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use bifrost_runtime::HeapStats;
+use bifrost_runtime::cx::Kill;
+use bifrost_transport::{Stream, StreamStopper};
+use parking_lot::{Condvar, Mutex};
+
+use crate::newcomers::{Bounds, Full, Newcomers, Origin};
+use crate::space::Space;
+
+/// How long a stop waits for connections to end.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// How long sessions may take to tell their clients.
+const FAREWELL_WITHIN: Duration = Duration::from_secs(2);
+/// An address may open at once what it may open in so many seconds.
+const BURST_SECONDS: f64 = 5.0;
+/// A wrong token counts half as much after each such time.
+const FORGIVEN_AFTER: Duration = Duration::from_secs(60);
+/// Wrong tokens double the pause of an address so often at most.
+const DOUBLINGS_MAX: u32 = 3;
+/// Addresses that are remembered. With more, those that were seen longest ago are forgotten.
+const ADDRESSES_MAX: usize = 4096;
+
+/// The bounds of a server's connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    pub sessions: usize,
+    pub newcomers: Bounds,
+    /// New connections of one address in a second.
+    pub per_second: u32,
+    /// The pause of an address after its first wrong token.
+    pub wrong_token: Duration,
+}
+
+/// The connections of a server.
+#[derive(Debug)]
+pub(crate) struct Connections {
+    limits: Limits,
+    open: Mutex<Open>,
+    changed: Condvar,
+    /// Sessions that were opened.
+    sessions: AtomicU64,
+    /// Connections that were refused before their `hello`.
+    refused: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Open {
+    newcomers: Newcomers,
+    /// The means to end each session, and where it runs.
+    sessions: HashMap<u64, (StreamStopper, Weak<Space>)>,
+    addresses: HashMap<Origin, Visits>,
+    stopping: bool,
+    /// The figures of the heaps of sessions that have ended.
+    past: HeapStats,
+}
+
+/// The history of an address.
+#[derive(Debug)]
+struct Visits {
+    /// Connections that it may open now, and since when.
+    allowance: f64,
+    seen: Instant,
+    /// Wrong tokens that count, and since when.
+    wrong: u32,
+    forgiven: Instant,
+    /// When its next token may be looked at.
+    turn: Instant,
+}
+
+/// The place of a connection in the table, until dropped. Its thread drops it last, when it has let go of all
+/// else, the store above all: a server without places can open its store again.
+#[derive(Debug)]
+pub(crate) struct Place {
+    connections: Arc<Connections>,
+    newcomer: u64,
+    session: Option<u64>,
+    /// The figures of its heap in the end.
+    took: HeapStats,
+}
+
+impl Connections {
+    pub(crate) fn new(limits: Limits) -> Arc<Connections> {
+        let open = Open {
+            newcomers: Newcomers::new(limits.newcomers),
+            sessions: HashMap::new(),
+            addresses: HashMap::new(),
+            stopping: false,
+            past: HeapStats::default(),
+        };
+        Arc::new(Connections {
+            limits,
+            open: Mutex::new(open),
+            changed: Condvar::new(),
+            sessions: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        })
+    }
+
+    /// Enters a connection whose client has said nothing yet.
+    ///
+    /// # Errors
+    /// The limit that keeps it out, in words.
+    pub(crate) fn enter(self: &Arc<Connections>, stream: &Stream) -> Result<Place, String> {
+        let entered = self.try_enter(stream, Instant::now());
+        if entered.is_err() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        let newcomer = entered?;
+        Ok(Place { connections: self.clone(), newcomer, session: None, took: HeapStats::default() })
+    }
+
+    fn try_enter(&self, stream: &Stream, now: Instant) -> Result<u64, String> {
+        let Limits { newcomers: Bounds { all, of_origin }, per_second, .. } = self.limits;
+        let mut open = self.open.lock();
+        let origin = Origin::of(stream);
+        // Processes of this user have better means against the server than to connect often.
+        if origin != Origin::Local && !open.visits(origin, now).may_connect(per_second, now) {
+            return Err(format!(
+                "there are more than {per_second} new connections a second from this address \
+                 (connections_per_second_max)"
+            ));
+        }
+        open.newcomers.enter(stream).map_err(|full| match full {
+            Full::OfOrigin => format!(
+                "{of_origin} connections of this address have not said `hello` (greetings_address_max)"
+            ),
+            Full::All => format!("{all} connections have not said `hello` (greetings_max)"),
+        })
+    }
+
+    /// Open sessions.
+    pub(crate) fn sessions(&self) -> usize {
+        self.open.lock().sessions.len()
+    }
+
+    /// Connections whose client has not said `hello`.
+    pub(crate) fn newcomers(&self) -> usize {
+        self.open.lock().newcomers.len()
+    }
+
+    /// Sessions that were opened.
+    pub(crate) fn sessions_opened(&self) -> u64 {
+        self.sessions.load(Ordering::Relaxed)
+    }
+
+    /// Connections that were refused before their `hello`.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// The figures of the heaps of all sessions. Waits for the batches that run.
+    pub(crate) fn heap_stats(&self) -> HeapStats {
+        let (past, spaces) = {
+            let open = self.open.lock();
+            let spaces: Vec<Arc<Space>> =
+                open.sessions.values().filter_map(|(_, space)| space.upgrade()).collect();
+            (open.past, spaces)
+        };
+        spaces.iter().map(|space| space.lock().heap_stats()).fold(past, |all, one| all.with(&one))
+    }
+
+    /// Whether the server is going down.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.open.lock().stopping
+    }
+
+    /// Has all connections end: running batches are cancelled, clients are told. Returns how many sessions did
+    /// not end in time.
+    pub(crate) fn stop(&self) -> usize {
+        let start = Instant::now();
+        let mut open = self.open.lock();
+        open.stopping = true;
+        self.changed.notify_all();
+        while !(open.sessions.is_empty() && open.newcomers.is_empty()) && start.elapsed() < STOP_WITHIN {
+            let stoppers = open.sessions.values().map(|(stopper, _)| stopper);
+            for stopper in stoppers.chain(open.newcomers.stoppers()) {
+                stopper.stop_reading();
+                // A client that does not take the last word is not waited for.
+                if start.elapsed() > FAREWELL_WITHIN {
+                    stopper.stop();
+                }
+            }
+            for space in open.sessions.values().filter_map(|(_, space)| space.upgrade()) {
+                space.interrupt(Kill::Stop);
+            }
+            self.changed.wait_for(&mut open, Duration::from_millis(50));
+        }
+        open.sessions.len()
+    }
+}
+
+impl Open {
+    fn visits(&mut self, origin: Origin, now: Instant) -> &mut Visits {
+        if self.addresses.len() >= ADDRESSES_MAX && !self.addresses.contains_key(&origin) {
+            let oldest = self.addresses.iter().min_by_key(|(_, visits)| visits.seen.max(visits.turn));
+            if let Some(oldest) = oldest.map(|(origin, _)| *origin) {
+                self.addresses.remove(&oldest);
+            }
+        }
+        self.addresses.entry(origin).or_insert(Visits {
+            allowance: f64::INFINITY,
+            seen: now,
+            wrong: 0,
+            forgiven: now,
+            turn: now,
+        })
+    }
+}
+
+impl Visits {
+    /// Whether one more connection keeps to the rate.
+    fn may_connect(&mut self, per_second: u32, now: Instant) -> bool {
+        let rate = f64::from(per_second);
+        let grown = self.allowance + now.duration_since(self.seen).as_secs_f64() * rate;
+        (self.allowance, self.seen) = (grown.min(rate * BURST_SECONDS), now);
+        let may = self.allowance >= 1.0;
+        self.allowance -= f64::from(u8::from(may));
+        may
+    }
+
+    /// When a token that has come now may be looked at. The next one comes behind it.
+    fn take_turn(&mut self, pause: Duration, now: Instant) -> Instant {
+        while self.wrong > 0 && now.duration_since(self.forgiven) > FORGIVEN_AFTER {
+            self.wrong /= 2;
+            self.forgiven += FORGIVEN_AFTER;
+        }
+        let turn = self.turn.max(now);
+        if self.wrong > 0 {
+            self.turn = turn + pause * (1 << (self.wrong - 1).min(DOUBLINGS_MAX));
+        }
+        turn
+    }
+
+    fn count_wrong(&mut self, pause: Duration, now: Instant) {
+        if self.wrong == 0 {
+            self.forgiven = now;
+            self.turn = self.turn.max(now + pause);
+        }
+        self.wrong = self.wrong.saturating_add(1);
+    }
+}
+
+impl Place {
+    /// Notes that the client has said `hello`. False if the connection was told to make way before.
+    pub(crate) fn hear(&self) -> bool {
+        self.connections.open.lock().newcomers.hear(self.newcomer)
+    }
+
+    /// Waits until a token that came from this origin may be looked at.
+    ///
+    /// # Errors
+    /// When that is after the deadline: how long it would be. Or the server is going down: nothing.
+    pub(crate) fn await_turn(&self, origin: Origin, deadline: Instant) -> Result<(), Option<Duration>> {
+        let now = Instant::now();
+        let mut open = self.connections.open.lock();
+        let visits = open.visits(origin, now);
+        if visits.turn > deadline {
+            return Err(Some(visits.turn.duration_since(now)));
+        }
+        let turn = visits.take_turn(self.connections.limits.wrong_token, now);
+        while !open.stopping {
+            if turn <= Instant::now() {
+                return Ok(());
+            }
+            self.connections.changed.wait_until(&mut open, turn);
+        }
+        Err(None)
+    }
+
+    /// Counts a wrong token against its origin.
+    pub(crate) fn count_wrong_token(&self, origin: Origin) {
+        let now = Instant::now();
+        let pause = self.connections.limits.wrong_token;
+        self.connections.open.lock().visits(origin, now).count_wrong(pause, now);
+    }
+
+    /// Makes the newcomer a session, and returns the number of that.
+    ///
+    /// # Errors
+    /// The limit, if there are as many sessions as there may be.
+    pub(crate) fn open_session(&mut self, stream: &Stream) -> Result<u64, usize> {
+        let connections = &self.connections;
+        let mut open = connections.open.lock();
+        if open.sessions.len() >= connections.limits.sessions {
+            return Err(connections.limits.sessions);
+        }
+        let number = connections.sessions.fetch_add(1, Ordering::Relaxed) + 1;
+        open.newcomers.leave(self.newcomer);
+        open.sessions.insert(number, (stream.stopper(), Weak::new()));
+        self.session = Some(number);
+        Ok(number)
+    }
+
+    /// Notes where the session runs.
+    pub(crate) fn runs_in(&self, space: &Arc<Space>) {
+        let mut open = self.connections.open.lock();
+        if let Some((_, runs_in)) = self.session.and_then(|number| open.sessions.get_mut(&number)) {
+            *runs_in = Arc::downgrade(space);
+        }
+    }
+
+    /// Gives the place up, with the figures of the session's heap.
+    pub(crate) fn leave(mut self, took: HeapStats) {
+        self.took = took;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.connections.open.lock();
+        open.newcomers.leave(self.newcomer);
+        if let Some(number) = self.session {
+            open.sessions.remove(&number);
+            open.past = open.past.with(&self.took);
+        }
+        drop(open);
+        self.connections.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visits(now: Instant) -> Visits {
+        Visits { allowance: f64::INFINITY, seen: now, wrong: 0, forgiven: now, turn: now }
+    }
+
+    #[test]
+    fn an_address_has_a_rate() {
+        let now = Instant::now();
+        let mut visits = visits(now);
+        let at_once = (0..1000).filter(|_| visits.may_connect(10, now)).count();
+        assert_eq!(at_once, 50);
+        let later = now + Duration::from_millis(510);
+        assert_eq!((0..1000).filter(|_| visits.may_connect(10, later)).count(), 5);
+    }
+
+    #[test]
+    fn wrong_tokens_slow_the_next_ones_of_an_address() {
+        let (now, pause) = (Instant::now(), Duration::from_millis(100));
+        let mut visits = visits(now);
+        // Right ones alone wait for nothing.
+        assert!((0..10).all(|_| visits.take_turn(pause, now) == now));
+        let mut waits = Vec::new();
+        for _ in 0..7 {
+            let turn = visits.take_turn(pause, now);
+            waits.push(turn.duration_since(now).as_millis());
+            visits.count_wrong(pause, turn);
+        }
+        assert_eq!(waits, [0, 100, 200, 400, 800, 1600, 2400]);
+        // Hours later all is forgiven.
+        let later = now + Duration::from_secs(4 * 3600);
+        assert_eq!((visits.take_turn(pause, later), visits.take_turn(pause, later)), (later, later));
+    }
+}

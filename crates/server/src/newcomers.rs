@@ -1,0 +1,191 @@
+//! [`Newcomers`]: connections whose peer has not said yet who it is and what it wants.
+//!
+//! Such a connection costs its server a thread and descriptors, and its peer nothing. So there are bounds: for
+//! all together, and for each [`Origin`]. At a bound the oldest connection whose peer is silent makes way,
+//! so that strangers who say nothing keep nobody out. A connection whose words wait to be read is not silent,
+//! for the first second.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+use bifrost_transport::{Stream, StreamStopper};
+
+/// How long words that wait to be read keep a connection from making way: its thread may not have run yet.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+
+/// The place that a connection comes from, as far as bounds are concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Origin {
+    /// A process of this machine, through a unix socket that only this user can reach.
+    Local,
+    /// An IPv4 address, or the first half of an IPv6 address: its owner chooses the second half.
+    Address(IpAddr),
+}
+
+impl Origin {
+    /// The origin of a stream.
+    pub(crate) fn of(stream: &Stream) -> Origin {
+        match stream.peer_ip() {
+            None => Origin::Local,
+            Some(IpAddr::V6(ip)) => {
+                Origin::Address(Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into())
+            }
+            Some(ip) => Origin::Address(ip),
+        }
+    }
+}
+
+/// The most connections that may wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    /// All together.
+    pub all: usize,
+    /// Those of one origin.
+    pub of_origin: usize,
+}
+
+/// The bound that a connection would have exceeded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Full {
+    /// That of all together.
+    All,
+    /// That of its origin.
+    OfOrigin,
+}
+
+/// Connections whose peer has not said yet who it is.
+#[derive(Debug)]
+pub(crate) struct Newcomers {
+    bounds: Bounds,
+    /// By number; the oldest has the lowest.
+    waiting: BTreeMap<u64, Newcomer>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Newcomer {
+    origin: Origin,
+    stopper: StreamStopper,
+    since: Instant,
+    /// It was told to end, and does not count any more.
+    leaves: bool,
+    /// Its peer has said who it is, and it does not make way any more.
+    heard: bool,
+}
+
+impl Newcomers {
+    /// No connections, and their bounds.
+    pub(crate) fn new(bounds: Bounds) -> Newcomers {
+        Newcomers { bounds, waiting: BTreeMap::new(), last: 0 }
+    }
+
+    /// Enters a connection, and returns its number. Where there are too many, the oldest silent one is told to
+    /// end: its reads say `Stopped`.
+    ///
+    /// # Errors
+    /// The bound, if no connection makes way.
+    pub(crate) fn enter(&mut self, stream: &Stream) -> Result<u64, Full> {
+        let origin = Origin::of(stream);
+        if self.count(origin) >= self.bounds.of_origin && !self.dismiss(origin) {
+            return Err(Full::OfOrigin);
+        }
+        if self.len() >= self.bounds.all && !self.origins().into_iter().any(|origin| self.dismiss(origin)) {
+            return Err(Full::All);
+        }
+        self.last += 1;
+        let since = Instant::now();
+        let newcomer = Newcomer { origin, stopper: stream.stopper(), since, leaves: false, heard: false };
+        self.waiting.insert(self.last, newcomer);
+        Ok(self.last)
+    }
+
+    /// Notes that a connection's peer has said who it is. False if it was told to end before.
+    pub(crate) fn hear(&mut self, number: u64) -> bool {
+        let Some(newcomer) = self.waiting.get_mut(&number) else { return false };
+        newcomer.heard = true;
+        !newcomer.leaves
+    }
+
+    /// Takes a connection out: its peer has said who it is, or it has ended.
+    pub(crate) fn leave(&mut self, number: u64) {
+        self.waiting.remove(&number);
+    }
+
+    /// How many wait for their peer.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.values().filter(|newcomer| !newcomer.leaves).count()
+    }
+
+    /// Whether none is left, of those that were told to end either.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The means to end each connection.
+    pub(crate) fn stoppers(&self) -> impl Iterator<Item = &StreamStopper> {
+        self.waiting.values().map(|newcomer| &newcomer.stopper)
+    }
+
+    fn count(&self, origin: Origin) -> usize {
+        self.waiting.values().filter(|newcomer| !newcomer.leaves && newcomer.origin == origin).count()
+    }
+
+    /// The origins of connections, that of most first.
+    fn origins(&self) -> Vec<Origin> {
+        let mut counts: HashMap<Origin, usize> = HashMap::new();
+        for newcomer in self.waiting.values().filter(|newcomer| !newcomer.leaves) {
+            *counts.entry(newcomer.origin).or_default() += 1;
+        }
+        let mut origins: Vec<(Origin, usize)> = counts.into_iter().collect();
+        origins.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        origins.into_iter().map(|(origin, _)| origin).collect()
+    }
+
+    /// Tells the oldest silent connection of an origin to end. False if each has words that wait to be read.
+    fn dismiss(&mut self, origin: Origin) -> bool {
+        let mut of_origin =
+            self.waiting.values_mut().filter(|newcomer| !newcomer.leaves && newcomer.origin == origin);
+        let silent = |newcomer: &&mut Newcomer| {
+            let had_time = newcomer.since.elapsed() > HEARD_WITHIN;
+            !newcomer.heard && (had_time || newcomer.stopper.is_silent())
+        };
+        let Some(oldest) = of_origin.find(silent) else { return false };
+        oldest.leaves = true;
+        oldest.stopper.stop_reading();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bifrost_transport::ReadError;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn the_oldest_silent_connection_makes_way() {
+        let mut newcomers = Newcomers::new(Bounds { all: 5, of_origin: 2 });
+        let pairs: Vec<_> = (0..5).map(|_| Stream::pair().unwrap()).collect();
+        let [(one, mut first), (two, mut second), (three, mut third), (four, _), (five, _)] =
+            pairs.try_into().unwrap();
+        first.write(b"words", SOON).unwrap();
+        let number = newcomers.enter(&one).unwrap();
+        newcomers.enter(&two).unwrap();
+        newcomers.enter(&three).unwrap();
+        let mut two = two;
+        assert!(matches!(two.read(&mut Vec::new(), 1, SOON), Err(ReadError::Stopped)));
+        assert_eq!((newcomers.len(), newcomers.stoppers().count()), (2, 3));
+        // With words in all there is nobody to dismiss, until a place is given up.
+        second.write(b"words", SOON).unwrap();
+        third.write(b"words", SOON).unwrap();
+        assert_eq!(newcomers.enter(&four), Err(Full::OfOrigin));
+        newcomers.leave(number);
+        newcomers.enter(&five).unwrap();
+        drop((one, three));
+    }
+}
