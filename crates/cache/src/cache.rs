@@ -8,7 +8,8 @@ use bifrost_repository::{
 };
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::{
-    Cx, Doom, Keeper, Kept, Mode, NotFetched, NotKept, Overtaken, Ret, Table, changed_by_others,
+    Cx, Doom, Keeper, Kept, Mode, NotFetched, NotKept, Overtaken, Ret, Table, UNDONE, changed_by_others,
+    is_undone,
 };
 use bytes::Bytes;
 use parking_lot::{Mutex, ReentrantMutex};
@@ -212,7 +213,8 @@ impl Cache {
     pub fn expect(&self, objects: impl Iterator<Item = Word>) {
         let residents = self.shared.residents.lock();
         // SAFETY: the caller's objects are some of the context, or basic values never.
-        let absent = objects.filter(|object| unsafe { Table::of(*object) }.mode() == Mode::Absent);
+        let absent = objects
+            .filter(|object| unsafe { Table::of(*object).mode() == Mode::Absent && !is_undone(*object) });
         // SAFETY: as above.
         let orefs = absent.map(|object| residents.oref(unsafe { number(object) }));
         self.shared.ahead.lock().expect(orefs);
@@ -500,8 +502,11 @@ impl Shared {
     fn try_fetch(&self, cx: &mut Cx, object: Word) -> Result<bool, NotFetched> {
         let _fetching = self.fetching.lock();
         let failed = |text: String| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
-        // SAFETY: the object is one of the context, and absent, so it has a number.
+        // SAFETY: the object is one of the context, and absent, so it has a number, if it was not made in an aborted transaction.
         let number = unsafe { number(object) };
+        if number == 0 {
+            return Err(NotFetched::Failed(UNDONE.to_owned()));
+        }
         let oref = {
             let mut residents = self.residents.lock();
             if residents.bytes() > self.bytes_max {
@@ -553,7 +558,9 @@ impl Shared {
                     cx.make_absent(object);
                     Err(match why {
                         Unreadable::Full(full) => NotFetched::Full(full),
-                        why => failed(why.to_string()),
+                        why => failed(
+                            self.schema.tell_as("what is stored of it cannot be read", &why.to_string()),
+                        ),
                     })
                 }
             }
@@ -613,7 +620,7 @@ impl Shared {
                 fetched = self.schema.repository().fetch(&plan.orefs[..1]);
             }
             counters.fetching.add(cx.now_ns().saturating_sub(start));
-            let fetched = fetched.map_err(|error| failed(error.to_string()))?;
+            let fetched = fetched.map_err(|error| failed(self.schema.tell(&error)))?;
             // States of a later moment are used only after what has happened until then is known here.
             if fetched.as_of > *self.valid_to.lock() {
                 self.advance(cx).map_err(NotFetched::Stale)?;
@@ -646,7 +653,7 @@ impl Keeper for KeptBy {
     }
 
     fn commit(&self, cx: &mut Cx) -> Result<(), NotKept> {
-        self.0.commit(cx, None).map(|_| ()).map_err(|why| match why {
+        self.0.commit(cx, None).map(|_| ()).map_err(|why| match &why {
             NotCommitted::Doomed(_) => {
                 self.0.abort(cx);
                 NotKept::Failed(why.to_string())
@@ -656,9 +663,8 @@ impl Keeper for KeptBy {
             | NotCommitted::TooMany
             | NotCommitted::TooManyObjects { .. } => NotKept::Refused(why.to_string()),
             // The others are of batches.
-            NotCommitted::Store(_) | NotCommitted::Repeated(_) | NotCommitted::OutOfOrder { .. } => {
-                NotKept::Failed(why.to_string())
-            }
+            NotCommitted::Store(error) => NotKept::Failed(self.0.schema.tell(error)),
+            NotCommitted::Repeated(_) | NotCommitted::OutOfOrder { .. } => NotKept::Failed(why.to_string()),
         })
     }
 

@@ -7,7 +7,7 @@ use bifrost_repository::record::{Reference, Value, Writer};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::content::{self, Content, Place, PlaceKind, Sink};
 use bifrost_runtime::object::{self, sequence};
-use bifrost_runtime::{Cx, Image, Table};
+use bifrost_runtime::{Cx, Image, Table, UNDONE, is_undone};
 
 use crate::cache::NotCommitted;
 use crate::residents::Residents;
@@ -70,6 +70,7 @@ impl Encoder<'_> {
                     Some(oref) => oref,
                     None => self.persist(word)?,
                 },
+                0 if is_undone(word) => return Err(self.volatile(ty, UNDONE.to_owned())),
                 0 => self.persist(word)?,
                 number => self.residents.oref(number),
             };

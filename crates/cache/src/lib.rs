@@ -32,4 +32,4 @@ pub mod schema;
 pub use ahead::Prefetch;
 pub use cache::{Cache, MIGRATIONS_MAX, NotCommitted, Options};
 pub use counters::{Counted, Counters, TIME_BOUNDS_US, Times};
-pub use schema::{Schema, SchemaError};
+pub use schema::{Report, Schema, SchemaError};

@@ -79,7 +79,12 @@ pub struct Schema {
     by_name: HashMap<String, TypeId>,
     state: RwLock<State>,
     counters: Counters,
+    /// Takes what clients are not told of failures of the repository.
+    report: Option<Report>,
 }
+
+/// Takes the whole text of a failure of the repository, for who runs the server.
+pub type Report = fn(&str);
 
 /// The classes of a repository, by number from 1 on.
 pub(crate) type Classes = Arc<[Arc<ClassDescriptor>]>;
@@ -103,7 +108,20 @@ impl Schema {
     /// # Errors
     /// [`SchemaError`]: objects of a class that has changed are stored.
     pub fn new(image: Arc<Image>, repository: Arc<dyn Repository>) -> Result<Arc<Schema>, SchemaError> {
-        let schema = Schema::unchecked(image, repository);
+        Schema::reporting(image, repository, None)
+    }
+
+    /// As [`Schema::new`]. With `report`, texts for clients say no more of a failure of the repository than what they can do;
+    /// places in files and messages of the system go there.
+    ///
+    /// # Errors
+    /// As for [`Schema::new`].
+    pub fn reporting(
+        image: Arc<Image>,
+        repository: Arc<dyn Repository>,
+        report: Option<Report>,
+    ) -> Result<Arc<Schema>, SchemaError> {
+        let schema = Schema { report, ..Schema::unchecked(image, repository) };
         let classes = schema.repository.classes();
         if let Some(changed) = schema.changed(&classes).into_iter().next() {
             return Err(changed);
@@ -124,7 +142,8 @@ impl Schema {
         let types =
             program.types.iter().filter(|(ty, _)| image.has_modes(*ty) && image.find_table(*ty).is_some());
         let by_name = types.map(|(ty, def)| (def.name.clone(), ty)).collect();
-        Schema { image, repository, by_name, state: RwLock::default(), counters: Counters::default() }
+        let (state, counters) = (RwLock::default(), Counters::default());
+        Schema { image, repository, by_name, state, counters, report: None }
     }
 
     /// The classes of the store that are not what they were, and have no migration.
@@ -143,6 +162,18 @@ impl Schema {
     /// The repository.
     pub fn repository(&self) -> &Arc<dyn Repository> {
         &self.repository
+    }
+
+    /// The text of a failure of the repository for a client.
+    pub fn tell(&self, error: &Error) -> String {
+        self.tell_as(error.told(), &error.to_string())
+    }
+
+    /// The short text of a failure, whose whole text is reported, or the whole text if nobody takes reports.
+    pub(crate) fn tell_as(&self, short: &str, whole: &str) -> String {
+        let Some(report) = self.report else { return whole.to_owned() };
+        report(whole);
+        format!("{short}; the server's log says more")
     }
 
     /// What the caches of all sessions have done.

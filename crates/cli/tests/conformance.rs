@@ -699,3 +699,18 @@ fn endless_batches_are_ended() {
     assert_eq!(signal(&p.depth(100_000_000)), "failure");
     assert_eq!(p.depth(100).claim().unwrap(), 100);
 }
+
+#[test]
+fn messages_name_objects_by_the_calls_that_they_came_from() {
+    let (server, s, _probe) = limited(&[]);
+    let counter: Counter = s.lookup("counter");
+    let line = line!() - 1;
+    assert_eq!(counter.value().claim().unwrap(), 0);
+    let other = stubs::connect(&server.urls[0]).unwrap();
+    other.lookup::<Counter>("counter").add(5);
+    other.commit().claim().unwrap();
+    counter.add(1);
+    let error = s.commit().claim().unwrap_err().to_string();
+    let name = format!("`Counter` (the result of `lookup` at {}:{line})", file!());
+    assert!(error.contains(&format!("others have changed {name}")), "{error}");
+}

@@ -90,6 +90,20 @@ pub struct Routine {
     pub doc: String,
 }
 
+impl Routine {
+    /// Whether it is one that runs the program itself, which nobody else calls: `setup` and `start` without arguments, and
+    /// `main`, also those that are called by the path of their file.
+    pub fn is_entry(&self) -> bool {
+        let name = self.name.rsplit('.').next().unwrap_or(&self.name);
+        matches!(self.body, Body::Func(_))
+            && match name {
+                "main" => true,
+                "setup" | "start" => self.signature.params.is_empty(),
+                _ => false,
+            }
+    }
+}
+
 /// Everything that was loaded. Complete and unchanging once a server runs it.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
@@ -107,6 +121,8 @@ pub struct Program {
     pub natives: PrimaryMap<NativeId, String>,
     /// The Rust names of classes whose objects are values of Rust. Their only instance variable is the runtime's.
     pub native_classes: HashMap<ClassId, String>,
+    /// Names of types besides their own: the public equates.
+    pub type_names: Vec<(String, TypeId)>,
     literal_ids: HashMap<String, Literal>,
     native_ids: HashMap<String, NativeId>,
     routine_ids: HashMap<String, RoutineId>,

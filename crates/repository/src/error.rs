@@ -162,6 +162,24 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The failure without places in files and without messages of the system or the database: what a client may be told.
+    pub fn told(&self) -> &'static str {
+        match self {
+            Error::NoRoom { .. } => "there is no room for it; nothing was stored",
+            Error::InDoubt { .. } | Error::Uncertain { .. } => {
+                "whether what was being committed is stored is in doubt: ask for the outcome of the batch"
+            }
+            Error::ReadOnly { .. } => "the store only reads since an earlier failure",
+            Error::Damaged { .. } | Error::Record { .. } => "the store is damaged",
+            Error::Away { .. } => "the database does not answer: try again when it does",
+            Error::Forgotten { .. } => "the reply of that batch is no longer kept",
+            Error::Limit { .. } => "something is larger than the store allows",
+            _ => "the store has failed",
+        }
+    }
+}
+
 /// Why a commit was not done. Nothing of it is stored, except perhaps with [`Error::InDoubt`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

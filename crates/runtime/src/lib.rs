@@ -31,6 +31,6 @@ pub use collect::HeapStats;
 pub use cx::{Collect, Cx, Kill, Limits};
 pub use engine::{Engine, Form, Interpreter, MethodEntry};
 pub use image::{ClassInfo, ElementMethod, Image, LinkError, RoutineDesc, Table};
-pub use mode::{Doom, Keeper, Mode, NotFetched, NotKept, Overtaken, changed_by_others};
+pub use mode::{Doom, Keeper, Mode, NotFetched, NotKept, Overtaken, UNDONE, changed_by_others, is_undone};
 pub use roots::{Kept, Root, RootSet};
 pub use structure::StructureCode;

@@ -5,7 +5,7 @@
 //! | ordinary | objects of a session alone; persistent ones that its transaction has written | nothing |
 //! | clean | persistent ones that it has read; others that it has not written since it began | for a change, keeps an undo copy |
 //! | unread | persistent ones in the cache | notes the read |
-//! | absent | persistent ones that something refers to, but that are not here | fetches |
+//! | absent | persistent ones that something refers to, but that are not here; those that an aborted transaction made | fetches, or fails |
 //!
 //! The tables of a class lie side by side so that two bits of a table's address are the mode ([`Modes`]): machine code
 //! learns by one test whether it may look into an object, by one whether it may change it, and by a mask and a comparison
@@ -594,7 +594,8 @@ impl Cx {
     }
 
     /// Ends the transaction: what was persistent becomes unread, all else clean. With `undo` everything becomes what it was when
-    /// the transaction began; objects that it made stay what they are.
+    /// the transaction began; objects that it made can be used no more ([`is_undone`]), but where the program says what a transaction is:
+    /// there they stay what they are.
     ///
     /// No code runs meanwhile or is to go on afterwards, but for that around a transaction of the program.
     ///
@@ -621,6 +622,8 @@ impl Cx {
             for object in &reads {
                 self.set_mode(*object, Mode::Unread);
             }
+            // Code around a transaction of the program goes on with what that has made.
+            let undone = undo && self.transaction.scope == Scope::Always;
             // What was there before refers to new objects only if it was changed.
             let mut open: Vec<Word> = self.roots.words();
             if self.transaction.scope != Scope::Always {
@@ -632,16 +635,17 @@ impl Cx {
                 extend_by_references(*object, &mut open);
             }
             while let Some(object) = open.pop() {
-                self.clean(object, &mut open);
+                self.clean(object, undone, &mut open);
             }
         }
     }
 
-    /// Makes an object clean, or unread if it is persistent, and adds what it refers to.
+    /// Makes an object clean, or unread if it is persistent, and adds what it refers to. With `undone`, what the transaction has
+    /// made can be used no more ([`is_undone`]), but for what never changes.
     ///
     /// # Safety
     /// `object` is a reference or 0.
-    unsafe fn clean(&mut self, object: Word, open: &mut Vec<Word>) {
+    unsafe fn clean(&mut self, object: Word, undone: bool, open: &mut Vec<Word>) {
         // SAFETY: promised by the caller; fields that the shape names are references or 0. Inner objects are part of one other
         // object, so that the walk ends.
         unsafe {
@@ -656,12 +660,28 @@ impl Cx {
                 return;
             }
             if !inner {
-                let persistent = bifrost_heap::number(object) != 0;
-                self.set_mode(object, if persistent { Mode::Unread } else { Mode::Clean });
+                let mode = match bifrost_heap::number(object) {
+                    0 if undone && !self.never_changes(object) => Mode::Absent,
+                    0 => Mode::Clean,
+                    _ => Mode::Unread,
+                };
+                self.set_mode(object, mode);
             }
             extend_by_references(object, open);
         }
     }
+}
+
+/// The reason that an object of an aborted transaction cannot be used.
+pub const UNDONE: &str = "the object was made in a transaction that was aborted";
+
+/// Whether an object was made in a transaction of a session that was aborted: it is absent and nobody can fetch it.
+///
+/// # Safety
+/// `object` is a reference.
+pub unsafe fn is_undone(object: Word) -> bool {
+    // SAFETY: promised by the caller.
+    unsafe { Table::of(object).mode() == Mode::Absent && bifrost_heap::number(object) == 0 }
 }
 
 /// Adds what an object refers to.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use bifrost_cache::{Cache, Counted, NotCommitted, Options, Schema, SchemaError};
+use bifrost_cache::{Cache, Counted, NotCommitted, Options, Report, Schema, SchemaError};
 use bifrost_engine::{Engine, Raised};
 use bifrost_repository::{Gauges, Place};
 use bifrost_runtime::Limits;
@@ -43,7 +43,7 @@ pub struct Objects {
 
 impl Objects {
     /// Opens a store, and has `setup` make the objects where there are none. What runs too long is ended by the watch, if there is
-    /// one.
+    /// one. With `report`, clients are not told what only who runs the server can use ([`Schema::reporting`]).
     ///
     /// # Errors
     /// The store cannot be used, or `setup` failed.
@@ -56,11 +56,13 @@ impl Objects {
         limits: Limits,
         caching: Options,
         watch: Option<Watch>,
+        report: Option<Report>,
     ) -> Result<Objects, StartError> {
         assert!(engine.image().modes().is_some(), "objects of a store have modes");
         let repository = place.open().map_err(StoreError::Repository)?;
         let collector = collector::start(&repository, place)?;
-        let schema = Schema::new(engine.image().clone(), repository).map_err(StoreError::Schema)?;
+        let schema = Schema::reporting(engine.image().clone(), repository, report);
+        let schema = schema.map_err(StoreError::Schema)?;
         let objects = Objects { engine, limits, caching, watch, schema, _collector: collector };
         // `setup` takes as long as it takes.
         let (space, cache) = objects.unwatched_space()?;

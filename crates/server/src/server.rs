@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bifrost_cache::Report;
 use bifrost_engine::{Engine, Raised};
 use bifrost_runtime::HeapStats;
 use bifrost_session::{Limits, Tables};
@@ -107,7 +108,9 @@ impl Server {
             tracing::warn!("limits.low: {limit}");
         }
         let watch = Watch::start(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
-        let objects = Objects::open(engine.clone(), &place, run, config.cache_options(), Some(watch))?;
+        let report: Report = |text| tracing::error!(text, "store.failed");
+        let caching = config.cache_options();
+        let objects = Objects::open(engine.clone(), &place, run, caching, Some(watch), Some(report))?;
         let hosts = match engine.program().has_actors() {
             true => {
                 let spaces = (0..config.nodes).map(|_| objects.node_space());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bifrost_runtime::Cx;
 use bifrost_session::{Limits, Session};
 use bifrost_wire::interface::Numbering;
-use bifrost_wire::text::Translator;
+use bifrost_wire::text::{Due, Translator};
 use bifrost_wire::{DecodedReply, ErrorNumber, Limit, REPLY_BYTES_MAX, decode_reply, op};
 
 /// Answers are sent before more lines are looked at when there are so many bytes of them: a short line may
@@ -64,7 +64,6 @@ impl TextForm {
         self.more = false;
         if session.pause().is_some() {
             self.execute(session, cx);
-            self.translate(session);
         }
         while !session.ended() && session.pause().is_none() {
             let rest = &bytes[done..];
@@ -84,7 +83,6 @@ impl TextForm {
                 Ok(line) => self.line(session, cx, line.trim_end_matches('\r')),
                 Err(_) => session.fail(ErrorNumber::BadText, "a line is no well-formed UTF-8"),
             }
-            self.translate(session);
             self.check_bounds(session);
         }
         done
@@ -107,10 +105,16 @@ impl TextForm {
         self.execute(session, cx);
     }
 
-    /// Hands the session its commands, and keeps those that it has not taken.
+    /// Hands the session its commands, keeps those that it has not taken, and turns its replies into answers, for which there may
+    /// be more to ask.
     fn execute(&mut self, session: &mut Session, cx: &mut Cx) {
-        let taken = session.handle(cx, &self.commands);
-        self.commands.drain(..taken);
+        loop {
+            let taken = session.handle(cx, &self.commands);
+            self.commands.drain(..taken);
+            if self.translate(session) == Due::Nothing {
+                return;
+            }
+        }
     }
 
     fn check_bounds(&self, session: &mut Session) {
@@ -125,14 +129,16 @@ impl TextForm {
     }
 
     /// Turns what the session has answered into lines.
-    fn translate(&mut self, session: &mut Session) {
+    fn translate(&mut self, session: &mut Session) -> Due {
         let mut replies = session.output();
+        let mut due = Due::Nothing;
         while let Ok(DecodedReply::Reply(reply, length)) = decode_reply(replies, REPLY_BYTES_MAX) {
-            self.translator.reply(&reply, &mut self.answer);
+            due = self.translator.reply(&reply, &mut self.commands, &mut self.answer);
             self.batch_bytes = 0;
             replies = &replies[length..];
         }
         session.clear_output();
+        due
     }
 
     /// What is to be sent.

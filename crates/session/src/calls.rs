@@ -6,8 +6,8 @@ use bifrost_ir::{SignalId, Signature, TypeId, Types};
 use bifrost_runtime::abi::{Ret, Word, enter};
 use bifrost_runtime::actor::Base;
 use bifrost_runtime::cx::Kill;
-use bifrost_runtime::{Cx, Table, invoke};
-use bifrost_wire::{Arg, Args, ErrorNumber, MethodNumber, ProcedureNumber, Ref, RoutineNumber};
+use bifrost_runtime::{Cx, Table, UNDONE, invoke};
+use bifrost_wire::{Arg, Args, ErrorNumber, MethodNumber, ProcedureNumber, Ref, RoutineNumber, mention};
 use smallvec::SmallVec;
 
 use crate::failures::{Failure, FailureKind};
@@ -49,17 +49,27 @@ impl Session {
     #[cold]
     fn unresolved(&self, reference: Ref, argument: u32) -> FailureKind {
         if reference.is_handle() {
-            let text = format!("handle {} was never given to this session, or was given back", reference.0);
+            let text = match self.handles.is_undone(reference) {
+                true => {
+                    format!("the object of {} was made in a transaction that was aborted", mention(reference))
+                }
+                false => format!("{} was never given to this session, or was given back", mention(reference)),
+            };
             return FailureKind::refused(ErrorNumber::NoSuchHandle, text);
         }
         let Some(position) = reference.position() else {
-            return FailureKind::Unhandled { argument, cause: 0 };
+            if reference == Ref::NONE {
+                return FailureKind::Unhandled { argument, cause: 0 };
+            }
+            let text = format!("{} is no future: a position has 32 bits", reference.0);
+            return FailureKind::refused(ErrorNumber::BadFuture, text);
         };
         let text = match self.batch.futures.get(position as usize - 1) {
             Some(Future::Failed(index)) => {
                 let cause = self.batch.failures.get(*index as usize).map_or(0, |f| f.call);
                 return FailureKind::Unhandled { argument, cause };
             }
+            Some(Future::Undone) => return FailureKind::refused(ErrorNumber::NoSuchHandle, UNDONE),
             Some(Future::Nothing) => format!("the call -{position} has no result"),
             Some(Future::Inner) => format!(
                 "-{position} was made inside a control structure and means nothing outside; keep it in a cell"
@@ -207,10 +217,25 @@ impl Session {
         self.ended_badly(cx, row.call.numbers, ret, &def.signature);
     }
 
+    /// The answer to a call of a procedure that is not there.
+    #[cold]
+    pub(crate) fn no_procedure(&self, number: ProcedureNumber) -> FailureKind {
+        let text = match self.undone_procedures.contains(&number.0) {
+            true => format!(
+                "batched procedure number {} uses an object that was made in a transaction that was aborted",
+                number.0
+            ),
+            false => {
+                format!("there is no batched procedure number {}, or its definition was refused", number.0)
+            }
+        };
+        FailureKind::refused(ErrorNumber::NoSuchProcedure, text)
+    }
+
     /// Runs a batched procedure by itself.
     pub(crate) fn call_procedure(&mut self, cx: &mut Cx, number: ProcedureNumber, args: Args<'_>) {
         let Some(procedure) = self.procedures.get(number.index()).cloned().flatten() else {
-            return self.refused(cx, 1, no_procedure(number));
+            return self.refused(cx, 1, self.no_procedure(number));
         };
         let mut words = Words::new();
         if let Err(kind) = self.arguments(cx, &procedure.params, args, &mut words) {
@@ -329,11 +354,6 @@ fn signal(cx: &mut Cx, error: OpError) -> Ret {
 
 pub(crate) fn wrong_count(expected: usize, found: usize) -> FailureKind {
     FailureKind::refused(ErrorNumber::WrongCount, format!("{expected} arguments expected, {found} given"))
-}
-
-pub(crate) fn no_procedure(number: ProcedureNumber) -> FailureKind {
-    let text = format!("there is no batched procedure number {}, or its definition was refused", number.0);
-    FailureKind::refused(ErrorNumber::NoSuchProcedure, text)
 }
 
 fn passive(name: &str) -> FailureKind {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use bifrost_ir::{SignalId, TypeId};
+use bifrost_ir::{SignalId, TypeId, Types};
 use bifrost_runtime::abi::Word;
 use bifrost_wire::ErrorNumber;
 use smallvec::SmallVec;
@@ -21,6 +21,20 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Puts nil in the place of the objects among the values of which `undone` says that an aborted transaction made them;
+    /// whether there are some.
+    pub(crate) fn forget(&mut self, tables: &Tables, undone: impl Fn(Word) -> bool) -> bool {
+        let FailureKind::Signal { values, .. } = &mut self.kind else { return false };
+        let mut found = false;
+        for (word, ty) in values.iter_mut().filter(|(_, ty)| !tables.is_basic(*ty)) {
+            if undone(*word) {
+                (*word, *ty) = (0, Types::NULL);
+                found = true;
+            }
+        }
+        found
+    }
+
     /// The objects among the values of an exception.
     fn objects(&self, tables: &Tables) -> impl Iterator<Item = Word> {
         let values = match &self.kind {
@@ -88,7 +102,7 @@ impl History {
     pub fn add(
         &mut self,
         batch: u64,
-        failures: Vec<Failure>,
+        failures: impl IntoIterator<Item = Failure>,
         most: usize,
         tables: &Tables,
         roots: &mut Vec<Word>,
@@ -103,6 +117,16 @@ impl History {
             roots.extend(failure.objects(tables));
             self.kept.push_back((batch, failure));
         }
+    }
+
+    /// The exceptions that are kept.
+    pub(crate) fn failures_mut(&mut self) -> impl Iterator<Item = &mut Failure> {
+        self.kept.iter_mut().map(|(_, failure)| failure)
+    }
+
+    /// The objects among their values, in their order.
+    pub(crate) fn objects(&self, tables: &Tables) -> impl Iterator<Item = Word> {
+        self.kept.iter().flat_map(|(_, failure)| failure.objects(tables))
     }
 
     /// Forgets everything.

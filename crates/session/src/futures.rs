@@ -16,6 +16,8 @@ pub enum Future {
     Open(u64, MethodRef),
     /// The call failed: the failure's position in the batch's list.
     Failed(u32),
+    /// The object was made in a transaction that was aborted since.
+    Undone,
     /// It belongs to the inside of a structure or procedure, and means nothing outside.
     Inner,
 }

@@ -18,6 +18,12 @@ struct Slot {
     /// The object, 0 while the slot is free.
     object: Word,
     generation: u32,
+    /// The object was made in a transaction that was aborted: the client has the handle, and there is no object.
+    undone: bool,
+}
+
+impl Slot {
+    const FREE: Slot = Slot { object: 0, generation: 0, undone: false };
 }
 
 /// The table H.
@@ -27,6 +33,8 @@ pub struct Handles {
     free: Vec<u32>,
     // Keys are addresses of our own objects, not chosen by clients.
     by_object: HashMap<Word, u32, FxBuildHasher>,
+    /// How many slots are undone.
+    undone: usize,
 }
 
 impl Handles {
@@ -48,7 +56,7 @@ impl Handles {
         if let Some(known) = self.find(object) {
             return Some(known);
         }
-        if self.by_object.len() >= most {
+        if self.len() >= most {
             return None;
         }
         let slot = match self.free.pop() {
@@ -56,10 +64,10 @@ impl Handles {
             None => {
                 // Slot 0 is never used: generation 0 of it would be the number 0, which is no reference.
                 if self.slots.is_empty() {
-                    self.slots.push(Slot { object: 0, generation: 0 });
+                    self.slots.push(Slot::FREE);
                 }
                 let slot = u32::try_from(self.slots.len()).ok()?;
-                self.slots.push(Slot { object: 0, generation: 0 });
+                self.slots.push(Slot::FREE);
                 slot
             }
         };
@@ -73,12 +81,17 @@ impl Handles {
 
     /// Gives a handle back; false if it stands for nothing.
     pub fn free(&mut self, handle: Ref, roots: &mut [Word]) -> bool {
-        let Some(object) = self.get(handle) else { return false };
         let slot = handle.slot();
+        match self.get(handle) {
+            Some(object) => {
+                self.by_object.remove(&object);
+            }
+            None if self.is_undone(handle) => self.undone -= 1,
+            None => return false,
+        }
         let place = &mut self.slots[slot as usize];
-        place.object = 0;
+        (place.object, place.undone) = (0, false);
         roots[slot as usize] = 0;
-        self.by_object.remove(&object);
         // A slot whose generations are used up stays out of use, so that no old handle ever fits again.
         if place.generation < 0x7fff_ffff {
             place.generation += 1;
@@ -87,9 +100,28 @@ impl Handles {
         true
     }
 
+    /// Whether a handle's object was made in a transaction that was aborted.
+    pub fn is_undone(&self, handle: Ref) -> bool {
+        let slot = self.slots.get(handle.slot() as usize);
+        slot.is_some_and(|slot| slot.undone && slot.generation == handle.generation())
+    }
+
+    /// Takes the objects away of which `undone` says that an aborted transaction made them; the client keeps the handles, which stand
+    /// for nothing.
+    pub fn undo(&mut self, undone: impl Fn(Word) -> bool, roots: &mut [Word]) {
+        for (at, slot) in self.slots.iter_mut().enumerate() {
+            if slot.object != 0 && undone(slot.object) {
+                self.by_object.remove(&slot.object);
+                (slot.object, slot.undone) = (0, true);
+                roots[at] = 0;
+                self.undone += 1;
+            }
+        }
+    }
+
     /// How many handles the client holds.
     pub fn len(&self) -> usize {
-        self.by_object.len()
+        self.by_object.len() + self.undone
     }
 }
 
@@ -139,6 +171,23 @@ mod tests {
         for forged in [0, 1 << 32, 2, i64::MAX, (5 << 32) | 1] {
             assert_eq!(h.get(Ref(forged)), None, "{forged}");
         }
+    }
+
+    #[test]
+    fn a_handle_whose_object_is_undone_is_the_clients_until_it_is_given_back() {
+        let (mut h, mut roots) = (Handles::default(), Vec::new());
+        let a = h.of(100, 2, &mut roots).unwrap();
+        let b = h.of(200, 2, &mut roots).unwrap();
+        h.undo(|object| object == 100, &mut roots);
+        assert_eq!((h.get(a), h.get(b), h.len()), (None, Some(200), 2));
+        assert!(h.is_undone(a) && !h.is_undone(b));
+        assert_eq!(roots, [0, 0, 200]);
+        // It counts, and its address may be another object's by now.
+        assert_eq!(h.of(100, 2, &mut roots), None);
+        assert!(h.free(a, &mut roots) && !h.free(a, &mut roots) && !h.is_undone(a));
+        assert_eq!(h.len(), 1);
+        let c = h.of(100, 2, &mut roots).unwrap();
+        assert_eq!((c.slot(), h.get(c), h.get(a)), (a.slot(), Some(100), None));
     }
 
     #[test]

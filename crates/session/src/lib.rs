@@ -21,12 +21,14 @@ mod failures;
 mod futures;
 mod handles;
 mod limits;
+mod replies;
 mod requests;
 mod session;
 mod shipped;
 mod structure;
 mod tables;
 mod transactions;
+mod undone;
 
 pub use limits::Limits;
 pub use session::{Counters, Session, Welcome};

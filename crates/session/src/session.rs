@@ -1,5 +1,6 @@
 //! The session: commands in, replies out.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bifrost_cache::Cache;
@@ -11,7 +12,7 @@ use bifrost_wire::command::Ranges;
 use bifrost_wire::encode::{self, Exceptions, Flushed};
 use bifrost_wire::{
     Command, Decoded, ErrorNumber, ExceptionKind, Limit, Outcome, Ref, Scope, TypeNumber, VERSION, Value,
-    decode,
+    decode, mention,
 };
 use smallvec::SmallVec;
 
@@ -21,6 +22,7 @@ use crate::failures::{Failure, FailureKind, History};
 use crate::futures::Future;
 use crate::handles::Handles;
 use crate::limits::Limits;
+use crate::replies::{Put, basic_value, object_outcome, put_failure, string_of};
 use crate::shipped::{Procedures, Shipped};
 use crate::structure::Scan;
 use crate::tables::Tables;
@@ -60,13 +62,13 @@ pub struct Counters {
 #[derive(Debug)]
 pub(crate) struct Roots {
     /// What has a handle, by slot.
-    handles: RootSet,
+    pub handles: RootSet,
     /// Whatever the batch under way has got hold of: results, strings that came with calls, values of exceptions.
     batch: RootSet,
     /// What batched procedures use from outside; procedures stay for the session.
     procedures: RootSet,
     /// The values of the exceptions in the history, in its order.
-    history: RootSet,
+    pub history: RootSet,
 }
 
 impl Roots {
@@ -88,6 +90,10 @@ pub(crate) struct Batch {
     pub failures: Vec<Failure>,
     /// Failures beyond the limit.
     pub omitted: u32,
+    /// How many of the failures, and of those beyond the limit, the client has cleared before the `flush`.
+    cleared: (usize, u32),
+    /// Whether a future is [`Future::Undone`].
+    pub undone: bool,
     pub commands: u64,
     pub bytes: u64,
     pub calls: u64,
@@ -96,6 +102,18 @@ pub(crate) struct Batch {
     pub fuel: i64,
     /// Bytes of the heap that were taken for it before what runs now.
     pub heap_bytes: usize,
+}
+
+impl Batch {
+    /// Adds a failure to the list and gives its position there, or a position beyond all lists if it is not kept.
+    pub(crate) fn add(&mut self, failure: Failure, limits: &Limits) -> u32 {
+        if self.failures.len() as u64 >= limits.get(Limit::Exceptions) {
+            self.omitted += 1;
+            return u32::MAX;
+        }
+        self.failures.push(failure);
+        self.failures.len() as u32 - 1
+    }
 }
 
 /// One client's connection.
@@ -108,13 +126,15 @@ pub struct Session {
     ended: bool,
     pub(crate) handles: Handles,
     /// Made when the session first runs in its context.
-    roots: Option<Roots>,
+    pub(crate) roots: Option<Roots>,
     pub(crate) transactions: Transactions,
     pub(crate) batch: Batch,
     pub(crate) procedures: Vec<Option<Arc<Procedure>>>,
+    /// The procedures that are gone because they used what an aborted transaction had made.
+    pub(crate) undone_procedures: BTreeSet<u32>,
     /// A structure whose end has not come yet.
     pub(crate) scan: Option<Scan>,
-    history: History,
+    pub(crate) history: History,
     batches: u64,
     /// Commands of the session, for error messages.
     position: u64,
@@ -139,6 +159,7 @@ impl Session {
             roots: None,
             batch: Batch { fuel: fuel(&limits), ..Batch::default() },
             procedures: Vec::new(),
+            undone_procedures: BTreeSet::new(),
             scan: None,
             history: History::default(),
             batches: 0,
@@ -360,6 +381,7 @@ impl Session {
     /// Forgets the batched procedures beyond those.
     pub(crate) fn forget_procedures(&mut self, cx: &mut Cx, kept: Procedures) {
         self.procedures.truncate(kept.defined);
+        self.undone_procedures.retain(|number| (*number as usize) < kept.defined);
         cx.root_set(&self.roots().procedures).truncate(kept.captured);
     }
 
@@ -412,12 +434,7 @@ impl Session {
                 self.fail(ErrorNumber::TooManyErrors, ErrorNumber::TooManyErrors.text());
             }
         }
-        if self.batch.failures.len() as u64 >= self.limits.get(Limit::Exceptions) {
-            self.batch.omitted += 1;
-            return u32::MAX;
-        }
-        self.batch.failures.push(failure);
-        self.batch.failures.len() as u32 - 1
+        self.batch.add(failure, &self.limits)
     }
 
     /// Refuses something at the next position without making a future.
@@ -444,13 +461,15 @@ impl Session {
                 number.text(),
                 cx.limits().batch_heap_bytes,
             ),
-            None if number == ErrorNumber::Conflict => conflict_text(cx.overtaken(), &self.handles),
+            None if number == ErrorNumber::Conflict => {
+                conflict_text(self.tables, cx.overtaken(), &self.handles)
+            }
             None => number.text().to_owned(),
         };
         self.batch.dead = true;
         let failed = self.note(Failure { call, iterations, kind: FailureKind::refused(number, text) });
         if number == ErrorNumber::Conflict {
-            self.transactions.abort(cx);
+            self.abort_transaction(cx);
         }
         failed
     }
@@ -494,6 +513,7 @@ impl Session {
             Command::ClearHistory => {
                 self.transactions.unseen = false;
                 self.history.clear();
+                self.batch.cleared = (self.batch.failures.len(), self.batch.omitted);
                 cx.root_set(&self.roots().history).clear();
             }
             Command::Transaction { tries, batch } => self.ship(cx, tries, batch),
@@ -550,7 +570,7 @@ impl Session {
     pub(crate) fn free(&mut self, cx: &mut Cx, handle: Ref) {
         let roots = self.roots.as_ref().expect("made before anything runs");
         if !self.handles.free(handle, cx.root_set(&roots.handles)) {
-            self.refuse(ErrorNumber::NoSuchHandle, format!("handle {} cannot be given back", handle.0));
+            self.refuse(ErrorNumber::NoSuchHandle, format!("{} cannot be given back", mention(handle)));
         }
     }
 
@@ -668,6 +688,9 @@ impl Session {
                 .fail(ErrorNumber::TooManyFutures, "`flush` names more futures than a batch may have");
         }
         self.join_all(cx);
+        if self.batch.undone {
+            self.batch.fail_undone(wanted, &self.limits);
+        }
         self.counters.crossings += 1;
         self.batches += 1;
         let most_bytes = self.limits.size(Limit::ReplyBytes);
@@ -685,7 +708,7 @@ impl Session {
         for position in wanted.positions() {
             let outcome = match self.batch.futures.get(position as usize - 1) {
                 _ if refused.is_some() => Outcome::Absent,
-                None | Some(Future::Inner | Future::Open(..)) => Outcome::Absent,
+                None | Some(Future::Inner | Future::Open(..) | Future::Undone) => Outcome::Absent,
                 Some(Future::Nothing) => Outcome::Value(Value::Nil),
                 Some(Future::Basic(word, ty)) => Outcome::Value(basic_value(*word, *ty)),
                 Some(Future::Object(word, _)) => {
@@ -741,10 +764,12 @@ impl Session {
         };
         reply.finish(counters, self.batch.omitted);
         self.counters.calls += self.batch.calls;
-        if !failures.is_empty() {
+        let (cleared, omitted) = self.batch.cleared;
+        if failures.len() > cleared {
             let most = self.limits.size(Limit::Exceptions);
-            self.history.add(self.batches, failures, most, self.tables, cx.root_set(&roots.history));
-            self.history.omitted += u64::from(self.batch.omitted);
+            let added = failures.into_iter().skip(cleared);
+            self.history.add(self.batches, added, most, self.tables, cx.root_set(&roots.history));
+            self.history.omitted += u64::from(self.batch.omitted - omitted);
         }
         self.reset_batch(cx);
     }
@@ -757,7 +782,9 @@ impl Session {
         let mut objects = Vec::new();
         for position in wanted.positions() {
             let outcome = match self.batch.futures.get(position as usize - 1) {
-                None | Some(Future::Inner | Future::Open(..) | Future::Failed(_)) => Outcome::Absent,
+                None | Some(Future::Inner | Future::Open(..) | Future::Failed(_) | Future::Undone) => {
+                    Outcome::Absent
+                }
                 Some(Future::Nothing) => Outcome::Value(Value::Nil),
                 Some(Future::Basic(word, ty)) => Outcome::Value(basic_value(*word, *ty)),
                 Some(Future::Object(word, _)) => match string_of(*word) {
@@ -829,7 +856,12 @@ impl Session {
         let roots = self.roots.as_ref().expect("made before anything runs");
         let handle_roots = cx.root_set(&roots.handles);
         let mut reply = Exceptions::begin(&mut self.output);
-        for (batch, failure) in &self.history.kept {
+        // Those of the batch under way are among them: they get into the history with its `flush`.
+        let (cleared, omitted) = self.batch.cleared;
+        let now = self.batches + 1;
+        let fresh = self.batch.failures.iter().skip(cleared).map(|failure| (&now, failure));
+        for (batch, failure) in self.history.kept.iter().map(|(batch, failure)| (batch, failure)).chain(fresh)
+        {
             let put = &mut |w: Put<'_>| match w {
                 Put::Kind(call, rounds, kind) => reply.exception(*batch, call, rounds, kind),
                 Put::Signal(call, rounds, name, values) => reply.signal(*batch, call, rounds, name, values),
@@ -838,105 +870,10 @@ impl Session {
                 put_failure(self.tables, &mut self.handles, handle_roots, most_handles, room, failure, put);
             room = room.saturating_sub(bytes);
         }
-        reply.finish(self.history.omitted);
+        reply.finish(self.history.omitted + u64::from(self.batch.omitted - omitted));
     }
 }
 
 fn fuel(limits: &Limits) -> i64 {
     i64::try_from(limits.get(Limit::Fuel)).unwrap_or(i64::MAX)
-}
-
-/// A word of a basic type as it crosses.
-fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
-    match ty {
-        Types::BOOL => Value::Bool(word != 0),
-        Types::INT => Value::Int(word as i64),
-        Types::REAL => Value::Real(f64::from_bits(word)),
-        Types::CHAR => Value::Char(char::from_u32(word as u32).unwrap_or(char::REPLACEMENT_CHARACTER)),
-        _ => Value::Nil,
-    }
-}
-
-/// The text of a string; it is copied into a reply before anything else runs.
-fn string_of(word: Word) -> Option<&'static str> {
-    // SAFETY: futures and exception values of object types are references, and those of that type are strings.
-    unsafe { (Table::of(word).info().ty == Types::STRING).then(|| object::text(word)) }
-}
-
-/// An object as it crosses: strings as values, all others as handles. Nothing at the limit of handles.
-fn object_outcome(
-    tables: &Tables,
-    handles: &mut Handles,
-    roots: &mut Vec<Word>,
-    word: Word,
-    most: usize,
-) -> Option<Outcome<'static>> {
-    if let Some(text) = string_of(word) {
-        return Some(Outcome::Value(Value::Str(text)));
-    }
-    // SAFETY: futures and exception values of object types are references.
-    let info = unsafe { Table::of(word) }.info();
-    let handle = handles.of(word, most, roots)?;
-    Some(Outcome::Handle { handle, ty: tables.type_number(info.seen_as) })
-}
-
-/// What a failure becomes in a reply.
-enum Put<'a> {
-    Kind(u32, &'a [u32], &'a ExceptionKind<'a>),
-    Signal(u32, &'a [u32], &'a str, &'a [Outcome<'a>]),
-}
-
-/// Writes a failure, and says about how many bytes it has. One with values that do not fit into `room` is told
-/// without them, as refused, so that no list of exceptions is longer than a reply may be.
-fn put_failure(
-    tables: &Tables,
-    handles: &mut Handles,
-    roots: &mut Vec<Word>,
-    most: usize,
-    room: usize,
-    failure: &Failure,
-    put: &mut dyn FnMut(Put<'_>),
-) -> usize {
-    let head = 64 + 8 * failure.iterations.len();
-    match &failure.kind {
-        FailureKind::Signal { name, values } => {
-            let name = tables.engine().program().types.signal_name(*name);
-            let bytes = head + name.len() + values.iter().map(|v| value_bytes(tables, *v)).sum::<usize>();
-            if bytes > room {
-                let text = format!("the values of `{name}` are too long for the reply");
-                let kind = ExceptionKind::Refused { number: ErrorNumber::ReplyTooLong as u32, text: &text };
-                put(Put::Kind(failure.call, &failure.iterations, &kind));
-                return head + text.len();
-            }
-            let values: Vec<Outcome<'_>> = values
-                .iter()
-                .map(|(word, ty)| {
-                    if tables.is_basic(*ty) {
-                        return Outcome::Value(basic_value(*word, *ty));
-                    }
-                    object_outcome(tables, handles, roots, *word, most).unwrap_or(Outcome::Value(Value::Nil))
-                })
-                .collect();
-            put(Put::Signal(failure.call, &failure.iterations, name, &values));
-            bytes
-        }
-        FailureKind::Unhandled { argument, cause } => {
-            let kind = ExceptionKind::Unhandled { argument: *argument, cause: *cause };
-            put(Put::Kind(failure.call, &failure.iterations, &kind));
-            head
-        }
-        FailureKind::Refused { number, text } => {
-            let kind = ExceptionKind::Refused { number: *number as u32, text };
-            put(Put::Kind(failure.call, &failure.iterations, &kind));
-            head + text.len()
-        }
-    }
-}
-
-/// About how many bytes a value takes in a reply.
-fn value_bytes(tables: &Tables, (word, ty): (Word, TypeId)) -> usize {
-    // SAFETY: exception values of object types are references.
-    let string = !tables.is_basic(ty) && unsafe { Table::of(word) }.info().ty == Types::STRING;
-    // SAFETY: the object is a string.
-    24 + if string { unsafe { object::text(word) }.len() } else { 0 }
 }

@@ -186,15 +186,19 @@ impl Session {
         };
         let mut lost = self.batch.failures.iter().any(conflict);
         let mut committed = false;
-        if !self.batch.dead {
+        if shipped.batch.is_none() && self.is_idle(cx) {
+            // Nothing was done, and nobody asks whether it was.
+            committed = true;
+        } else if !self.batch.dead {
             let batch = shipped.batch.map(|batch| (batch, Bytes::from(self.stored_reply(wanted))));
-            match self.transactions.commit(cx, &self.handles, batch) {
+            match self.transactions.commit(cx, self.tables, &self.handles, batch) {
                 Ok(()) => committed = true,
                 Err(Refusal::Repeated(reply)) => {
                     cx.leave_messages(false);
                     return self.repeat(cx, &reply, shipped.frees);
                 }
                 Err(Refusal::Not(number, text)) => {
+                    self.forget_undone(cx);
                     lost = number == ErrorNumber::Conflict;
                     let kind = FailureKind::refused(number, text);
                     self.note(Failure { call: 1, iterations: SmallVec::new(), kind });
@@ -206,16 +210,21 @@ impl Session {
             shipped.tries -= 1;
             shipped.failed += 1;
             shipped.pause = Some(self.pause_after(shipped.failed));
-            self.transactions.abort(cx);
+            self.abort_transaction(cx);
             self.shipped = Some(shipped);
             return;
         }
         if self.batch.dead {
-            self.transactions.abort(cx);
+            self.abort_transaction(cx);
             self.fail_shipped();
         }
         shipped.frees.into_iter().for_each(|handle| self.free(cx, handle));
         self.command(cx, Command::Flush { wanted, quiet });
+    }
+
+    /// Whether the batch has done nothing that could be committed; its transaction is over then.
+    fn is_idle(&mut self, cx: &mut Cx) -> bool {
+        !self.batch.dead && !self.transactions.cache().is_busy(cx) && self.transactions.end_unchanged(cx)
     }
 
     /// Nothing of the batch has happened yet, and a new run begins.
@@ -234,7 +243,7 @@ impl Session {
 
     /// Answers a batch that was done before.
     fn repeat(&mut self, cx: &mut Cx, reply: &[u8], frees: Vec<Ref>) {
-        self.transactions.abort(cx);
+        self.abort_transaction(cx);
         frees.into_iter().for_each(|handle| self.free(cx, handle));
         self.replay(cx, reply);
     }

@@ -22,7 +22,6 @@ use bifrost_wire::{Arg, Args, Command, Decoded, ErrorNumber, Limit, ProcedureNum
 use smallvec::SmallVec;
 
 use crate::build::{self, Procedure};
-use crate::calls::no_procedure;
 use crate::failures::{Failure, FailureKind};
 use crate::futures::Future;
 use crate::session::{PROCEDURES_MAX, Session};
@@ -486,7 +485,7 @@ impl Session {
             return;
         }
         let Some(procedure) = self.procedures.get(number.index()).cloned().flatten() else {
-            return scan.wrong(no_procedure(number));
+            return scan.wrong(self.no_procedure(number));
         };
         scan.content.push(head(op::CALL_PROCEDURE, args, 0, false));
         // Kept alive by whatever is kept under this content, so that the address is never another's.

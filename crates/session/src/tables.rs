@@ -92,7 +92,11 @@ impl Tables {
         let mut methods = Vec::new();
         for ty in &types {
             let def = program.types.def(*ty);
-            interface.types.push(describe_type(&engine, def, &type_numbers));
+            let also = program.type_names.iter().filter(|(name, named)| named == ty && *name != def.name);
+            let mut names: Vec<String> = also.map(|(name, _)| name.clone()).collect();
+            names.sort_unstable();
+            names.dedup();
+            interface.types.push(describe_type(&engine, def, names, &type_numbers));
             if !def.public {
                 continue;
             }
@@ -213,10 +217,11 @@ fn is_sendable(program: &Program, ty: TypeId) -> bool {
     def.actor || built_in || !never && (def.kind.is_basic() || def.immutable) && parts()
 }
 
-/// Whether clients can call a routine: one that waits for actors runs as the main one of a program, not in a session.
+/// Whether clients can call a routine. One that runs the program itself ([`Routine::is_entry`]) would replace everybody's objects; one
+/// that waits for actors runs as the main one of a program, not in a session.
 fn is_called(program: &Program, waiting: &HashSet<FuncId>, routine: &Routine) -> bool {
     let waits = matches!(routine.body, Body::Func(func) if waiting.contains(&func));
-    routine.public && only_data(program, &routine.signature) && !waits
+    routine.public && !routine.is_entry() && only_data(program, &routine.signature) && !waits
 }
 
 /// Whether a heading takes and gives no routines: they do not cross, so that clients have no use for it.
@@ -268,10 +273,11 @@ fn visible_types(engine: &Engine) -> Vec<TypeId> {
     program.types.iter().map(|(ty, _)| ty).filter(|ty| seen[ty.index()]).collect()
 }
 
-fn describe_type(engine: &Engine, def: &TypeDef, numbers: &[TypeNumber]) -> Type {
+fn describe_type(engine: &Engine, def: &TypeDef, names: Vec<String>, numbers: &[TypeNumber]) -> Type {
     let methods = def.methods.values().filter(|m| def.public && crosses(engine.program(), def, m));
     Type {
         name: def.name.clone(),
+        names,
         kind: match def.kind {
             TypeKind::Null => Kind::Null,
             TypeKind::Bool => Kind::Bool,

@@ -3,14 +3,16 @@
 use bifrost_cache::{Cache, NotCommitted};
 use bifrost_repository::{BatchId, Error, REPLY_BYTES_MAX};
 use bifrost_runtime::{Cx, Overtaken};
-use bifrost_wire::{ErrorNumber, Limit};
+use bifrost_wire::{ErrorNumber, Limit, mention};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::failures::{Failure, FailureKind};
 use crate::futures::Future;
 use crate::handles::Handles;
+use crate::replies::seen_as;
 use crate::session::Session;
+use crate::tables::Tables;
 
 /// Why a transaction is not committed.
 pub(crate) enum Refusal {
@@ -21,13 +23,14 @@ pub(crate) enum Refusal {
 }
 
 /// What a client is told of a conflict: an object that others have changed, one that it knows if there is one.
-pub(crate) fn conflict_text(overtaken: &[Overtaken], handles: &Handles) -> String {
+pub(crate) fn conflict_text(tables: &Tables, overtaken: &[Overtaken], handles: &Handles) -> String {
+    // Clients know types, and no classes.
+    // SAFETY: nothing was collected since it was found that these objects are overtaken.
+    let seen_as = |one: &Overtaken| unsafe { seen_as(tables, one.object) };
     let known = overtaken.iter().find_map(|one| Some((one, handles.find(one.object)?)));
     let object = match (known, overtaken.first()) {
-        (Some((one, handle)), _) => {
-            format!("`{}` (handle {}.{})", one.class, handle.slot(), handle.generation())
-        }
-        (None, Some(one)) => format!("a `{}`", one.class),
+        (Some((one, handle)), _) => format!("`{}` ({})", seen_as(one), mention(handle)),
+        (None, Some(one)) => format!("a `{}`", seen_as(one)),
         (None, None) => return ErrorNumber::Conflict.text().to_owned(),
     };
     format!("others have changed {object}, which the transaction has read; it is aborted")
@@ -90,7 +93,7 @@ impl Transactions {
                 Error::Forgotten { .. } => ErrorNumber::Repeated,
                 _ => ErrorNumber::StoreFailed,
             };
-            (number, format!("{}: {error}", number.text()))
+            (number, format!("{}: {}", number.text(), self.cache.schema().tell(&error)))
         })
     }
 
@@ -98,6 +101,7 @@ impl Transactions {
     pub fn commit(
         &mut self,
         cx: &mut Cx,
+        tables: &Tables,
         handles: &Handles,
         batch: Option<(BatchId, Bytes)>,
     ) -> Result<(), Refusal> {
@@ -124,7 +128,10 @@ impl Transactions {
                 NotCommitted::Store(_) => ErrorNumber::StoreFailed,
             };
             let text = match &why {
-                NotCommitted::Conflict(overtaken) => conflict_text(overtaken, handles),
+                NotCommitted::Conflict(overtaken) => conflict_text(tables, overtaken, handles),
+                NotCommitted::Store(error) => {
+                    format!("{}: {}", number.text(), self.cache.schema().tell(error))
+                }
                 NotCommitted::TooManyObjects { limit, .. } => {
                     let name = Limit::TransactionObjects.name();
                     format!("{}: {limit} is the limit ({name}); it is aborted", number.text())
@@ -142,9 +149,10 @@ impl Session {
     pub(crate) fn commit(&mut self, cx: &mut Cx) {
         // What a request failed with is an exception as any other.
         self.join_all(cx);
-        let future = match self.transactions.commit(cx, &self.handles, None) {
+        let future = match self.transactions.commit(cx, self.tables, &self.handles, None) {
             Ok(()) | Err(Refusal::Repeated(_)) => Future::Nothing,
             Err(Refusal::Not(number, text)) => {
+                self.forget_undone(cx);
                 let kind = FailureKind::refused(number, text);
                 let call = self.next();
                 let failed = self.note(Failure { call, iterations: SmallVec::new(), kind });
@@ -169,12 +177,20 @@ impl Session {
         }
         let limit = Limit::TransactionIdleMs;
         self.end_batch(cx, ErrorNumber::TransactionExpired, limit);
-        self.transactions.abort(cx);
+        self.abort_transaction(cx);
     }
 
     /// `abort`: the future is nil.
     pub(crate) fn abort(&mut self, cx: &mut Cx) {
-        self.transactions.abort(cx);
+        // Objects that answers bring are of the transaction that asked.
+        self.join_all(cx);
+        self.abort_transaction(cx);
         self.make_one(cx, Future::Nothing);
+    }
+
+    /// Aborts the transaction, and forgets what it has made.
+    pub(crate) fn abort_transaction(&mut self, cx: &mut Cx) {
+        self.transactions.abort(cx);
+        self.forget_undone(cx);
     }
 }

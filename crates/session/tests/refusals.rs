@@ -32,10 +32,10 @@ fn handles_that_were_never_given() {
         b = exception of -2
         c = exception of -3
         d = exception of -4
-        -1: NoSuchHandle: handle 1 was never given to this session, or was given back
-        -2: NoSuchHandle: handle 4294967297 was never given to this session, or was given back
-        -3: NoSuchHandle: handle 9223372036854775807 was never given to this session, or was given back
-        -4: NoSuchHandle: handle 2 was never given to this session, or was given back
+        -1: NoSuchHandle: handle h1 was never given to this session, or was given back
+        -2: NoSuchHandle: handle h4294967297 was never given to this session, or was given back
+        -3: NoSuchHandle: handle h9223372036854775807 was never given to this session, or was given back
+        -4: NoSuchHandle: handle h2 was never given to this session, or was given back
         "#,
     );
     refused(
@@ -46,7 +46,7 @@ fn handles_that_were_never_given() {
         flush
         "#,
         r#"
-        -1: NoSuchHandle: handle 77 cannot be given back
+        -1: NoSuchHandle: handle h77 cannot be given back
         -1: NoSuchHandle: handle -1 cannot be given back
         -1: NoSuchHandle: handle 0 cannot be given back
         "#,
@@ -62,7 +62,7 @@ fn another_sessions_handles_mean_nothing_here() {
         assert_text(&one.play("t = lookup tally Tally\n v = Tally.add t 7\n flush t v"), expected, "");
         assert_text(
             &two.play("v = Tally.value #1\n flush v"),
-            "v = exception of -1\n -1: NoSuchHandle: handle 1 was never given to this session, or was given back",
+            "v = exception of -1\n -1: NoSuchHandle: handle h1 was never given to this session, or was given back",
             "",
         );
         // The objects are shared as soon as they are committed, the numbers are not.
@@ -96,8 +96,8 @@ fn futures_that_are_not_defined() {
         -1: BadFuture: -1 is not defined yet; the next future is -1
         -2: BadFuture: -5 is not defined yet; the next future is -2
         -3: BadFuture: -4294967295 is not defined yet; the next future is -3
-        -4: unhandled_exc, argument 0 of -0
-        -5: unhandled_exc, argument 0 of -0
+        -4: BadFuture: -4294967296 is no future: a position has 32 bits
+        -5: BadFuture: -9223372036854775808 is no future: a position has 32 bits
         -8: BadFuture: the call -7 has no result
         "#,
     );
@@ -237,7 +237,10 @@ fn wrong_types_and_counts_in_structures() {
     );
     inside("if\n then x\n end_if", "-4: WrongType: the condition: expected `bool`, found `int`");
     inside("while\n do x\n end_while", "-4: WrongType: the condition: expected `bool`, found `int`");
-    inside("z = Tally.value #5", "NoSuchHandle: handle 5 was never given to this session, or was given back");
+    inside(
+        "z = Tally.value #5",
+        "NoSuchHandle: handle h5 was never given to this session, or was given back",
+    );
     inside("z = Tally.value #0", "unhandled_exc, argument 0 of -0");
     inside("break", "-4: MarkerMismatch: `break` or `continue` outside a loop");
     inside(
@@ -944,7 +947,8 @@ fn describe_and_history_are_answered_also_in_a_batch_that_is_over() {
         let told = client.send();
         assert_text(
             &told,
-            "interface\n a = 0\n b = exception of -3\n -3: OutOfFuel: the batch ran too many steps: 1 is the limit (fuel_max)",
+            "interface\n history 1, -3: OutOfFuel: the batch ran too many steps: 1 is the limit (fuel_max)\n\
+             a = 0\n b = exception of -3\n -3: OutOfFuel: the batch ran too many steps: 1 is the limit (fuel_max)",
             "",
         );
         assert_text(&client.play("bye"), "farewell", "");

@@ -173,7 +173,8 @@ fn it_runs_again_while_others_get_in_between() {
 #[test]
 fn it_runs_no_more_often_than_it_may() {
     Site::each(2, |site| {
-        let lost = "-1: Conflict: others have changed a `C`, which the transaction has read; it is aborted";
+        let lost =
+            "-1: Conflict: others have changed a `counter`, which the transaction has read; it is aborted";
         site.contend(100);
         site.play(
             0,

@@ -66,7 +66,7 @@ impl Site {
 }
 
 const LOST: &str =
-    "-2: Conflict: others have changed `C` (handle 1.0), which the transaction has read; it is aborted";
+    "-2: Conflict: others have changed `counter` (handle h1), which the transaction has read; it is aborted";
 
 #[test]
 fn what_is_committed_is_seen_by_others_and_nothing_else() {
@@ -98,6 +98,80 @@ fn an_abort_takes_back_what_was_done() {
             z = nil",
         );
         site.play(0, "k = cell int\ncell[int].put k 3\nc = commit\ncell[int].put k 4\nz = abort\nx = cell[int].get k\nflush x", "x = 3");
+    });
+}
+
+#[test]
+fn what_an_aborted_transaction_made_is_undone() {
+    const HANDLE: &str = "NoSuchHandle: the object of handle h2 was made in a transaction that was aborted";
+    const FUTURE: &str = "NoSuchHandle: the object was made in a transaction that was aborted";
+    Site::each(STORABLE, 2, |site| {
+        site.play(0, "k = cell int\ncell[int].put k 3\nc = commit\nflush k", "k = cell[int]#1.0");
+        site.play(
+            0,
+            "n = new_counter()\nx = counter.add n 3\nm = new_counter()\nz = abort\ny = counter.value n\nw = counter.value m\nflush n m x y w",
+            &format!(
+                "n = exception of -1\nm = exception of -3\nx = 3\ny = exception of -5\nw = exception of -6\n\
+                 -5: {FUTURE}\n-6: {FUTURE}\n-1: {FUTURE}\n-3: {FUTURE}"
+            ),
+        );
+        site.play(
+            0,
+            "clear_history\nn = new_counter()\nx = counter.add n 3\nflush n x",
+            "n = counter#2.0\nx = 3",
+        );
+        // What was there before is as it was then, and what was made is not there.
+        site.play(
+            0,
+            "cell[int].put k 4\nz = abort\nx = cell[int].get k\ny = counter.value n\na = lookup a\nv = counter.hold a n\nflush x y v",
+            &format!("x = 3\ny = exception of -4\nv = exception of -6\n-4: {HANDLE}\n-6: {HANDLE}"),
+        );
+        site.play(0, "free n\ny = counter.value n\nflush y", "y = exception of -1\n-1: NoSuchHandle: handle h2 was never given to this session, or was given back");
+        // The same when others were faster.
+        site.play(
+            0,
+            "clear_history\na = lookup a\nn = new_counter()\nv = counter.value a\nflush a n v",
+            "a = counter#2.1\nn = counter#3.0\nv = 0",
+        );
+        site.play(1, "a = lookup a\nx = counter.add a 5\nc = commit\nflush c", "c = nil");
+        site.play(
+            0,
+            "c = commit\nflush c",
+            &format!("c = exception of -1\n{}", LOST.replace("-2", "-1").replace("h1", "h4294967298")),
+        );
+        let gone = HANDLE.replace("h2", "h3");
+        site.play(0, "v = counter.value n\nflush v", &format!("v = exception of -1\n-1: {gone}"));
+    });
+}
+
+#[test]
+fn the_other_ways_to_what_is_undone_end_too() {
+    Site::each(STORABLE, 1, |site| {
+        // A procedure that uses it, and what never changes and has it inside.
+        site.play(
+            0,
+            "n = new_counter()\nprocedure one -> int\nv = counter.add n 1\nreturn v\nend_procedure\nx = proc 0\nz = abort\ny = proc 0\nflush x y",
+            "x = 1\ny = exception of -5\n-5: NoSuchProcedure: batched procedure number 0 uses an object that was made in a transaction that was aborted",
+        );
+    });
+}
+
+#[test]
+fn the_history_has_what_the_batch_under_way_has_failed_with() {
+    Site::each(STORABLE, 1, |site| {
+        site.play(
+            0,
+            "a = lookup a\nx = counter.add a 5\ny = counter.add a 500\nhistory\nc = commit\nflush x c",
+            "history 1, -3: too_many\nx = 5\nc = nil\n-3: too_many",
+        );
+        site.play(0, "history\nflush", "history 1, -3: too_many\ndone");
+        // What is cleared before the `flush` is told by that, and by no history.
+        site.play(
+            0,
+            "clear_history\na = lookup a\ny = counter.add a 500\nclear_history\nw = counter.add a 600\nhistory\nc = commit\nflush c",
+            "history 3, -3: too_many\nc = nil\n-2: too_many\n-3: too_many",
+        );
+        site.play(0, "history\nflush", "history 3, -3: too_many\ndone");
     });
 }
 

@@ -148,6 +148,14 @@ pub(crate) struct Future {
     location: &'static Location<'static>,
 }
 
+/// An entry of VH.
+pub(crate) struct Held {
+    /// How many slots hold the handle.
+    slots: u32,
+    /// What made it: its name in messages. Absent for objects of exceptions.
+    made: Option<(Made, &'static Location<'static>)>,
+}
+
 /// What bounds a batch.
 pub(crate) struct Bounds {
     pub(crate) frame_bytes: usize,
@@ -197,8 +205,8 @@ pub(crate) struct State {
     extras: Vec<Extra>,
     free_extras: Vec<u32>,
     free_slot: u32,
-    /// VH: how many slots hold each handle.
-    handles: HashMap<Ref, u32>,
+    /// VH: how many slots hold each handle, and what made the first of them.
+    handles: HashMap<Ref, Held>,
     /// Handles to give back at the end of this batch.
     frees: Vec<Ref>,
     scopes: Vec<Scope>,
@@ -416,9 +424,9 @@ impl State {
 
     #[cold]
     fn drop_handle(&mut self, handle: Ref) {
-        if let Some(count) = self.handles.get_mut(&handle) {
-            *count -= 1;
-            if *count == 0 {
+        if let Some(held) = self.handles.get_mut(&handle) {
+            held.slots -= 1;
+            if held.slots == 0 {
                 self.handles.remove(&handle);
                 self.frees.push(handle);
             }

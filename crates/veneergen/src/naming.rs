@@ -98,6 +98,7 @@ mod tests {
     fn interface(names: &[&str], routines: &[&str]) -> Interface {
         let types = names.iter().map(|name| Type {
             name: (*name).to_owned(),
+            names: Vec::new(),
             kind: Kind::Object,
             element: None,
             immutable: false,

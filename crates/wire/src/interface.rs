@@ -3,7 +3,7 @@
 //! `describe` answers with it as JSON, `bifrost veneer` makes stubs from it. Types, methods and routines are
 //! numbered by position: the n-th type; the n-th method, counted through all types in order; the n-th
 //! routine. Well-known objects are not in it: they are data, not interface. Neither are methods and routines that take or
-//! give routine values (`proc`, `iter`): those do not cross.
+//! give routine values (`proc`, `iter`): those do not cross. Nor are `setup`, `start` and `main`, which run the program itself.
 
 use std::collections::HashMap;
 
@@ -63,6 +63,9 @@ impl Kind {
 pub struct Type {
     /// Its name as Theta writes it: `array[int]`.
     pub name: String,
+    /// Other names that the program has for it: its equates.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
     /// What kind it is.
     pub kind: Kind,
     /// The type argument of a built-in type that has one: the elements of an array, what a cell holds.
@@ -254,7 +257,9 @@ impl Interface {
 
     /// The number of the first type of that name.
     pub fn find_type(&self, name: &str) -> Option<TypeNumber> {
-        self.types.iter().position(|t| t.name == name).map(|n| TypeNumber(n as u32))
+        let own = self.types.iter().position(|t| t.name == name);
+        let found = own.or_else(|| self.types.iter().position(|t| t.names.iter().any(|n| n == name)));
+        found.map(|n| TypeNumber(n as u32))
     }
 
     /// The number of the first type of that kind and element.
@@ -339,6 +344,12 @@ impl Numbering {
                 let key = (number, method.name.clone());
                 numbering.methods.entry(key).or_insert(MethodNumber(numbering.owners.len() as u32));
                 numbering.owners.push(number);
+            }
+        }
+        // A name of its own comes before others.
+        for (t, ty) in interface.types.iter().enumerate() {
+            for name in &ty.names {
+                numbering.types.entry(name.clone()).or_insert(TypeNumber(t as u32));
             }
         }
         for (r, routine) in interface.routines.iter().enumerate() {

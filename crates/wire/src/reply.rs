@@ -136,6 +136,14 @@ pub struct Exception<'a> {
 }
 
 impl<'a> Exception<'a> {
+    /// The same call and rounds with something else that happened.
+    pub(crate) fn with_kind<'b>(&self, kind: ExceptionKind<'b>) -> Exception<'b>
+    where
+        'a: 'b,
+    {
+        Exception { call: self.call, iterations: self.iterations, kind }
+    }
+
     /// In which round of each loop around the call, outermost first, from 1; empty outside loops.
     pub fn iterations(&self) -> impl ExactSizeIterator<Item = u32> + use<'a> {
         self.iterations.chunks_exact(8).map(|w| word_at(w, 0) as u32)

@@ -42,7 +42,7 @@ fn play(script: &str) -> String {
                 let Ok(DecodedReply::Reply(reply, _)) = decode_reply(&reply, REPLY_BYTES_MAX) else {
                     panic!()
                 };
-                t.reply(&reply, &mut answer);
+                t.reply(&reply, &mut Vec::new(), &mut answer);
             } else if let Command::Free(handles) = command {
                 answer += &format!("  frees {:?}\n", handles.iter().map(|h| h.0).collect::<Vec<_>>());
             }
@@ -101,7 +101,13 @@ fn bad_lines_say_what_was_expected() {
         ("frobnicate", "column 1: `frobnicate` means nothing here; try `help`"),
         ("frobnicate()", "column 1: there is no routine or procedure `frobnicate`"),
         ("new_point(1)", "column 1: this takes 2 arguments: new_point (x: int, y: int) returns (point)"),
-        ("1.to(3)", "column 3: `to` is an iterator: write `foreach $x in ... do`"),
+        ("1.to(3)", "column 3: `to` is an iterator: write `foreach $x in ... do`, or `list` before it"),
+        ("list 1.add(3)", "column 8: `add` is no iterator"),
+        ("list 0 1.to(3)", "column 10: 1 to 1000 values can be listed"),
+        ("list 1001 1.to(3)", "column 13: 1 to 1000 values can be listed"),
+        ("break", "column 1: `break` belongs inside a loop"),
+        ("continue", "column 1: `continue` belongs inside a loop"),
+        ("return 1", "column 1: `return` belongs inside a `procedure`"),
         ("foreach $i in now_ms() do", "column 15: `now_ms` is no iterator"),
         ("1.frob()", "column 3: int has no method `frob`; try `describe int`"),
         ("end", "column 1: no structure is open"),
@@ -118,6 +124,50 @@ fn bad_lines_say_what_was_expected() {
         let error = translator().line(line, &mut out, &mut answer).expect_err(line);
         assert_eq!(error.to_string(), expected, "{line}");
         assert!(out.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn commands_in_the_wrong_place_are_refused_where_they_stand() {
+    let cases: [(&[&str], &str, &str); 9] = [
+        (&["if true then"], "break", "column 1: `break` belongs inside a loop"),
+        (
+            &["foreach $i in 1.to(3) do", "while"],
+            "break",
+            "column 1: `break` cannot leave the condition of a loop",
+        ),
+        (&["procedure p"], "continue", "column 1: `continue` belongs inside a loop"),
+        (&["foreach $i in 1.to(3) do"], "return", "column 1: `return` belongs inside a `procedure`"),
+        (
+            &["foreach $i in 1.to(3) do"],
+            "$c := commit",
+            "column 7: `commit` cannot be said inside a structure: `end` it first",
+        ),
+        (&["except"], "abort", "column 1: `abort` cannot be said inside a structure: `end` it first"),
+        (
+            &["except"],
+            "transaction",
+            "column 1: `transaction` cannot be said inside a structure: `end` it first",
+        ),
+        (&["except"], "history", "column 1: `history` cannot be said inside a structure: `end` it first"),
+        (&["except"], "list 1.to(3)", "column 1: `list` cannot be said inside a structure: `end` it first"),
+    ];
+    for (before, line, expected) in cases {
+        let (mut t, mut out, mut answer) = (translator(), Vec::new(), String::new());
+        for line in before {
+            t.line(line, &mut out, &mut answer).unwrap();
+        }
+        let bytes = out.len();
+        let error = t.line(line, &mut out, &mut answer).expect_err(line);
+        assert_eq!(error.to_string(), expected, "{line}");
+        assert_eq!(out.len(), bytes, "{line}");
+    }
+    for lines in [
+        &["foreach $i in 1.to(3) do", "if true then", "break"][..],
+        &["procedure p", "if true then", "return 1"],
+    ] {
+        let (mut t, mut out, mut answer) = (translator(), Vec::new(), String::new());
+        lines.iter().for_each(|line| assert!(t.line(line, &mut out, &mut answer).is_ok(), "{line}"));
     }
 }
 

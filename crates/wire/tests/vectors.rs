@@ -180,7 +180,7 @@ fn settle(translator: &mut Translator, bytes: &[u8]) {
             }
             writer.finish(Counters::default(), 0);
             let Ok(DecodedReply::Reply(reply, _)) = decode_reply(&reply, REPLY_BYTES_MAX) else { panic!() };
-            translator.reply(&reply, &mut String::new());
+            translator.reply(&reply, &mut Vec::new(), &mut String::new());
         }
     }
 }
@@ -217,7 +217,7 @@ fn replies() {
         encode::reply(&mut again, &reply);
         assert_eq!(again, bytes);
         let mut text = String::new();
-        Translator::new(numbering()).reply(&reply, &mut text);
+        Translator::new(numbering()).reply(&reply, &mut Vec::new(), &mut text);
         fresh.push(json!({"hex": hex(&bytes), "reply": bifrost_wire::json::reply(&reply), "text": text}));
     };
     let limits: Vec<(Limit, u64)> = Limit::ALL.iter().map(|l| (*l, l.default_value())).collect();

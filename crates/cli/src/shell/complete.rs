@@ -7,10 +7,12 @@ use rustyline::{Context, Helper, Highlighter, Hinter, Validator};
 
 /// The first words of lines.
 const COMMANDS: &[&str] = &[
+    "abort",
     "break",
     "bye",
     "cell",
     "clear",
+    "commit",
     "continue",
     "describe",
     "do",
@@ -23,12 +25,14 @@ const COMMANDS: &[&str] = &[
     "help",
     "history",
     "if",
+    "list",
     "lookup",
     "others",
     "procedure",
     "return",
     "send",
     "then",
+    "transaction",
     "when",
     "while",
 ];
@@ -52,7 +56,9 @@ impl Words {
         let interface = numbering.interface();
         let methods = interface.types.iter().flat_map(|t| &t.methods);
         Words {
-            types: sorted(interface.types.iter().map(|t| t.name.clone()).collect()),
+            types: sorted(
+                interface.types.iter().flat_map(|t| t.names.iter().chain([&t.name])).cloned().collect(),
+            ),
             routines: interface.routines.iter().map(|r| r.name.clone()).collect(),
             well_known: Vec::new(),
             methods: sorted(methods.map(|m| m.name.clone()).collect()),
@@ -149,6 +155,7 @@ mod tests {
         let method = |name: &str| Method { name: name.into(), ..Method::default() };
         let ty = |name: &str, methods: &[&str]| Type {
             name: name.into(),
+            names: Vec::new(),
             kind: Kind::Object,
             element: None,
             immutable: false,

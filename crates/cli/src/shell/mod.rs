@@ -11,12 +11,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anstyle::{AnsiColor, Style};
-use bifrost_wire::Reply;
 use bifrost_wire::interface::Numbering;
 use bifrost_wire::text::{Due, LineError, Translator};
+use bifrost_wire::{ExceptionKind, Outcome as Sent, Reply, Value, encode, op};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
+use serde_json::json;
 
 use crate::client::{Client, ConnectArgs};
 use crate::failure::{Exit, Failure, Outcome, error, print};
@@ -27,11 +28,13 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// Talk to a server
 ///
-/// Calls are collected until a line asks for an answer (`? $x` or `flush`) and then cross together. `help`
-/// shows the commands, `describe` what the server has, Tab completes names, Ctrl-D ends.
+/// Calls are collected until a line asks for an answer (`? $x` or `flush`) and then cross together. `list $db.users()`
+/// shows what an iterator yields. `help` shows the commands, `describe` what the server has, Tab completes names, Ctrl-D
+/// ends; if there are changes that are not committed, the shell asks what is to become of them.
 ///
-/// With a script on the standard input there is no prompt; the first line that is no command ends it with
-/// status 1. Exceptions of calls are answers and do not.
+/// With a script on the standard input, or commands as arguments, there is no prompt; the first line that is no command
+/// ends it with status 1. Exceptions of calls are answers and do not. Changes that were not committed at the end are
+/// gone, and the shell says so.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -39,6 +42,7 @@ Examples:
   bifrost shell unix:///tmp/db
   BIFROST_TOKEN=secret bifrost shell tcp://db.example.com:7447
   echo '? lookup database' | bifrost shell
+  bifrost shell -c '$db := lookup database: DataBase' -c '? $db.fetch(\"bob\").visits()' --json
 
 A conversation:
   > $db := lookup database: DataBase
@@ -52,8 +56,14 @@ pub struct Args {
     url: Option<String>,
     #[command(flatten)]
     connect: ConnectArgs,
-    /// Print the lines of a script before their answers
+    /// Say this and end; several are said one after the other
+    #[arg(short, long, value_name = "COMMAND")]
+    command: Vec<String>,
+    /// Answer in JSON, an object a line
     #[arg(long)]
+    json: bool,
+    /// Print the lines of a script before their answers
+    #[arg(long, conflicts_with = "json")]
     echo: bool,
 }
 
@@ -61,10 +71,17 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let mut client = args.connect.connect(args.url.as_deref())?;
     let numbering = Arc::new(client.describe()?);
-    if io::stdin().is_terminal() {
-        interactive(client, numbering)
+    let mut conversation = Conversation::new(client, numbering.clone());
+    if args.json {
+        conversation.translator.set_json();
+    }
+    if !args.command.is_empty() {
+        let lines = args.command.iter().flat_map(|command| command.lines());
+        script(conversation, lines.map(|line| Ok(line.to_owned())), args)
+    } else if io::stdin().is_terminal() {
+        interactive(conversation, &numbering)
     } else {
-        script(Conversation::new(client, numbering), args.echo)
+        script(conversation, io::stdin().lock().lines(), args)
     }
 }
 
@@ -103,26 +120,95 @@ impl Conversation {
             self.client.send(&self.kept)?;
             self.kept.clear();
         }
-        if due == Due::Reply {
-            let translator = &mut self.translator;
-            self.ended = self.client.receive(|reply| {
-                translator.reply(reply, answer);
-                Some(matches!(reply, Reply::Farewell))
+        let mut due = due;
+        while due == Due::Reply {
+            let (translator, more) = (&mut self.translator, &mut self.kept);
+            (self.ended, due) = self.client.receive(|reply| {
+                let due = translator.reply(reply, more, answer);
+                Some((matches!(reply, Reply::Farewell), due))
             })?;
             self.pending = false;
+            if due == Due::Reply {
+                // What the answer shows is asked for.
+                self.client.send(&self.kept)?;
+                self.kept.clear();
+            }
         }
         Ok(Ok(()))
     }
+
+    /// Whether the transaction under way has changed something. What was said before is run, and an open structure is
+    /// dropped.
+    ///
+    /// # Errors
+    /// The session has ended.
+    fn has_changes(&mut self) -> Result<bool, Failure> {
+        let mut batch = std::mem::take(&mut self.kept);
+        if self.translator.depth() > 0 || self.pending {
+            encode::flush(&mut batch, [], true);
+            self.client.send(&batch)?;
+            self.client.receive(|reply| matches!(reply, Reply::Flushed(_)).then_some(()))?;
+            self.pending = false;
+            batch.clear();
+        }
+        // A batch that is a transaction begins only where nothing was changed, and no exception is left that nobody has looked at.
+        encode::history(&mut batch, false);
+        encode::transaction(&mut batch, 1, None);
+        encode::flush(&mut batch, [1], true);
+        self.client.send(&batch)?;
+        self.client.receive(|reply| matches!(reply, Reply::Exceptions(_)).then_some(()))?;
+        self.client.receive(|reply| match reply {
+            Reply::Flushed(flushed) => {
+                Some(!matches!(flushed.outcomes().next(), Some(Sent::Value(Value::Nil))))
+            }
+            _ => None,
+        })
+    }
+
+    /// Commits, or says why not.
+    ///
+    /// # Errors
+    /// The session has ended.
+    fn commit(&mut self) -> Result<Result<(), String>, Failure> {
+        let mut batch = Vec::new();
+        encode::plain(&mut batch, op::COMMIT);
+        encode::flush(&mut batch, [1], true);
+        self.client.send(&batch)?;
+        self.client.receive(|reply| match reply {
+            Reply::Flushed(flushed) => {
+                Some(match flushed.exceptions().next().map(|exception| exception.kind) {
+                    Some(ExceptionKind::Refused { text, .. }) => Err(text.to_owned()),
+                    _ => Ok(()),
+                })
+            }
+            _ => None,
+        })
+    }
 }
 
-/// Says the lines of the standard input.
-fn script(mut conversation: Conversation, echo: bool) -> Outcome {
-    for (number, line) in io::stdin().lock().lines().enumerate() {
+/// Says lines one after the other.
+fn script(
+    mut conversation: Conversation,
+    lines: impl Iterator<Item = io::Result<String>>,
+    args: &Args,
+) -> Outcome {
+    for (number, line) in lines.enumerate() {
         let line = line?;
+        let echo = args.echo && args.command.is_empty();
         let mut answer = if echo { format!("{}\n", format!("> {line}").trim_end()) } else { String::new() };
+        if ends(&line) && conversation.translator.depth() == 0 {
+            finish(&mut conversation)?;
+        }
         let said = conversation.say(&line, &mut answer);
         print(&answer)?;
         if let Err(bad) = said? {
+            if args.json {
+                let (line, column) = (number + 1, bad.column);
+                print(&format!(
+                    "{}\n",
+                    json!({"error": "BadLine", "line": line, "column": column, "text": bad.text})
+                ))?;
+            }
             return Err(Failure::new(Exit::Failed, format!("line {}, {bad}", number + 1))
                 .help("`help` shows the commands, `describe` what the server has"));
         }
@@ -133,28 +219,43 @@ fn script(mut conversation: Conversation, echo: bool) -> Outcome {
     if conversation.translator.depth() > 0 {
         return Err(Failure::new(Exit::Failed, "the script ends inside a structure").help("add `end`"));
     }
+    finish(&mut conversation)?;
+    conversation.client.close()
+}
+
+/// Whether a line ends the session.
+fn ends(line: &str) -> bool {
+    line.split('#').next().unwrap_or_default().trim() == "bye"
+}
+
+/// Runs what a script has said last, and tells if it leaves changes behind.
+fn finish(conversation: &mut Conversation) -> Result<(), Failure> {
     if conversation.pending {
         let mut answer = String::new();
         // A flush is always a command where no structure is open.
         let _ = conversation.say("flush", &mut answer)?;
         print(&answer)?;
     }
-    conversation.client.close()
+    if conversation.has_changes()? {
+        eprintln!("note: the changes that were not committed are gone; `commit` keeps them");
+    }
+    Ok(())
 }
 
 type LineEditor = Editor<Words, FileHistory>;
 
-fn interactive(client: Client, numbering: Arc<Numbering>) -> Outcome {
+fn interactive(mut conversation: Conversation, numbering: &Numbering) -> Outcome {
+    let client = &conversation.client;
     let bold = Style::new().bold();
     anstream::println!("{bold}{}{bold:#} at {}, session {}", client.server, client.address(), client.session);
     anstream::println!("`help` shows the commands, `describe` what there is, Tab completes, Ctrl-D ends");
-    let mut editor = editor(Words::new(&numbering))?;
+    let mut editor = editor(Words::new(numbering))?;
     let history = history_file();
     if let Some(file) = &history {
         // The first time there is none.
         let _ = editor.load_history(file);
     }
-    let outcome = converse(&mut Conversation::new(client, numbering), &mut editor);
+    let outcome = converse(&mut conversation, &mut editor);
     if let Some(file) = &history
         && file.parent().is_some_and(|folder| std::fs::create_dir_all(folder).is_ok())
         && let Err(e) = editor.save_history(file)
@@ -188,9 +289,13 @@ fn converse(conversation: &mut Conversation, editor: &mut LineEditor) -> Outcome
         let line = match editor.readline(&prompt) {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => continue,
-            Err(ReadlineError::Eof) => break,
+            Err(ReadlineError::Eof) if leaves(conversation, editor)? => break,
+            Err(ReadlineError::Eof) => continue,
             Err(other) => return Err(editor_failed(other)),
         };
+        if ends(&line) && !leaves(conversation, editor)? {
+            continue;
+        }
         if !line.trim().is_empty() {
             editor.add_history_entry(line.as_str()).map_err(editor_failed)?;
         }
@@ -203,12 +308,50 @@ fn converse(conversation: &mut Conversation, editor: &mut LineEditor) -> Outcome
             words.follow(&conversation.translator, &line);
         }
     }
-    if conversation.ended || conversation.translator.depth() > 0 {
+    if conversation.ended {
         return Ok(());
     }
     let mut answer = String::new();
     let said = conversation.say("bye", &mut answer)?;
     said.map_err(|bad| Failure::new(Exit::Failed, bad))
+}
+
+/// Whether to leave: asks a person whose transaction has changes that are not committed.
+fn leaves(conversation: &mut Conversation, editor: &mut LineEditor) -> Result<bool, Failure> {
+    if conversation.translator.depth() == 0 && conversation.pending {
+        let mut answer = String::new();
+        let _ = conversation.say("flush", &mut answer)?;
+        print(&answer)?;
+    }
+    if !conversation.has_changes()? {
+        return Ok(true);
+    }
+    if conversation.translator.depth() > 0 {
+        conversation.translator.abandon();
+    }
+    anstream::println!("there are changes that are not committed");
+    loop {
+        let line = match editor.readline("commit them, drop them, or stay? [c/d/s] ") {
+            Ok(line) => line,
+            Err(ReadlineError::Interrupted) => return Ok(false),
+            Err(ReadlineError::Eof) => return Ok(true),
+            Err(other) => return Err(editor_failed(other)),
+        };
+        match line.trim() {
+            "c" | "commit" => {
+                return Ok(match conversation.commit()? {
+                    Ok(()) => true,
+                    Err(why) => {
+                        error(&why);
+                        false
+                    }
+                });
+            }
+            "d" | "drop" => return Ok(true),
+            "s" | "stay" => return Ok(false),
+            _ => {}
+        }
+    }
 }
 
 /// Says what is wrong with the line above, under the place.

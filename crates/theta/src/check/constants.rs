@@ -46,7 +46,12 @@ impl Checker<'_> {
         for at in 0..self.equates.len() {
             let placed = &self.names.equates[at];
             if placed.parms.is_empty() {
-                self.equate(&Env::new(placed.inner), at);
+                let (public, name) = (placed.public, placed.ast.name.name.to_string());
+                if let Equate::Type(ty) = self.equate(&Env::new(placed.inner), at)
+                    && public
+                {
+                    self.program.type_names.push((name, ty));
+                }
             }
         }
     }

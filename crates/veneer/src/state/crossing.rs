@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use bifrost_wire::reply::FlushedReply;
 use bifrost_wire::{
-    DecodedReply, ErrorNumber, ExceptionKind, Outcome, Reply, Scope, decode_reply, encode, op,
+    DecodedReply, ErrorNumber, ExceptionKind, Outcome, Ref, Reply, Scope, decode_reply, encode, op,
+    with_names,
 };
 
 use super::seen::is_unseen;
-use super::{Extra, Made, NO_SLOT, OwnedValue, State, Tag, misuse};
+use super::{Extra, Held, Made, NO_SLOT, OwnedValue, State, Tag, misuse};
 use crate::connection::ConnectionError;
 use crate::error::{CallName, Closed, Error, ErrorValue, Exception, Misuse};
 
@@ -181,7 +182,8 @@ impl State {
             }
             let known = match outcomes.next() {
                 Some(Outcome::Handle { handle, .. }) => {
-                    *self.handles.entry(handle).or_insert(0) += 1;
+                    let made = self.futures.get(index).map(|future| (future.made, future.location));
+                    self.handles.entry(handle).or_insert(Held { slots: 0, made }).slots += 1;
                     (Tag::Handle, handle.0 as u64)
                 }
                 Some(Outcome::Value(value)) => self.pack(value),
@@ -248,7 +250,10 @@ impl State {
                     }
                     match &unseen {
                         Some(error) => error.clone(),
-                        None => Error::Refused { number, text: text.into(), call },
+                        None => {
+                            let text = with_names(text, |handle| self.name_of(handle));
+                            Error::Refused { number, text: text.into(), call }
+                        }
                     }
                 }
             });
@@ -299,7 +304,7 @@ impl State {
             Outcome::Handle { handle, .. } => {
                 // An error can outlive its session, a stub cannot: the object is given back, unless
                 // a stub has it too.
-                *self.handles.entry(handle).or_insert(0) += 1;
+                self.handles.entry(handle).or_insert(Held { slots: 0, made: None }).slots += 1;
                 self.drop_handle(handle);
                 ErrorValue::Object
             }
@@ -330,6 +335,13 @@ impl State {
             Made::Variable => "variable".into(),
             Made::Refused => "refused".into(),
         }
+    }
+
+    /// The name of a handle in messages: the call that the object came from.
+    fn name_of(&mut self, handle: Ref) -> Option<String> {
+        let (made, location) = self.handles.get(&handle)?.made?;
+        let name = self.made_name(made);
+        Some(format!("the result of `{name}` at {}:{}", location.file(), location.line()))
     }
 
     pub(crate) fn history(&self) -> (&[Exception], u64) {

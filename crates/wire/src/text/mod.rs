@@ -7,7 +7,9 @@
 //!
 //! The grammar and a transcript are in `docs/spec/wire.md`; [`HELP`] is the short form.
 
+mod answer;
 mod lexer;
+mod look;
 mod parser;
 mod print;
 mod translate;
@@ -21,6 +23,7 @@ $e := $db.fetch(\"alice\")           call a method; calls can be chained and nes
 $p := new_point(1, 2)              call a routine or procedure
 ? $e.visits(), $n                  run the batch; print these, and keep all names
 flush                              run the batch; print all names
+list 5 $db.users()                 run the batch; print what an iterator yields, 20 values without a number
 $c := cell int                     a cell; $c.put(1), $c.get()
 commit                             commits the transaction; abort takes back what it did
 transaction                        the batch is one; run again while others get in between

@@ -12,6 +12,8 @@ pub(super) enum Line {
     Let(Vec<Target>, Expr),
     /// `? a, b` or `flush a, b`
     Flush(Vec<Expr>),
+    /// `list 10 $db.users()`
+    List(Option<i64>, Expr),
     Free(Vec<String>),
     While(Option<Expr>),
     Do(Expr),
@@ -72,6 +74,16 @@ pub(super) enum ExprKind {
     Commit,
     Abort,
     Call(Option<Box<Expr>>, String, Vec<Expr>),
+}
+
+impl Expr {
+    /// The name of what it calls.
+    pub(super) fn name(&self) -> &str {
+        match &self.kind {
+            ExprKind::Call(_, name, _) => name,
+            _ => "",
+        }
+    }
 }
 
 /// The deepest nesting of parentheses, and longest chain of calls, in a line.
@@ -245,6 +257,14 @@ impl Parser<'_> {
         self.at += 1;
         Ok(match word.as_str() {
             "flush" => Line::Flush(self.expressions()?),
+            "list" => {
+                let limit = match self.peek() {
+                    Some(Token::Int(limit)) if self.ahead(1) != Some(&Token::Mark('.')) => Some(*limit),
+                    _ => None,
+                };
+                self.at += usize::from(limit.is_some());
+                Line::List(limit, self.expression()?)
+            }
             "free" => {
                 let mut names = vec![self.variable()?];
                 while self.take_mark(',') {

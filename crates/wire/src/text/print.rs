@@ -43,6 +43,18 @@ fn quoted(text: &str, quote: char) -> String {
     out
 }
 
+/// A text without what could move a terminal's cursor or change its state.
+pub(super) fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// An outcome: `h5: DataElem`, `42`, `! not_found`.
 pub(super) fn outcome(interface: &Interface, outcome: &Outcome<'_>) -> String {
     match outcome {
@@ -103,6 +115,11 @@ pub(super) fn describe(numbering: &Numbering, name: Option<&str>) -> Option<Stri
     let Some(name) = name else {
         let types: Vec<&str> = interface.types.iter().map(|t| t.name.as_str()).collect();
         let _ = writeln!(out, "types: {}", types.join(", "));
+        for ty in &interface.types {
+            for name in &ty.names {
+                let _ = writeln!(out, "{name} = {}", ty.name);
+            }
+        }
         for routine in &interface.routines {
             let _ = writeln!(out, "{}", interface.heading(routine));
         }
@@ -111,7 +128,8 @@ pub(super) fn describe(numbering: &Numbering, name: Option<&str>) -> Option<Stri
     if let Some(ty) = numbering.find_type(name).and_then(|t| interface.ty(t)) {
         let above: Vec<&str> = ty.supertypes.iter().map(|s| interface.type_name(*s)).collect();
         let below = if above.is_empty() { String::new() } else { format!(" < {}", above.join(", ")) };
-        let _ = writeln!(out, "{} = type{below}", ty.name);
+        let also: String = ty.names.iter().map(|name| format!("{name} = ")).collect();
+        let _ = writeln!(out, "{also}{} = type{below}", ty.name);
         comment(&mut out, "", &ty.doc);
         for method in &ty.methods {
             let _ = writeln!(out, "  {}", interface.heading(method));

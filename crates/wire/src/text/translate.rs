@@ -1,17 +1,21 @@
-//! Lines to commands, replies to lines.
+//! Lines to commands, replies to answers.
 
-use std::fmt::Write;
 use std::sync::Arc;
+
+use serde_json::json;
 
 use crate::command::Hello;
 use crate::encode;
 use crate::error::ErrorNumber;
 use crate::ids::{ProcedureNumber, Ref, TypeNumber};
 use crate::interface::{Kind, Method, Numbering};
+use crate::mention::with_names;
 use crate::op;
-use crate::reply::{Outcome, Reply};
+use crate::reply::{Exception, ExceptionKind, FlushedReply, Outcome, Reply};
 use crate::value::{Arg, Value};
 
+use super::answer::{Answer, Item};
+use super::look::{Listing, Look, Read};
 use super::parser::{Expr, ExprKind, Line, Target, parse};
 use super::{HELP, print};
 
@@ -31,7 +35,7 @@ impl LineError {
     }
 }
 
-/// Whether a line asks for a reply, which must be given to [`Translator::reply`] before the next line.
+/// Whether what was appended asks for a reply, which must be given to [`Translator::reply`] before the next line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
     /// No reply comes.
@@ -42,7 +46,7 @@ pub enum Due {
 
 /// A value that a name has.
 #[derive(Clone, PartialEq, Debug)]
-enum Known {
+pub(super) enum Known {
     Ref(Ref),
     Nil,
     Bool(bool),
@@ -65,7 +69,7 @@ impl Known {
         }
     }
 
-    fn arg(&self) -> Arg<'_> {
+    pub(super) fn arg(&self) -> Arg<'_> {
         Arg::Value(match self {
             Known::Ref(r) => return Arg::Ref(*r),
             Known::Failed => return Arg::Ref(Ref::NONE),
@@ -81,9 +85,9 @@ impl Known {
 
 /// Something with its type; [`TypeNumber::NONE`] when it is not known.
 #[derive(Clone, PartialEq, Debug)]
-struct Typed {
-    known: Known,
-    ty: TypeNumber,
+pub(super) struct Typed {
+    pub(super) known: Known,
+    pub(super) ty: TypeNumber,
 }
 
 /// A name of the conversation.
@@ -114,15 +118,31 @@ enum Open {
 
 /// What a flush asked for.
 #[derive(Clone, Debug, Default)]
-struct Asked {
-    wanted: Vec<u32>,
+pub(super) struct Asked {
+    pub(super) wanted: Vec<u32>,
     /// What to print: a label, and a position or what is known already.
-    shown: Vec<(String, Typed)>,
+    pub(super) shown: Vec<(String, Typed)>,
+    /// The iterator whose values are listed.
+    pub(super) listing: Option<Listing>,
+}
+
+/// The reply that is due, and what becomes of it.
+#[derive(Debug, Default)]
+pub(super) enum Stage {
+    /// None, or one that is no answer to a flush.
+    #[default]
+    Idle,
+    /// Of a batch of the conversation.
+    Flush(Asked),
+    /// Of a batch that asks for the contents of what an answer shows.
+    Looks(Answer, Vec<Look>),
+    /// Of a batch that asks for the values of an iterator; whether it would have yielded more.
+    Rows(Answer, Vec<Vec<Read>>, bool),
 }
 
 /// A conversation in the text form.
 pub struct Translator {
-    numbering: Arc<Numbering>,
+    pub(super) numbering: Arc<Numbering>,
     futures: Vec<Future>,
     bindings: Vec<Binding>,
     /// The open structures, each with how many bindings there were before it.
@@ -130,10 +150,12 @@ pub struct Translator {
     procedures: Vec<(String, u32, TypeNumber)>,
     procedure_count: u32,
     frees: Vec<Ref>,
-    asked: Option<Asked>,
+    pub(super) stage: Stage,
+    /// Whether answers are JSON, a line each.
+    pub(super) json: bool,
 }
 
-type Translated<T> = Result<T, LineError>;
+pub(super) type Translated<T> = Result<T, LineError>;
 
 impl Translator {
     /// A conversation about an interface.
@@ -146,8 +168,14 @@ impl Translator {
             procedures: Vec::new(),
             procedure_count: 0,
             frees: Vec::new(),
-            asked: None,
+            stage: Stage::Idle,
+            json: false,
         }
+    }
+
+    /// Has answers be JSON, a line each, for programs.
+    pub fn set_json(&mut self) {
+        self.json = true;
     }
 
     /// The names that are defined, for completion.
@@ -159,6 +187,15 @@ impl Translator {
     pub fn methods_of(&self, name: &str) -> impl Iterator<Item = &str> {
         let ty = self.find(name).and_then(|t| self.numbering.interface().ty(t.ty));
         ty.into_iter().flat_map(|t| t.methods.iter().map(|m| m.name.as_str()))
+    }
+
+    /// Forgets the batch with its open structures, which the session has been told to drop.
+    pub fn abandon(&mut self) {
+        if let Some((_, count)) = self.open.first().copied() {
+            self.open.clear();
+            self.truncate_bindings(count);
+        }
+        self.settle(&[]);
     }
 
     /// How many structures are open; a prompt may show it.
@@ -175,7 +212,7 @@ impl Translator {
         let (bytes, futures) = (out.len(), self.futures.len());
         // The line of a call touches names only when it is whole.
         let names = match line {
-            Line::Let(..) | Line::Flush(_) => None,
+            Line::Let(..) | Line::Flush(_) | Line::List(..) => None,
             _ => Some((self.bindings.clone(), self.open.clone(), self.frees.clone())),
         };
         let done = self.record(line, out, answer);
@@ -194,6 +231,7 @@ impl Translator {
             Line::Empty => {}
             Line::Let(targets, expr) => self.assign(&targets, &expr, out)?,
             Line::Flush(exprs) => return self.flush(&exprs, out),
+            Line::List(limit, iterator) => return self.list(limit, &iterator, out),
             Line::Free(names) => self.free(&names)?,
             Line::While(condition) => {
                 encode::plain(out, op::WHILE);
@@ -221,8 +259,14 @@ impl Translator {
             }
             Line::Foreach(names, iterator) => self.foreach(&names, &iterator, out)?,
             Line::Send(message) => self.send(&message, out)?,
-            Line::Break => encode::plain(out, op::BREAK),
-            Line::Continue => encode::plain(out, op::CONTINUE),
+            Line::Break => {
+                self.inside_loop("break")?;
+                encode::plain(out, op::BREAK);
+            }
+            Line::Continue => {
+                self.inside_loop("continue")?;
+                encode::plain(out, op::CONTINUE);
+            }
             Line::Except => {
                 encode::plain(out, op::EXCEPT);
                 self.open.push((Open::Except, self.bindings.len()));
@@ -243,6 +287,9 @@ impl Translator {
             }
             Line::Procedure(name, params, result) => self.procedure(name, &params, result, out)?,
             Line::Return(value) => {
+                if !self.open.iter().any(|open| open.0 == Open::Procedure) {
+                    return Err(LineError::new(1, "`return` belongs inside a `procedure`"));
+                }
                 let value = value.map(|v| self.expression(&v, out)).transpose()?;
                 encode::return_(out, value.as_ref().map(|v| v.known.arg()).as_ref());
             }
@@ -253,18 +300,19 @@ impl Translator {
                 return Ok(Due::Reply);
             }
             Line::Describe(name) => match print::describe(&self.numbering, name.as_deref()) {
-                Some(text) => answer.push_str(&text),
+                Some(text) => self.say(&text, answer),
                 None => return Err(LineError::new(1, "there is no such type or routine; try `describe`")),
             },
             Line::History => {
+                self.outside("history")?;
                 encode::history(out, false);
                 return Ok(Due::Reply);
             }
-            Line::Clear => encode::history(out, true),
-            Line::Help => {
-                answer.push_str(HELP);
-                answer.push('\n');
+            Line::Clear => {
+                self.outside("clear")?;
+                encode::history(out, true);
             }
+            Line::Help => self.say(&format!("{HELP}\n"), answer),
             Line::Bye => {
                 encode::plain(out, op::BYE);
                 return Ok(Due::Reply);
@@ -273,35 +321,92 @@ impl Translator {
         Ok(Due::Nothing)
     }
 
-    /// Turns a reply into lines, and remembers what it says about names.
-    pub fn reply(&mut self, reply: &Reply<'_>, answer: &mut String) {
-        // Writing to a string cannot fail.
-        let _ = match reply {
-            Reply::Welcome(w) => writeln!(answer, "welcome {} {} session {}", w.version, w.server, w.session),
-            Reply::Flushed(flushed) => {
-                self.flushed(flushed, answer);
-                Ok(())
-            }
-            Reply::Interface(json) => writeln!(answer, "{}", String::from_utf8_lossy(json)),
-            Reply::Exceptions(history) => {
-                for (batch, exception) in history.iter() {
-                    let line = print::exception(self.numbering.interface(), &exception, None);
-                    let _ = writeln!(answer, "batch {batch}: {line}");
-                }
-                writeln!(answer, "ok {} exceptions", history.iter().len() as u64 + history.omitted)
-            }
-            Reply::Farewell => writeln!(answer, "bye"),
-            Reply::Error { number, position, text } => {
-                let name = ErrorNumber::from_number(*number).map_or("error", ErrorNumber::name);
-                writeln!(answer, "error {number} {name} at command {position}: {text}")
-            }
-        };
+    /// Answers with lines, or with a text in JSON.
+    fn say(&self, text: &str, answer: &mut String) {
+        match self.json {
+            true => *answer += &format!("{}\n", json!({"text": text})),
+            false => answer.push_str(text),
+        }
     }
 
-    fn flushed(&mut self, reply: &crate::reply::FlushedReply<'_>, answer: &mut String) {
-        let asked = self.asked.take().unwrap_or_default();
+    /// Turns a reply into an answer, and remembers what it says about names. What the answer shows may have to be asked for: then commands
+    /// are appended to `out`, and their reply is due before there is an answer.
+    pub fn reply(&mut self, reply: &Reply<'_>, out: &mut Vec<u8>, answer: &mut String) -> Due {
+        let text = match reply {
+            Reply::Flushed(flushed) => {
+                return match std::mem::take(&mut self.stage) {
+                    Stage::Idle => self.flushed(Asked::default(), flushed, out, answer),
+                    Stage::Flush(asked) => self.flushed(asked, flushed, out, answer),
+                    Stage::Looks(begun, looks) => self.looked(begun, looks, flushed, out, answer),
+                    Stage::Rows(begun, rows, more) => self.listed(begun, (rows, more), flushed, answer),
+                };
+            }
+            Reply::Exceptions(history) => {
+                let all = history.iter().len() as u64 + history.omitted;
+                let items =
+                    history.iter().map(|(batch, exception)| (batch, self.exception(&exception, None)));
+                if self.json {
+                    let items = items.map(|(batch, mut item)| {
+                        item.json.insert("batch".to_owned(), json!(batch));
+                        item.json
+                    });
+                    let items: Vec<_> = items.collect();
+                    format!("{}", json!({"history": items, "omitted": history.omitted}))
+                } else {
+                    let lines = items.map(|(batch, item)| format!("batch {batch}: {}\n", item.text));
+                    format!("{}ok {all} exceptions", lines.collect::<String>())
+                }
+            }
+            Reply::Interface(json) => String::from_utf8_lossy(json).into_owned(),
+            Reply::Welcome(w) if self.json => {
+                json!({"welcome": w.version, "server": w.server, "session": w.session}).to_string()
+            }
+            Reply::Welcome(w) => format!("welcome {} {} session {}", w.version, w.server, w.session),
+            Reply::Farewell if self.json => json!({"bye": true}).to_string(),
+            Reply::Farewell => "bye".to_owned(),
+            Reply::Error { number, position, text } => {
+                let name = ErrorNumber::from_number(*number).map_or("error", ErrorNumber::name);
+                match self.json {
+                    true => json!({"error": name, "number": number, "position": position, "text": text})
+                        .to_string(),
+                    false => format!("error {number} {name} at command {position}: {text}"),
+                }
+            }
+        };
+        answer.push_str(&text);
+        answer.push('\n');
+        Due::Nothing
+    }
+
+    /// An exception, with the names of the conversation.
+    fn exception(&self, exception: &Exception<'_>, call: Option<&str>) -> Item {
         let interface = self.numbering.interface();
-        let mut settled: Vec<(u32, Typed, String)> = Vec::new();
+        let ExceptionKind::Refused { number, text } = exception.kind else {
+            let line = print::exception(interface, exception, call);
+            return Item::exception(interface, exception, call, line);
+        };
+        let text = with_names(text, |handle| self.name_of(handle));
+        let named = exception.with_kind(ExceptionKind::Refused { number, text: &text });
+        let line = print::exception(interface, &named, call);
+        Item::exception(interface, &named, call, line)
+    }
+
+    /// The name that the conversation has for a handle.
+    fn name_of(&self, handle: Ref) -> Option<String> {
+        let named = self.bindings.iter().rev().find(|b| b.typed.known == Known::Ref(handle))?;
+        Some(format!("`${}`", named.name))
+    }
+
+    fn flushed(
+        &mut self,
+        asked: Asked,
+        reply: &FlushedReply<'_>,
+        out: &mut Vec<u8>,
+        text: &mut String,
+    ) -> Due {
+        let numbering = self.numbering.clone();
+        let interface = numbering.interface();
+        let mut settled: Vec<(u32, Typed, Item)> = Vec::new();
         for (position, outcome) in asked.wanted.iter().zip(reply.outcomes()) {
             let ty = self.futures.get(*position as usize - 1).map_or(TypeNumber::NONE, |f| f.ty);
             let typed = match &outcome {
@@ -309,36 +414,52 @@ impl Translator {
                 Outcome::Value(value) => Typed { known: Known::from_value(value), ty },
                 _ => Typed { known: Known::Failed, ty },
             };
-            settled.push((*position, typed, print::outcome(interface, &outcome)));
+            settled.push((*position, typed, Item::outcome(interface, &outcome)));
         }
-        for (label, typed) in &asked.shown {
+        let mut answer = Answer { calls: reply.counters.calls, ..Answer::default() };
+        let mut objects = Vec::new();
+        for (line, (label, typed)) in asked.shown.iter().enumerate() {
             let found = match &typed.known {
                 Known::Ref(r) => r.position().and_then(|p| settled.iter().find(|s| s.0 == p)),
                 _ => None,
             };
-            let text = match (found, typed.known.arg()) {
-                (Some((_, _, text)), _) => text.clone(),
-                (None, Arg::Value(value)) => print::value(&value),
-                (None, Arg::Ref(r)) if r.is_handle() => {
-                    format!("h{}: {}", r.0, interface.type_name(typed.ty))
+            let (item, now) = match (found, typed.known.arg()) {
+                (Some((_, now, item)), _) => (item.clone(), now),
+                (None, Arg::Value(value)) => (Item::value(&value), typed),
+                (None, Arg::Ref(handle)) if handle.is_handle() => {
+                    (Item::outcome(interface, &Outcome::Handle { handle, ty: typed.ty }), typed)
                 }
-                (None, Arg::Ref(_)) => "failed".to_owned(),
+                (None, Arg::Ref(_)) => (Item::outcome(interface, &Outcome::Exception(0)), typed),
             };
-            let _ = writeln!(answer, "{label} = {text}");
+            answer.shown.push((label.clone(), item));
+            if let Known::Ref(handle) = now.known
+                && handle.is_handle()
+            {
+                objects.push((line, handle, now.ty));
+            }
         }
+        self.add_exceptions(&mut answer, reply);
+        self.settle(&settled);
+        match asked.listing {
+            Some(listing) => {
+                let known = |position: u32| Some(settled.iter().find(|s| s.0 == position)?.1.known.clone());
+                self.counted(answer, &listing, &known, out, text)
+            }
+            None => self.look(answer, &objects, out, text),
+        }
+    }
+
+    /// Adds the exceptions of a reply to an answer.
+    pub(super) fn add_exceptions(&self, answer: &mut Answer, reply: &FlushedReply<'_>) {
         for exception in reply.exceptions() {
             let call = self.futures.get((exception.call as usize).wrapping_sub(1)).map(|f| f.call.as_str());
-            let _ = writeln!(answer, "{}", print::exception(interface, &exception, call));
+            answer.exceptions.push(self.exception(&exception, call));
         }
-        if reply.omitted > 0 {
-            let _ = writeln!(answer, "and {} more exceptions", reply.omitted);
-        }
-        let _ = writeln!(answer, "ok {} calls", reply.counters.calls);
-        self.settle(&settled);
+        answer.omitted += u64::from(reply.omitted);
     }
 
     /// Names of futures become names of handles and values; handles without a name are given back.
-    fn settle(&mut self, settled: &[(u32, Typed, String)]) {
+    fn settle(&mut self, settled: &[(u32, Typed, Item)]) {
         for binding in &mut self.bindings {
             let Known::Ref(reference) = binding.typed.known else { continue };
             let Some(position) = reference.position() else { continue };
@@ -354,7 +475,7 @@ impl Translator {
     }
 
     /// Gives a handle back at the next flush, if no name has it.
-    fn unname(&mut self, typed: &Typed) {
+    pub(super) fn unname(&mut self, typed: &Typed) {
         let Known::Ref(handle) = typed.known else { return };
         let named = self.bindings.iter().any(|b| b.typed.known == typed.known);
         if handle.is_handle() && !named && !self.frees.contains(&handle) {
@@ -384,7 +505,50 @@ impl Translator {
         }
     }
 
-    fn kind(&self, kind: Kind) -> TypeNumber {
+    /// The position of the last result of the batch.
+    pub(super) fn position(&self) -> u32 {
+        self.futures.len() as u32
+    }
+
+    pub(super) fn truncate_futures(&mut self, position: u32) {
+        self.futures.truncate(position as usize);
+    }
+
+    pub(super) fn clear_futures(&mut self) {
+        self.futures.clear();
+    }
+
+    /// Refuses what cannot be said inside a structure.
+    pub(super) fn outside(&self, word: &str) -> Translated<()> {
+        match self.open.is_empty() {
+            true => Ok(()),
+            false => {
+                Err(LineError::new(1, format!("`{word}` cannot be said inside a structure: `end` it first")))
+            }
+        }
+    }
+
+    fn structureless(&self, word: &str, column: usize) -> Translated<()> {
+        self.outside(word).map_err(|bad| LineError { column, ..bad })
+    }
+
+    /// Refuses what leaves a loop where there is none.
+    fn inside_loop(&self, word: &str) -> Translated<()> {
+        for (open, _) in self.open.iter().rev() {
+            match open {
+                Open::Do | Open::Foreach => return Ok(()),
+                Open::While => {
+                    let text = format!("`{word}` cannot leave the condition of a loop");
+                    return Err(LineError::new(1, text));
+                }
+                Open::Procedure => break,
+                _ => {}
+            }
+        }
+        Err(LineError::new(1, format!("`{word}` belongs inside a loop")))
+    }
+
+    pub(super) fn kind(&self, kind: Kind) -> TypeNumber {
         self.numbering.interface().find_kind(kind, None).unwrap_or(TypeNumber::NONE)
     }
 
@@ -398,7 +562,7 @@ impl Translator {
     }
 
     /// Takes the next number for a result.
-    fn future(&mut self, ty: TypeNumber, call: &str) -> Typed {
+    pub(super) fn future(&mut self, ty: TypeNumber, call: &str) -> Typed {
         self.futures.push(Future { ty, call: call.to_owned() });
         Typed { known: Known::Ref(Ref::future(self.futures.len() as u32)), ty }
     }
@@ -472,14 +636,17 @@ impl Translator {
                 return Ok(vec![self.future(ty.unwrap_or(TypeNumber::NONE), "cell")]);
             }
             ExprKind::Transaction(tries, batch) => {
+                self.structureless("transaction", expr.column)?;
                 encode::transaction(out, *tries, *batch);
                 return Ok(vec![self.future(self.kind(Kind::Null), "transaction")]);
             }
             ExprKind::Commit => {
+                self.structureless("commit", expr.column)?;
                 encode::plain(out, op::COMMIT);
                 return Ok(vec![self.future(self.kind(Kind::Null), "commit")]);
             }
             ExprKind::Abort => {
+                self.structureless("abort", expr.column)?;
                 encode::plain(out, op::ABORT);
                 return Ok(vec![self.future(self.kind(Kind::Null), "abort")]);
             }
@@ -508,7 +675,7 @@ impl Translator {
         }
     }
 
-    fn call(
+    pub(super) fn call(
         &mut self,
         column: usize,
         receiver: Option<&Expr>,
@@ -538,7 +705,9 @@ impl Translator {
                 )));
             }
             match (method.heading.yields.is_some(), foreach) {
-                (true, false) => Err(bad(format!("`{name}` is an iterator: write `foreach $x in ... do`"))),
+                (true, false) => Err(bad(format!(
+                    "`{name}` is an iterator: write `foreach $x in ... do`, or `list` before it"
+                ))),
                 (false, true) => Err(bad(format!("`{name}` is no iterator"))),
                 _ => Ok(()),
             }
@@ -633,20 +802,25 @@ impl Translator {
         if exprs.is_empty() {
             asked.shown = self.bindings.iter().map(|b| (format!("${}", b.name), b.typed.clone())).collect();
         }
+        self.end_batch(asked, out);
+        Ok(Due::Reply)
+    }
+
+    /// Ends the batch: what has a name is wanted, and what was asked for.
+    pub(super) fn end_batch(&mut self, mut asked: Asked, out: &mut Vec<u8>) {
         let named = self.bindings.iter().map(|b| &b.typed).chain(asked.shown.iter().map(|s| &s.1));
         let wanted = named.filter_map(|t| match t.known {
             Known::Ref(r) => r.position(),
             _ => None,
         });
-        asked.wanted = wanted.collect();
+        asked.wanted = wanted.chain(asked.listing.iter().flat_map(Listing::positions)).collect();
         asked.wanted.sort_unstable();
         asked.wanted.dedup();
         if !self.frees.is_empty() {
             encode::free(out, &std::mem::take(&mut self.frees));
         }
         encode::flush(out, asked.wanted.iter().copied(), false);
-        self.asked = Some(asked);
-        Ok(Due::Reply)
+        self.stage = Stage::Flush(asked);
     }
 
     fn free(&mut self, names: &[String]) -> Translated<()> {

@@ -1,0 +1,210 @@
+//! Answers, before they are lines or JSON.
+
+use std::fmt::Write;
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::error::ErrorNumber;
+use crate::interface::Interface;
+use crate::reply::{Exception, ExceptionKind, Outcome};
+use crate::value::Value;
+
+use super::print;
+
+/// Most characters of a text that stands for an object.
+const CONTENTS_MAX: usize = 1_000;
+
+/// Something that is shown, in both forms.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) text: String,
+    pub(super) json: Map<String, Json>,
+}
+
+impl Item {
+    fn new(text: impl Into<String>, key: &str, json: Json) -> Item {
+        Item { text: text.into(), json: Map::from_iter([(key.to_owned(), json)]) }
+    }
+
+    /// An outcome: `h5: DataElem`, `42`, `failed`.
+    pub(super) fn outcome(interface: &Interface, outcome: &Outcome<'_>) -> Item {
+        let text = print::outcome(interface, outcome);
+        match outcome {
+            Outcome::Handle { handle, ty } => {
+                let mut item = Item::new(text, "handle", json!(handle.0));
+                item.json.insert("type".to_owned(), json!(interface.type_name(*ty)));
+                item
+            }
+            Outcome::Value(value) => Item::value(value),
+            Outcome::Exception(_) => Item::new(text, "failed", json!(true)),
+            Outcome::Absent => Item::new(text, "not_reached", json!(true)),
+        }
+    }
+
+    /// What an iterator has yielded at once.
+    pub(super) fn row(mut items: Vec<Item>) -> Item {
+        if items.len() == 1 {
+            return items.remove(0);
+        }
+        let texts: Vec<String> = items.iter().map(|item| item.text.clone()).collect();
+        let json: Vec<Json> = items.into_iter().map(|item| item.json.into()).collect();
+        Item::new(texts.join(", "), "values", json.into())
+    }
+
+    pub(super) fn value(value: &Value<'_>) -> Item {
+        Item::new(print::value(value), "value", json_value(value))
+    }
+
+    /// An exception: `@4 fetch ! not_found`; `text` is its line.
+    pub(super) fn exception(
+        interface: &Interface,
+        exception: &Exception<'_>,
+        call: Option<&str>,
+        text: String,
+    ) -> Item {
+        let mut item = Item::new(text, "call", json!(exception.call));
+        let mut put = |key: &str, json: Json| item.json.insert(key.to_owned(), json);
+        if let Some(call) = call {
+            put("name", json!(call));
+        }
+        let rounds: Vec<u32> = exception.iterations().collect();
+        if !rounds.is_empty() {
+            put("rounds", json!(rounds));
+        }
+        match exception.kind {
+            ExceptionKind::Signal { name, values } => {
+                put("signal", json!(name));
+                if !values.is_empty() {
+                    let values = values.iter().map(|value| Json::from(Item::outcome(interface, &value).json));
+                    put("values", values.collect());
+                }
+            }
+            ExceptionKind::Unhandled { argument, cause } => {
+                put("unhandled", json!({"argument": argument, "cause": cause}));
+            }
+            ExceptionKind::Refused { number, text } => {
+                put("refused", json!(ErrorNumber::from_number(number).map_or("error", ErrorNumber::name)));
+                put("number", json!(number));
+                put("text", json!(text));
+            }
+        }
+        item
+    }
+
+    /// Adds the contents of an object.
+    pub(super) fn contain(&mut self, contents: Contents) {
+        match contents {
+            Contents::Whole(text) => {
+                let end = text.char_indices().nth(CONTENTS_MAX).map(|(at, _)| at);
+                let shown = end.map_or_else(|| text.clone(), |end| format!("{} ...", &text[..end]));
+                let _ = write!(self.text, " {}", print::plain(&shown));
+                self.json.insert("contents".to_owned(), json!(text));
+            }
+            Contents::Fields(fields) => {
+                let texts: Vec<String> =
+                    fields.iter().map(|(name, item)| format!("{name}: {}", item.text)).collect();
+                let _ = write!(self.text, " {{{}}}", texts.join(", "));
+                let json: Map<String, Json> =
+                    fields.into_iter().map(|(name, item)| (name, item.json.into())).collect();
+                self.json.insert("contents".to_owned(), json.into());
+            }
+            Contents::Elements(items, all) => {
+                let mut texts: Vec<String> = items.iter().map(|item| item.text.clone()).collect();
+                let left = all.saturating_sub(items.len() as u64);
+                if left > 0 {
+                    texts.push(format!("... {left} more"));
+                    self.json.insert("more".to_owned(), json!(left));
+                }
+                let _ = write!(self.text, " [{}]", texts.join(", "));
+                let json: Vec<Json> = items.into_iter().map(|item| item.json.into()).collect();
+                self.json.insert("contents".to_owned(), json.into());
+            }
+        }
+    }
+}
+
+/// The contents of an object.
+pub(super) enum Contents {
+    /// As the object writes itself.
+    Whole(String),
+    Fields(Vec<(String, Item)>),
+    /// The first elements, and how many there are.
+    Elements(Vec<Item>, u64),
+}
+
+fn json_value(value: &Value<'_>) -> Json {
+    match value {
+        Value::Nil => Json::Null,
+        Value::Bool(b) => json!(b),
+        Value::Int(i) => json!(i),
+        // JSON has no infinities and no NaN.
+        Value::Real(r) if !r.is_finite() => json!(r.to_string()),
+        Value::Real(r) => json!(r),
+        Value::Char(c) => json!(c),
+        Value::Str(s) => json!(s),
+    }
+}
+
+/// The answer to a flush.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answer {
+    /// Each with its label.
+    pub(super) shown: Vec<(String, Item)>,
+    /// What an iterator has yielded, if that was asked for, and whether it would have gone on.
+    pub(super) listed: Option<(Vec<Item>, bool)>,
+    pub(super) exceptions: Vec<Item>,
+    pub(super) omitted: u64,
+    pub(super) calls: u32,
+}
+
+impl Answer {
+    /// The lines, or the line of JSON.
+    pub(super) fn write(self, json: bool, out: &mut String) {
+        // Writing to a string cannot fail.
+        let _ = if json { writeln!(out, "{}", self.json()) } else { self.text(out) };
+    }
+
+    fn text(self, out: &mut String) -> std::fmt::Result {
+        for (label, item) in &self.shown {
+            writeln!(out, "{label} = {}", item.text)?;
+        }
+        for item in self.listed.iter().flat_map(|(items, _)| items) {
+            writeln!(out, "{}", item.text)?;
+        }
+        for exception in &self.exceptions {
+            writeln!(out, "{}", exception.text)?;
+        }
+        if self.omitted > 0 {
+            writeln!(out, "and {} more exceptions", self.omitted)?;
+        }
+        match self.listed {
+            Some((items, more)) => {
+                writeln!(out, "ok {} values{}", items.len(), if more { ", and there are more" } else { "" })
+            }
+            None => writeln!(out, "ok {} calls", self.calls),
+        }
+    }
+
+    fn json(self) -> Json {
+        let mut json = Map::new();
+        match self.listed {
+            Some((items, more)) => {
+                json.insert("values".to_owned(), items.into_iter().map(|item| item.json).collect());
+                json.insert("more".to_owned(), json!(more));
+            }
+            None => {
+                let results = self.shown.into_iter().map(|(label, mut item)| {
+                    item.json.insert("name".to_owned(), json!(label));
+                    item.json
+                });
+                json.insert("results".to_owned(), results.collect());
+            }
+        }
+        json.insert("exceptions".to_owned(), self.exceptions.into_iter().map(|item| item.json).collect());
+        if self.omitted > 0 {
+            json.insert("omitted".to_owned(), json!(self.omitted));
+        }
+        json.insert("calls".to_owned(), json!(self.calls));
+        json.into()
+    }
+}

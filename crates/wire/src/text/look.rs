@@ -1,0 +1,388 @@
+//! Looks into objects that are shown, and at what iterators yield.
+//!
+//! An object crosses as a handle. What a record, a struct or a sequence contains is asked for in batches of the translator's own,
+//! behind the one that the line has ended: first what tells how much there is, then the parts.
+
+use crate::encode;
+use crate::ids::{MethodNumber, Ref, TypeNumber};
+use crate::interface::Kind;
+use crate::op;
+use crate::reply::{FlushedReply, Outcome};
+use crate::value::{Arg, Value};
+
+use super::answer::{Answer, Contents, Item};
+use super::parser::{Expr, ExprKind};
+use super::translate::{Asked, Due, Known, LineError, Stage, Translated, Translator, Typed};
+
+/// Most objects of an answer that are looked into.
+const LOOKS_MAX: usize = 100;
+/// Most elements of a sequence that are shown.
+const ELEMENTS_MAX: u64 = 20;
+/// Values of an iterator that are listed if nothing else is said.
+const LISTED: i64 = 20;
+/// Most values of an iterator that are listed at once.
+const LISTED_MAX: i64 = 1_000;
+
+/// A value that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Read {
+    /// Its position.
+    value: u32,
+    /// The position of the text that it writes of itself.
+    text: Option<u32>,
+}
+
+/// A part of an answer whose contents are asked for.
+#[derive(Debug)]
+pub(super) struct Look {
+    /// Its place in the answer.
+    line: usize,
+    object: Ref,
+    ty: TypeNumber,
+    ask: Ask,
+}
+
+#[derive(Debug)]
+enum Ask {
+    /// The text that it writes of itself, by its position.
+    Whole(u32),
+    Fields(Vec<(String, Read)>),
+    /// The positions of the number of elements and of the first index.
+    Length(u32, Option<u32>),
+    /// The elements that come, and how many there are.
+    Elements(Vec<Read>, u64),
+}
+
+/// An iterator whose values are listed: the positions of the counter and of the cells.
+#[derive(Clone, Debug)]
+pub(super) struct Listing {
+    count: u32,
+    /// A row for each value, with a cell for each of its parts.
+    cells: Vec<Vec<u32>>,
+    yields: Vec<TypeNumber>,
+}
+
+impl Listing {
+    pub(super) fn positions(&self) -> impl Iterator<Item = u32> {
+        std::iter::once(self.count).chain(self.cells.iter().flatten().copied())
+    }
+}
+
+impl Translator {
+    /// Records a call without checks: the method is one of the interface and takes these arguments.
+    fn ask(&mut self, method: MethodNumber, receiver: Ref, args: &[Arg<'_>], out: &mut Vec<u8>) -> u32 {
+        encode::call(out, method, receiver, args);
+        let numbering = self.numbering.clone();
+        let found = numbering.method(method);
+        let ty = found.and_then(|(_, m)| m.heading.futures().first().copied());
+        let name = found.map_or("", |(_, m)| m.name.as_str());
+        self.future(ty.unwrap_or(TypeNumber::NONE), name);
+        self.position()
+    }
+
+    fn method(&self, ty: TypeNumber, name: &str) -> Option<MethodNumber> {
+        self.numbering.find_method(ty, name)
+    }
+
+    /// Asks a value, which a call gives, for a text of its own if it is a record or the like.
+    fn read(&mut self, method: MethodNumber, receiver: Ref, args: &[Arg<'_>], out: &mut Vec<u8>) -> Read {
+        let value = self.ask(method, receiver, args, out);
+        let ty = self.numbering.method(method).and_then(|(_, m)| m.heading.results.first().copied());
+        let unparse = ty.filter(|ty| self.is_tagged(*ty)).and_then(|ty| self.method(ty, "unparse"));
+        let text = unparse.map(|unparse| self.ask(unparse, Ref::future(value), &[], out));
+        Read { value, text }
+    }
+
+    /// Whether a type is one of records, structs, oneofs or `maybe`.
+    fn is_tagged(&self, ty: TypeNumber) -> bool {
+        let name = self.numbering.interface().type_name(ty);
+        ["record[", "struct[", "oneof[", "maybe["].iter().any(|start| name.starts_with(start))
+    }
+
+    /// The fields of a record or struct, each with the method that reads it.
+    fn fields(&self, ty: TypeNumber) -> Vec<(String, MethodNumber)> {
+        let name = self.numbering.interface().type_name(ty);
+        let inner = name.split_once('[').and_then(|(_, rest)| rest.strip_suffix(']')).unwrap_or_default();
+        let mut depth = 0;
+        let parts = inner.split(|c: char| {
+            depth += i32::from(c == '[' || c == '(') - i32::from(c == ']' || c == ')');
+            c == ',' && depth == 0
+        });
+        let names = parts.filter_map(|part| Some(part.split_once(':')?.0.trim()));
+        names.filter_map(|name| Some((name.to_owned(), self.method(ty, name)?))).collect()
+    }
+
+    /// The first question about an object, if its contents are shown.
+    fn first_ask(&mut self, object: Ref, ty: TypeNumber, out: &mut Vec<u8>) -> Option<Ask> {
+        let numbering = self.numbering.clone();
+        let known = numbering.interface().ty(ty)?;
+        if self.is_tagged(ty) {
+            if let Some(unparse) = self.method(ty, "unparse") {
+                return Some(Ask::Whole(self.ask(unparse, object, &[], out)));
+            }
+            let fields = self.fields(ty);
+            let fields: Vec<(String, Read)> =
+                fields.into_iter().map(|(name, get)| (name, self.read(get, object, &[], out))).collect();
+            return (!fields.is_empty()).then_some(Ask::Fields(fields));
+        }
+        if !matches!(known.kind, Kind::Sequence | Kind::Array) && !known.name.starts_with("vector[") {
+            return None;
+        }
+        let length = self.method(ty, "length")?;
+        let length = self.ask(length, object, &[], out);
+        let low = self.method(ty, "low").map(|low| self.ask(low, object, &[], out));
+        Some(Ask::Length(length, low))
+    }
+
+    /// Asks for the contents of what an answer shows, or writes the answer if there is nothing to ask.
+    pub(super) fn look(
+        &mut self,
+        answer: Answer,
+        shown: &[(usize, Ref, TypeNumber)],
+        out: &mut Vec<u8>,
+        text: &mut String,
+    ) -> Due {
+        let mut looks = Vec::new();
+        for (line, object, ty) in shown.iter().take(LOOKS_MAX) {
+            if let Some(ask) = self.first_ask(*object, *ty, out) {
+                looks.push(Look { line: *line, object: *object, ty: *ty, ask });
+            }
+        }
+        self.go_on(answer, looks, out, text)
+    }
+
+    fn go_on(&mut self, answer: Answer, looks: Vec<Look>, out: &mut Vec<u8>, text: &mut String) -> Due {
+        if looks.is_empty() {
+            answer.write(self.json, text);
+            return Due::Nothing;
+        }
+        encode::flush(out, 1..=self.position(), false);
+        self.stage = Stage::Looks(answer, looks);
+        Due::Reply
+    }
+
+    /// Takes over what was asked for, and asks on.
+    pub(super) fn looked(
+        &mut self,
+        mut answer: Answer,
+        looks: Vec<Look>,
+        reply: &FlushedReply<'_>,
+        out: &mut Vec<u8>,
+        text: &mut String,
+    ) -> Due {
+        let outcomes: Vec<Outcome<'_>> = reply.outcomes().collect();
+        let of = |position: u32| outcomes.get(position as usize - 1).copied().unwrap_or(Outcome::Absent);
+        self.add_exceptions(&mut answer, reply);
+        let mut next = Vec::new();
+        for look in looks {
+            let contents = match look.ask {
+                Ask::Whole(at) => match of(at) {
+                    Outcome::Value(Value::Str(text)) => Some(Contents::Whole(text.to_owned())),
+                    _ => None,
+                },
+                Ask::Fields(fields) => {
+                    let item = |read: Read| self.item(read, &of);
+                    Some(Contents::Fields(fields.into_iter().map(|(name, r)| (name, item(r))).collect()))
+                }
+                Ask::Length(length, low) => {
+                    if let Outcome::Value(Value::Int(length)) = of(length) {
+                        let low = match low.map(of) {
+                            Some(Outcome::Value(Value::Int(low))) => low,
+                            _ => 1,
+                        };
+                        next.push((look.line, look.object, look.ty, length.max(0) as u64, low));
+                    }
+                    None
+                }
+                Ask::Elements(reads, all) => Some(Contents::Elements(
+                    reads.into_iter().map(|read| self.item(read, &of)).collect(),
+                    all,
+                )),
+            };
+            if let (Some(contents), Some((_, item))) = (contents, answer.shown.get_mut(look.line)) {
+                item.contain(contents);
+            }
+        }
+        self.forget_batch(&outcomes);
+        let mut looks = Vec::new();
+        for (line, object, ty, length, low) in next {
+            let Some(fetch) = self.method(ty, "fetch") else { continue };
+            let indices = (0..length.min(ELEMENTS_MAX)).map(|at| low.saturating_add(at as i64));
+            let reads =
+                indices.map(|at| self.read(fetch, object, &[Arg::Value(Value::Int(at))], out)).collect();
+            looks.push(Look { line, object, ty, ask: Ask::Elements(reads, length) });
+        }
+        // Empty ones need no answer.
+        let (empty, looks): (Vec<Look>, Vec<Look>) =
+            looks.into_iter().partition(|look| matches!(look.ask, Ask::Elements(_, 0)));
+        for look in empty {
+            if let Some((_, item)) = answer.shown.get_mut(look.line) {
+                item.contain(Contents::Elements(Vec::new(), 0));
+            }
+        }
+        self.go_on(answer, looks, out, text)
+    }
+
+    fn item<'o>(&self, read: Read, of: &dyn Fn(u32) -> Outcome<'o>) -> Item {
+        let mut item = Item::outcome(self.numbering.interface(), &of(read.value));
+        if let Some(Outcome::Value(Value::Str(text))) = read.text.map(of) {
+            item.contain(Contents::Whole(text.to_owned()));
+        }
+        item
+    }
+
+    /// Ends a batch of the translator's own: its handles go with the next flush.
+    fn forget_batch(&mut self, outcomes: &[Outcome<'_>]) {
+        for outcome in outcomes {
+            if let Outcome::Handle { handle, ty } = outcome {
+                self.unname(&Typed { known: Known::Ref(*handle), ty: *ty });
+            }
+        }
+        self.clear_futures();
+    }
+
+    /// `list 10 $db.users()`: a loop that puts what an iterator yields into cells.
+    pub(super) fn list(&mut self, limit: Option<i64>, iterator: &Expr, out: &mut Vec<u8>) -> Translated<Due> {
+        let bad = |text: String| LineError::new(iterator.column, text);
+        let ExprKind::Call(receiver, name, args) = &iterator.kind else {
+            return Err(bad("the call of an iterator was expected".to_owned()));
+        };
+        self.outside("list")?;
+        let limit = limit.unwrap_or(LISTED);
+        if !(1..=LISTED_MAX).contains(&limit) {
+            return Err(bad(format!("1 to {LISTED_MAX} values can be listed")));
+        }
+        // Its types are known when it is recorded, and the cells come before it.
+        let (bytes, futures) = (out.len(), self.position());
+        let yields = self.call(iterator.column, receiver.as_deref(), name, args, op::FOREACH, out)?;
+        out.truncate(bytes);
+        self.truncate_futures(futures);
+        let numbering = self.numbering.clone();
+        let interface = numbering.interface();
+        let yields: Vec<TypeNumber> = yields.into_iter().map(|typed| typed.ty).collect();
+        let int = self.kind(Kind::Int);
+        let cell_of = |ty: TypeNumber| interface.find_kind(Kind::Cell, Some(ty));
+        let method = |ty: Option<TypeNumber>, name: &str| {
+            let found = ty.and_then(|ty| numbering.find_method(ty, name));
+            found.ok_or_else(|| bad(format!("what `{}` yields cannot be listed", iterator.name())))
+        };
+        let counter = cell_of(int);
+        let (get, put) = (method(counter, "get")?, method(counter, "put")?);
+        let (less, add) = (method(Some(int), "lt")?, method(Some(int), "add")?);
+        let puts = yields.iter().map(|ty| method(cell_of(*ty), "put")).collect::<Translated<Vec<_>>>()?;
+        let cell = |this: &mut Translator, ty: TypeNumber, out: &mut Vec<u8>| {
+            encode::cell(out, ty);
+            this.future(cell_of(ty).unwrap_or(TypeNumber::NONE), "cell");
+            this.position()
+        };
+        let count_cell = cell(self, int, out);
+        self.ask(put, Ref::future(count_cell), &[Arg::Value(Value::Int(0))], out);
+        let mut cells = Vec::new();
+        for _ in 0..limit {
+            cells.push(yields.iter().map(|ty| cell(self, *ty, out)).collect::<Vec<u32>>());
+        }
+        let values = self.call(iterator.column, receiver.as_deref(), name, args, op::FOREACH, out)?;
+        let values: Vec<Typed> = values.into_iter().collect();
+        let at = Ref::future(self.ask(get, Ref::future(count_cell), &[], out));
+        let next = self.ask(add, at, &[Arg::Value(Value::Int(1))], out);
+        self.ask(put, Ref::future(count_cell), &[Arg::Ref(Ref::future(next))], out);
+        encode::plain(out, op::IF);
+        let goes_on = self.ask(less, at, &[Arg::Value(Value::Int(limit))], out);
+        encode::then(out, Ref::future(goes_on));
+        self.put_at(&Row { at, less, puts: &puts, values: &values }, &cells, 0, out);
+        encode::plain(out, op::ELSE);
+        encode::plain(out, op::BREAK);
+        encode::plain(out, op::END_IF);
+        encode::plain(out, op::END_FOREACH);
+        let count = self.ask(get, Ref::future(count_cell), &[], out);
+        let listing = Listing { count, cells, yields };
+        self.end_batch(Asked { listing: Some(listing), ..Asked::default() }, out);
+        Ok(Due::Reply)
+    }
+
+    /// Puts a value into the cells of its place, which is found by halving.
+    fn put_at(&mut self, row: &Row<'_>, cells: &[Vec<u32>], first: i64, out: &mut Vec<u8>) {
+        if let [one] = cells {
+            for ((cell, put), value) in one.iter().zip(row.puts).zip(row.values) {
+                self.ask(*put, Ref::future(*cell), &[value.known.arg()], out);
+            }
+            return;
+        }
+        let (low, high) = cells.split_at(cells.len() / 2);
+        let middle = first + low.len() as i64;
+        encode::plain(out, op::IF);
+        let test = self.ask(row.less, row.at, &[Arg::Value(Value::Int(middle))], out);
+        encode::then(out, Ref::future(test));
+        self.put_at(row, low, first, out);
+        encode::plain(out, op::ELSE);
+        self.put_at(row, high, middle, out);
+        encode::plain(out, op::END_IF);
+    }
+
+    /// The loop of a listing has run: asks for the values in its cells.
+    pub(super) fn counted(
+        &mut self,
+        mut answer: Answer,
+        listing: &Listing,
+        settled: &dyn Fn(u32) -> Option<Known>,
+        out: &mut Vec<u8>,
+        text: &mut String,
+    ) -> Due {
+        let count = match settled(listing.count) {
+            Some(Known::Int(count)) => usize::try_from(count).unwrap_or(0),
+            _ => 0,
+        };
+        let more = count > listing.cells.len();
+        let numbering = self.numbering.clone();
+        let mut rows = Vec::new();
+        for cells in listing.cells.iter().take(count) {
+            let mut reads = Vec::new();
+            for (cell, ty) in cells.iter().zip(&listing.yields) {
+                let cell_type = numbering.interface().find_kind(Kind::Cell, Some(*ty));
+                let get = cell_type.and_then(|ty| numbering.find_method(ty, "get"));
+                if let (Some(get), Some(Known::Ref(cell))) = (get, settled(*cell)) {
+                    reads.push(self.read(get, cell, &[], out));
+                }
+            }
+            rows.push(reads);
+        }
+        if rows.is_empty() {
+            answer.listed = Some((Vec::new(), more));
+            answer.write(self.json, text);
+            return Due::Nothing;
+        }
+        encode::flush(out, 1..=self.position(), false);
+        self.stage = Stage::Rows(answer, rows, more);
+        Due::Reply
+    }
+
+    /// The values of a listing have come.
+    pub(super) fn listed(
+        &mut self,
+        mut answer: Answer,
+        (rows, more): (Vec<Vec<Read>>, bool),
+        reply: &FlushedReply<'_>,
+        text: &mut String,
+    ) -> Due {
+        let outcomes: Vec<Outcome<'_>> = reply.outcomes().collect();
+        let of = |position: u32| outcomes.get(position as usize - 1).copied().unwrap_or(Outcome::Absent);
+        self.add_exceptions(&mut answer, reply);
+        let item = |reads: &Vec<Read>| {
+            let items: Vec<Item> = reads.iter().map(|read| self.item(*read, &of)).collect();
+            Item::row(items)
+        };
+        answer.listed = Some((rows.iter().map(item).collect(), more));
+        self.forget_batch(&outcomes);
+        answer.write(self.json, text);
+        Due::Nothing
+    }
+}
+
+/// A round of the loop of a listing.
+struct Row<'r> {
+    /// The number of the value, from 0.
+    at: Ref,
+    less: MethodNumber,
+    puts: &'r [MethodNumber],
+    values: &'r [Typed],
+}
