@@ -117,11 +117,25 @@ fn who_sends_what_is_not_allowed_is_lost() {
 #[test]
 fn who_sends_a_packet_that_none_sends_is_lost_at_once() {
     let engine = engine();
-    let table: [(&str, &[u8]); 4] = [
+    let table: [(&str, &[u8]); 9] = [
         ("no kind", &[1, 0, 0, 0, 99]),
         ("half a packet", &[100, 0, 0, 0, 1, 2, 3]),
         ("an empty packet", &[0, 0, 0, 0]),
         ("a class that is none", &[13, 0, 0, 0, 3, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]),
+        (
+            "waits that are not there",
+            &[21, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        (
+            "more waits than there can be",
+            &[21, 0, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0],
+        ),
+        ("a question that only the first asks", &[9, 0, 0, 0, 13, 0, 0, 0, 0, 0, 0, 0, 0]),
+        ("a round without requests", &[5, 0, 0, 0, 14, 0, 0, 0, 0]),
+        (
+            "a round over no node",
+            &[17, 0, 0, 0, 14, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0],
+        ),
     ];
     for (what, bytes) in table {
         // Its silence would not end the run of the test.
