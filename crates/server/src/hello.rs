@@ -75,7 +75,7 @@ impl Refusal {
             Form::Text => {
                 let mut line = String::new();
                 let reply = Reply::Error { number: *number as u32, position: *position, text };
-                translator().reply(&reply, &mut line);
+                translator().reply(&reply, &mut out, &mut line);
                 out = line.into_bytes();
             }
         }
