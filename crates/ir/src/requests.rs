@@ -692,7 +692,8 @@ struct Found {
     vars: Vec<Pending>,
 }
 
-/// Shows every wait, with the variables that are live behind it and at the handlers around.
+/// Shows every wait, with the variables that are read behind it, otherwise than by an exception, and at the handlers around or behind these.
+/// A wait reads nothing.
 ///
 /// Cost: as [`live`].
 pub fn live_at_waits<'a>(func: &'a Func, see: &'a mut Show<'a>) {
@@ -781,6 +782,7 @@ impl Walk<'_> {
             Stmt::Await { vars, site } => {
                 if let Some(see) = &mut self.see_await {
                     see(stmt, &live, &ends.raised);
+                    return live;
                 }
                 live.extend(&ends.raised);
                 let kept = live.iter().copied().filter(|var| !vars.contains(var)).collect();
@@ -795,9 +797,9 @@ impl Walk<'_> {
             Stmt::Exit { .. } => live = ends.raised.clone(),
             Stmt::While { cond, test, body } => {
                 let mut head = live.clone();
-                head.extend(exposed(cond));
+                head.extend(self.exposed(cond));
                 head.extend(var_of(*test));
-                head.extend(exposed(body));
+                head.extend(self.exposed(body));
                 let inner =
                     Ends { at_break: live.clone(), at_continue: head.clone(), raised: ends.raised.clone() };
                 let body = self.block(body, &head, &inner);
@@ -807,7 +809,7 @@ impl Walk<'_> {
             }
             Stmt::ForEach { body, vars, .. } => {
                 let mut head = live.clone();
-                head.extend(exposed(body));
+                head.extend(self.exposed(body));
                 vars.iter().for_each(|var| {
                     head.remove(var);
                 });
@@ -868,7 +870,9 @@ impl Walk<'_> {
             live.remove(var);
         }
         live.append(&mut reads);
-        live.extend(&ends.raised);
+        if self.see_await.is_none() {
+            live.extend(&ends.raised);
+        }
         debug_assert!(live.iter().all(|var| self.func.vars.get(*var).is_some()));
         live
     }
@@ -896,16 +900,21 @@ impl Region {
     }
 }
 
-/// What a block reads that it may not have filled itself before.
-fn exposed(block: &Block) -> Pending {
-    let mut reads = Pending::new();
-    let mut filled = Pending::new();
-    expose(block, &mut filled, &mut reads);
-    reads
+impl Walk<'_> {
+    /// The variables that a block reads and may not have filled itself before.
+    fn exposed(&self, block: &Block) -> Pending {
+        let mut reads = Pending::new();
+        let mut filled = Pending::new();
+        expose(block, &mut filled, &mut reads, self.see_await.is_none());
+        reads
+    }
 }
 
-fn expose(block: &Block, filled: &mut Pending, reads: &mut Pending) {
+fn expose(block: &Block, filled: &mut Pending, reads: &mut Pending, waits_read: bool) {
     for stmt in &block.0 {
+        if !waits_read && matches!(stmt, Stmt::Await { .. }) {
+            continue;
+        }
         let plain = !matches!(stmt, Stmt::Request { element: Some(_), .. });
         let mut writes = SmallVec::<[Var; 2]>::new();
         let mut read =
@@ -926,7 +935,7 @@ fn expose(block: &Block, filled: &mut Pending, reads: &mut Pending) {
                 let mut after: Option<Pending> = None;
                 for block in blocks {
                     let mut own = inner.clone();
-                    expose(block, &mut own, reads);
+                    expose(block, &mut own, reads, waits_read);
                     if !jumps(block) {
                         after =
                             Some(after.map_or(own.clone(), |all| all.intersection(&own).copied().collect()));
