@@ -96,6 +96,9 @@ pub struct ProgramArgs {
     /// Most bytes of all objects of a node
     #[arg(long, value_name = "BYTES")]
     pub heap_bytes_max: Option<usize>,
+    /// Most bytes of messages that wait for one actor; at least a megabyte, and at most a quarter of the heap [default: 134217728]
+    #[arg(long, value_name = "BYTES")]
+    pub mailbox_bytes_max: Option<usize>,
     /// Bytes of stack of a node
     #[arg(long, value_name = "BYTES")]
     pub stack_bytes: Option<usize>,
@@ -125,6 +128,7 @@ impl ProgramArgs {
         let mut limits = Limits { fuel: i64::MAX, collect: collect(), ..Limits::default() };
         limits.heap_bytes = self.heap_bytes_max.unwrap_or(limits.heap_bytes);
         limits.batch_heap_bytes = limits.heap_bytes;
+        limits.mailbox_bytes = self.mailbox_bytes_max.unwrap_or(limits.mailbox_bytes);
         limits.stack_bytes = self.stack_bytes.unwrap_or(limits.stack_bytes);
         limits
     }
@@ -139,8 +143,11 @@ impl ProgramArgs {
         for folder in &self.allow_files {
             add("--allow-files", folder.into());
         }
-        for (name, value) in [("--heap-bytes-max", self.heap_bytes_max), ("--stack-bytes", self.stack_bytes)]
-        {
+        for (name, value) in [
+            ("--heap-bytes-max", self.heap_bytes_max),
+            ("--mailbox-bytes-max", self.mailbox_bytes_max),
+            ("--stack-bytes", self.stack_bytes),
+        ] {
             if let Some(value) = value {
                 add(name, value.to_string().into());
             }

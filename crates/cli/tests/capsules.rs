@@ -114,6 +114,40 @@ fn messages_keep_their_order_and_what_is_printed_comes_first() {
     assert_eq!((stdout(&output), stderr(&output)), (expected.as_str(), ""));
 }
 
+#[test]
+fn actors_with_state_are_spread_over_capsules() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(&folder, include_str!("../../../bench/sizes/spread.theta"));
+    for capsules in [&["--capsules", "2"][..], &["--capsules", "2", "--nodes", "2"]] {
+        for how in ["anywhere", "later"] {
+            let mut command = bifrost();
+            command.arg("run").args(capsules).arg(&program).args(["1000", "10", "20", how]);
+            let output = command.output().unwrap();
+            let percent = stdout(&output).split(' ').next().and_then(|percent| percent.parse::<u32>().ok());
+            let even = percent.is_some_and(|percent| percent <= 10);
+            assert!(even, "{capsules:?}, {how}: {}{}", stdout(&output), stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn a_blocked_actor_of_another_capsule_refuses_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = program(&folder, include_str!("../../server/tests/blocked.theta"));
+    let bounds = ["--mailbox-bytes-max", "1048576", "--heap-bytes-max", "33554432"];
+    for at in ["0", "1"] {
+        let mut command = bifrost();
+        command.args(["run", "--capsules", "2"]).args(bounds).arg(&program).args(["main", at]);
+        let output = command.output().unwrap();
+        let (said, wrong) = (stdout(&output), stderr(&output));
+        assert!(
+            said.starts_with("mailbox full\n1000\n") && said.ends_with(" sent, 0 lost\n"),
+            "{said}{wrong}"
+        );
+        assert_eq!((wrong, output.status.code()), ("", Some(0)), "on {at}");
+    }
+}
+
 /// All nodes send to each other, much more than sockets and queues hold.
 const FLOOD: &str = "Sink = actor
   n: int

@@ -318,6 +318,37 @@ fn messages_of_routines_are_under_way_until_they_are_served() {
 }
 
 #[test]
+fn a_full_mailbox_refuses_its_senders_and_others_go_on() {
+    let bounds = ["mailbox_bytes_max=1048576", "limits.requests_max=100000"];
+    let mut command = bifrost();
+    // Each message that is refused and that nobody awaits is a line of the log, which nobody reads here.
+    command.env("BIFROST_LOG", "off");
+    let server =
+        Server::spawn(command, &program(), &["--nodes", "2", "--set", bounds[0], "--set", bounds[1]]);
+    let s = session(&server);
+    let counter: Counter = s.lookup("counter");
+    let sleeper = stubs::new_sleeper(&s);
+    sleeper.send().sleep(&counter);
+    stubs::notes(&s, &sleeper, 20_000);
+    assert_eq!(failure(sleeper.value().claim()), "failure(mailbox full)");
+    s.clear_exceptions();
+    let other = session(&server);
+    let same: Counter = other.lookup("counter");
+    assert_eq!(same.value().claim().map_err(told), Ok(5));
+    same.send().release(0);
+    assert_eq!(same.value().claim().map_err(told), Ok(5));
+    // It has yet to serve some.
+    let noted = loop {
+        match sleeper.value().claim() {
+            Ok(noted) => break noted,
+            Err(error) => assert_eq!(told(error), "failure(mailbox full)"),
+        }
+        s.clear_exceptions();
+    };
+    assert!((5_000..20_000).contains(&noted), "{noted}");
+}
+
+#[test]
 fn answers_that_nobody_takes_have_a_limit() {
     let server = server(&["--nodes", "1", "--set", "batch_heap_bytes_max=4194304"]);
     let s = session(&server);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use support::{bifrost, stderr};
 
 /// What is measured.
-const FIGURES: [&str; 13] = [
+const FIGURES: [&str; 17] = [
     "idle",
     "mailbox, 1,000 others wait",
     "mailbox, all others wait",
@@ -22,6 +22,10 @@ const FIGURES: [&str; 13] = [
     "runaway, longest time without a turn",
     "sends",
     "sends, memory for all",
+    "spread, placed by hand",
+    "spread, placed by load",
+    "spread-capsules, placed by hand",
+    "spread-capsules, placed by load",
 ];
 
 #[test]
@@ -51,6 +55,10 @@ fn great_numbers_fit() {
     // Memory is what it is on any machine; of fewer actors what a process has anyway is a part.
     assert_eq!(target("sends")["reached"], true, "{:?}", target("sends"));
     assert!(!full || target("idle")["reached"] == true, "{:?}", target("idle"));
+    // Of a hundred actors one is a percent or two.
+    for spread in ["spread, difference", "spread-capsules, difference"] {
+        assert!(target(spread)["value"].as_f64().is_some_and(|it| it <= 25.0), "{:?}", target(spread));
+    }
     for time in ["mailbox", "runaway"] {
         assert!(target(time)["value"].as_f64().is_some());
     }

@@ -122,8 +122,8 @@ impl Run<'_> {
         let words = self.words(frame, &sent.args);
         // SAFETY: the function is verified: the receiver is an actor with the method, which takes these words; the frame keeps them.
         let ret = unsafe {
-            let ret = actor::send_past(self.cx, sent.slot, &words);
-            actor::log_sent(self.cx, sent.method, ret)
+            let left = actor::send_past(self.cx, sent.slot, &words);
+            actor::log_sent(self.cx, sent.method, left)
         };
         if ret.returned() { Flow::Next } else { self.failed(ret, sent.site) }
     }

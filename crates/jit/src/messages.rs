@@ -280,6 +280,9 @@ impl Jit {
         let MethodEntry { class, method, slot, arity, references } = to;
         let slow = self.message_stub(slot, arity, references, form);
         let kind = class.message(method);
+        if kind.carries != 0 {
+            return Err(CompileError::Refused("a message whose bytes are counted".to_owned()));
+        }
         let (_, code) = self.small(self.signature(arity), |b, words| {
             let (cx, receiver) = (words[0], words[1]);
             let other = cold_block(b);
@@ -288,7 +291,7 @@ impl Jit {
             let none = b.ins().icmp_imm_s(IntCC::Equal, post, 0);
             leave_if(b, none, other);
             let waiting = load(b, post, field(mail::COUNT));
-            let many = b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, waiting, MAIL_LONG as i64 - 1);
+            let many = b.ins().icmp_imm_u(IntCC::UnsignedGreaterThanOrEqual, waiting, MAIL_LONG as i64 - 1);
             leave_if(b, many, other);
             let made = self.new_message(b, cx, kind, other);
             let a_message = b.ins().iconst(types::I64, message::kind(slot) as i64);

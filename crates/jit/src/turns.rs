@@ -83,14 +83,22 @@ impl Jit {
             let first = load(b, actor, field(class.mail));
             let all = load(b, first, field(mail::COUNT));
             let longest = load(b, cx, offset::LONGEST_QUEUE);
-            let longer = b.ins().icmp(IntCC::UnsignedGreaterThan, all, longest);
-            let longest = b.ins().select(longer, all, longest);
+            let messages = if class.carries { b.ins().band_imm_u(all, i64::from(u32::MAX)) } else { all };
+            let longer = b.ins().icmp(IntCC::UnsignedGreaterThan, messages, longest);
+            let longest = b.ins().select(longer, messages, longest);
             store(b, longest, cx, offset::LONGEST_QUEUE);
             b.ins().jump(head, &[most.into(), first.into(), all.into()]);
 
             b.switch_to_block(head);
             let sent = take(b, post, class.lists);
-            let waiting = b.ins().iadd_imm_s(waiting, -1);
+            let mut waiting = b.ins().iadd_imm_s(waiting, -1);
+            if class.carries {
+                let kind = load(b, sent, field(owed::KIND));
+                let carried = b.ins().ushr_imm_u(kind, i64::from(message::CARRIED_SHIFT));
+                let carried = b.ins().band_imm_u(carried, message::CARRIED_MAX as i64);
+                let carried = b.ins().ishl_imm_u(carried, i64::from(mail::CARRIED_SHIFT));
+                waiting = b.ins().isub(waiting, carried);
+            }
             store(b, waiting, post, field(mail::COUNT));
             b.ins().stack_store(types::I64, sent, kept, 0);
 

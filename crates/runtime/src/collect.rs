@@ -281,7 +281,7 @@ impl Cx {
                     trace_code(&**engine, *exit_frame, *activation, &mut |word| marker.root(word));
                 }
                 actors.trace_known(*node, marker);
-                actors.collected(marker.live_bytes(), &|object| marker.lives(object));
+                actors.collected(*node, marker.live_bytes(), &|object| marker.lives(object));
                 if let Some(keeper) = &transaction.keeper {
                     keeper.collected(&|object| marker.lives(object));
                 }

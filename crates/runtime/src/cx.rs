@@ -55,6 +55,8 @@ pub struct Limits {
     pub heap_bytes: usize,
     /// Bytes that one batch may add to the heap. What it makes and drops again does not count.
     pub batch_heap_bytes: usize,
+    /// Bytes that wait in the mailbox of one actor; at least a megabyte and at most a quarter of the heap.
+    pub mailbox_bytes: usize,
     /// Bytes of stack.
     pub stack_bytes: usize,
     /// Steps of a batch's own loops and calls.
@@ -70,6 +72,7 @@ impl Default for Limits {
         Limits {
             heap_bytes: 1 << 30,
             batch_heap_bytes: 64 << 20,
+            mailbox_bytes: 128 << 20,
             stack_bytes: 24 << 20,
             fuel: 10_000_000,
             transaction_objects: usize::MAX,
@@ -335,6 +338,8 @@ pub mod offset {
     pub const SPARE: i32 = offset_of!(Cx, actors.spare) as i32;
     /// [`Stats::created`](crate::actor::Stats::created)
     pub const CREATED: i32 = offset_of!(Cx, actors.stats.created) as i32;
+    /// [`Actors::spreads`](crate::actor::Actors::spreads)
+    pub const SPREADS: i32 = offset_of!(Cx, actors.spreads) as i32;
     /// [`Actors::ahead_at`](crate::actor::Actors::ahead_at)
     pub const AHEAD_AT: i32 = offset_of!(Cx, actors.ahead_at) as i32;
     /// [`Actors::gives_at`](crate::actor::Actors::gives_at)
@@ -421,6 +426,7 @@ impl Cx {
             node: 0,
             nodes: 1,
         });
+        cx.set_mailbox_bytes(limits.mailbox_bytes);
         cx.heap.set_check(limits.collect != Collect::Ordinary);
         *cx.poll.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner) =
             Some(PollAddress(NonNull::from(&cx.poll_words)));

@@ -59,6 +59,8 @@ pub struct Config {
     /// Most bytes that one batch may add to the objects. What it makes and drops again does not count. Answers of actors that wait for a session
     /// have as many at most.
     pub batch_heap_bytes_max: usize,
+    /// Most bytes of messages that wait for one actor; at least a megabyte, and at most a quarter of `heap_bytes_max`.
+    pub mailbox_bytes_max: usize,
     /// Most bytes of objects that a session keeps in its cache. What one call reads may be more.
     pub cache_bytes_max: usize,
     /// Most neighbours of a kind that are fetched along with an object; 0 fetches each object alone.
@@ -104,6 +106,7 @@ impl Default for Config {
             memory_bytes_max: MEMORY_BYTES_MAX,
             heap_bytes_max: run.heap_bytes,
             batch_heap_bytes_max: run.batch_heap_bytes,
+            mailbox_bytes_max: run.mailbox_bytes,
             cache_bytes_max: cache.bytes_max,
             prefetch_objects_max: cache.prefetch.objects_max,
             prefetch_bytes_max: cache.prefetch.bytes_max,
@@ -293,6 +296,7 @@ impl Config {
         bifrost_runtime::Limits {
             heap_bytes: self.heap_bytes_max,
             batch_heap_bytes: self.batch_heap_bytes_max,
+            mailbox_bytes: self.mailbox_bytes_max,
             stack_bytes: self.stack_bytes,
             collect: collect(),
             ..bifrost_runtime::Limits::default()

@@ -314,6 +314,39 @@ end main";
     assert!(stats[0].created_remotely > 0 && stats[0].created > 0, "{stats:?}");
 }
 
+const SPREAD: &str = include_str!("../../../bench/sizes/spread.theta");
+
+/// How many percent the node with the most work has above the one with the least.
+#[track_caller]
+fn imbalance(output: &str) -> u32 {
+    let percent = output.split(' ').next().and_then(|percent| percent.parse().ok());
+    percent.unwrap_or_else(|| panic!("{output}"))
+}
+
+#[test]
+fn actors_with_state_are_spread_by_load() {
+    for mode in [Mode::Compiled, Mode::Interpreted] {
+        let engine = load(SPREAD, mode);
+        for how in ["anywhere", "master", "later", "hand"] {
+            for nodes in [2, 4] {
+                let (output, stats) = printed(&engine, nodes, Collect::Ordinary, &["1000", "10", "20", how]);
+                assert!(imbalance(&output) <= 10, "{mode:?}, {how}, {nodes} nodes: {output}");
+                let made: Vec<u64> = stats.iter().map(|stats| stats.created).collect();
+                let (most, least) = (made.iter().max().unwrap(), made.iter().min().unwrap());
+                assert!(most * 10 <= least * 11, "{mode:?}, {how}, {nodes} nodes: {made:?}");
+            }
+            for seed in 0..3 {
+                let arguments = ["100", "2", "3", how];
+                let [output, again] =
+                    [(); 2].map(|()| in_order(&engine, 2, Collect::Zeal(100), seed, &arguments));
+                assert_eq!(output, again, "{mode:?}, {how}, seed {seed}");
+                // Of a hundred, one more or less is a percent, and collections take their part.
+                assert!(imbalance(&output) <= 30, "{mode:?}, {how}, seed {seed}: {output}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_examples_of_the_papers_give_their_results() {
     let queens = load(include_str!("../../theta/tests/programs/fib_queens.theta"), Mode::Compiled);

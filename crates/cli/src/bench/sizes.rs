@@ -40,6 +40,7 @@ struct Sized {
     theta: &'static str,
     size: i64,
     quick: i64,
+    capsules: bool,
     measure: fn(&Sized, i64, &mut Measured) -> Result<(), Failed>,
 }
 
@@ -55,13 +56,14 @@ macro_rules! program {
     };
 }
 
-static CASES: [Sized; 6] = [
+static CASES: [Sized; 8] = [
     Sized {
         name: "idle",
         about: "actors that do nothing, in one process: bytes of resident memory of each",
         theta: program!("actors/idle.theta"),
         size: 10_000_000,
         quick: 20_000,
+        capsules: false,
         measure: idle,
     },
     Sized {
@@ -70,6 +72,7 @@ static CASES: [Sized; 6] = [
         theta: program!("sizes/sends.theta"),
         size: 10_000_000,
         quick: 20_000,
+        capsules: false,
         measure: sends,
     },
     Sized {
@@ -78,6 +81,7 @@ static CASES: [Sized; 6] = [
         theta: program!("sizes/mailbox.theta"),
         size: 1_000_000,
         quick: 20_000,
+        capsules: false,
         measure: mailbox,
     },
     Sized {
@@ -86,6 +90,7 @@ static CASES: [Sized; 6] = [
         theta: program!("sizes/requests.theta"),
         size: 1_000_000,
         quick: 20_000,
+        capsules: false,
         measure: requests,
     },
     Sized {
@@ -94,6 +99,7 @@ static CASES: [Sized; 6] = [
         theta: program!("sizes/runaway.theta"),
         size: 1_000_000_000,
         quick: 20_000,
+        capsules: false,
         measure: runaway,
     },
     Sized {
@@ -102,7 +108,26 @@ static CASES: [Sized; 6] = [
         theta: program!("actors/queens.theta"),
         size: 14,
         quick: 8,
+        capsules: false,
         measure: queens,
+    },
+    Sized {
+        name: "spread",
+        about: "actors with state made `anywhere` on two nodes, against the same placed by hand",
+        theta: program!("sizes/spread.theta"),
+        size: 1000,
+        quick: 100,
+        capsules: false,
+        measure: spread,
+    },
+    Sized {
+        name: "spread-capsules",
+        about: "the same in two processes",
+        theta: program!("sizes/spread.theta"),
+        size: 1000,
+        quick: 100,
+        capsules: true,
+        measure: spread,
     },
 ];
 
@@ -144,9 +169,9 @@ fn after_help() -> String {
     text
 }
 
-/// The program of a case.
-pub fn program(case: &str) -> Option<&'static str> {
-    CASES.iter().find(|it| it.name == case).map(|case| case.theta)
+/// The program of a case, and whether it runs in several processes.
+pub fn program(case: &str) -> Option<(&'static str, bool)> {
+    CASES.iter().find(|it| it.name == case).map(|case| (case.theta, case.capsules))
 }
 
 /// Runs the command.
@@ -177,7 +202,11 @@ pub fn run(args: &Args) -> Result<(), Failed> {
 
 impl Sized {
     fn start(&self) -> Result<Process, Failed> {
-        Process::start("bifrost", &mut our_command(self.name, 1)?)
+        self.start_on(1)
+    }
+
+    fn start_on(&self, nodes: u32) -> Result<Process, Failed> {
+        Process::start("bifrost", &mut our_command(self.name, nodes)?)
     }
 
     fn check(&self, is: i64, should_be: i64) -> Result<i64, Failed> {
@@ -245,6 +274,36 @@ fn mailbox(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Faile
     let ratio = many.value / few.value.max(1.0);
     measured.figures.extend([few, many]);
     measured.targets.push(Target::new("mailbox, all others against 1,000", ratio, MANY_AGAINST_FEW, "x"));
+    Ok(())
+}
+
+/// Messages for each actor, and the steps of its work for one.
+const SPREAD_WORK: &str = "100 500";
+
+/// How often each placement is measured, in turn.
+const SPREAD_SAMPLES: usize = 7;
+
+/// The program gives the percentage by which the work of the nodes differs.
+fn spread(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Failed> {
+    let mut process = case.start_on(2)?;
+    let (mut anywhere, mut hand, mut differ) = (Vec::new(), Vec::new(), Vec::new());
+    // Once more, while code is compiled.
+    for round in 0..=SPREAD_SAMPLES {
+        for (how, times) in [("anywhere", &mut anywhere), ("hand", &mut hand)] {
+            let ran = process.run_with(&format!("{size} {SPREAD_WORK} {how}"))?;
+            if round > 0 {
+                times.push(ran.wall_ms);
+                differ.extend((how == "anywhere").then_some(ran.sample.result as f64));
+            }
+        }
+    }
+    let most = differ.iter().copied().fold(0.0, f64::max);
+    let anywhere = case.figure("placed by load", size, "ms", &mut anywhere);
+    let hand = case.figure("placed by hand", size, "ms", &mut hand);
+    let ratio = anywhere.value / hand.value.max(1e-3);
+    measured.figures.extend([anywhere, hand]);
+    measured.targets.push(Target::new(format!("{}, difference of the nodes", case.name), most, 10.0, "%"));
+    measured.targets.push(Target::new(format!("{}, by load against by hand", case.name), ratio, 1.1, "x"));
     Ok(())
 }
 

@@ -36,7 +36,10 @@ impl<'a> Lower<'_, 'a, '_> {
         self.mark(actor);
         if place == Destination::Anywhere {
             let (other, here) = (self.cold_block(), self.b.create_block());
-            self.unless_elsewhere(other);
+            match self.unit.image.program().classes[class].actor.as_ref().is_some_and(|of| of.functional) {
+                true => self.unless_elsewhere(other),
+                false => self.unless_spread(other),
+            }
             self.b.ins().jump(here, &[]);
             self.start(other);
             let made = self.create(class, creator, args, place);

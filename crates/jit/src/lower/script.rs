@@ -610,6 +610,14 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(here);
     }
 
+    /// Goes to a block if there are other nodes, which actors that last are spread over.
+    pub(super) fn unless_spread(&mut self, other: ir::Block) {
+        let here = self.b.create_block();
+        let spreads = self.load_cx(offset::SPREADS);
+        self.b.ins().brif(spreads, other, &[], here, &[]);
+        self.start(here);
+    }
+
     /// Goes on only if a message came back with its result, the second. Otherwise in the first, a block whose parameters are the outcome and who owes the answer, or
     /// the exception, which is kept.
     fn came_back(&mut self, (sent, returned): (Sent, ir::Block)) -> (ir::Block, Value) {
@@ -736,7 +744,7 @@ impl<'a> Lower<'_, 'a, '_> {
 
     pub(super) fn send_stmt(&mut self, method: MethodRef, args: &[Operand]) {
         let (sent, returned) = self.message(method, args, Form::Past);
-        // It is killed, or has returned.
+        // Killed, or signalled: then it was not sent.
         let dispatch = self.dispatch();
         self.b.ins().brif(sent.outcome, dispatch, &[BlockArg::Value(sent.outcome)], returned, &[]);
         self.start(returned);

@@ -521,11 +521,16 @@ pub unsafe fn kept(cx: *mut Cx, method: MethodRef) -> Word {
     unsafe { (*cx).kept_exception(&Origin::Method(method)) }
 }
 
-/// What a message of the past type came back with that did not return: returned, or killed. Nobody awaits an exception.
+/// The end of sending a message of the past type: returned, killed, or signalled if the message was not sent. An exception of its method is
+/// logged.
 ///
 /// # Safety
 /// `cx` is the current context, and the outcome that of a message for the method.
-pub unsafe fn log_sent(cx: *mut Cx, method: MethodRef, ret: Ret) -> Ret {
+pub unsafe fn log_sent(cx: *mut Cx, method: MethodRef, sent: Result<Ret, Ret>) -> Ret {
+    let ret = match sent {
+        Ok(ret) => ret,
+        Err(refused) => return refused,
+    };
     match Outcome::from(ret) {
         Outcome::Killed => return ret,
         Outcome::Signalled => {
@@ -567,7 +572,7 @@ pub unsafe extern "C" fn leave_past(cx: *mut Cx, actor: Word, slot: u64, outcome
         if !super::class_of(actor).functional {
             ret = leave_method(cx, actor, outcome, value);
         }
-        log_sent(cx, method_at(actor, slot), ret)
+        log_sent(cx, method_at(actor, slot), Ok(ret))
     }
 }
 
@@ -598,7 +603,7 @@ pub unsafe extern "C" fn enter_message(cx: *mut Cx, slot: u64, words: *const Wor
     }
 }
 
-/// A message of the past type from machine code: returned, or killed.
+/// A message of the past type from machine code: returned, killed, or signalled if it was not sent.
 ///
 /// # Safety
 /// As for [`send_past`](super::send_past); `words` are so many.
@@ -607,8 +612,8 @@ pub unsafe extern "C" fn enter_past(cx: *mut Cx, slot: u64, words: *const Word, 
     unsafe {
         let words = std::slice::from_raw_parts(words, count as usize);
         let method = method_at(words[0], slot);
-        let ret = super::send_past(cx, slot as u32, words);
-        log_sent(cx, method, ret)
+        let sent = super::send_past(cx, slot as u32, words);
+        log_sent(cx, method, sent)
     }
 }
 

@@ -18,7 +18,8 @@ pub enum Site {
     Here,
     /// To the node of that number.
     On(i64),
-    /// To a node that has nothing to do, if the stack's pointer, in the function that makes it, says that this is worth it, else to this.
+    /// A functional one to a node that has nothing to do, if the stack's pointer, in the function that makes it, says that this is worth it,
+    /// else to this; any other to the node with the least load.
     Anywhere(usize),
 }
 
@@ -40,16 +41,27 @@ pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mu
                 let nodes = (*cx).nodes();
                 return (*cx).failure(&format!("there is no node {node}: nodes() is {nodes}"));
             }
+            Site::Anywhere(_) if !(*cx).actors.is_spread() => (*cx).node(),
+            Site::Anywhere(stack) if lasts(table) => {
+                let own = (*cx).node();
+                (*cx).actors.node_for_lasting(own, stack as Word)
+            }
             Site::Anywhere(stack) => (*cx).actors.node_for_new(stack).unwrap_or((*cx).node()),
         };
         if node != (*cx).node() {
             let ret = packets::create(cx, table, creator, args, node);
-            if let Site::Anywhere(_) = site {
+            if let Site::Anywhere(_) = site
+                && !lasts(table)
+            {
                 (*cx).actors.remote.gives(node);
             }
             return ret;
         }
         let class = table.info().actor().expect("a class of actors");
+        if let Site::On(_) = site {
+            // As those that are placed on other nodes, functional or not.
+            (*cx).actors.remote.placement.made(node);
+        }
         let actor = match (*cx).alloc(table, class.mail + 1) {
             Ok(actor) => actor.as_ptr() as Word,
             Err(full) => return (*cx).out_of_memory(full),
@@ -60,6 +72,11 @@ pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mu
         let ret = bear(cx, actor, class.creators[creator as usize], args);
         if ret.returned() { Ret::of(actor) } else { ret }
     }
+}
+
+/// Whether the actors of a class keep to their node: those that are not functional, whose messages need the actor itself.
+fn lasts(table: &Table) -> bool {
+    table.info().actor().is_some_and(|class| !class.functional)
 }
 
 /// Runs the creator of an actor: returned, or killed.

@@ -11,6 +11,9 @@
 //! that the actor waits, perhaps for the very methods that are stopped: after [`HOLD`] it says it. So nobody waits for ever, and two
 //! actors that flood each other get on, if slowly; then mail grows, because nothing else is right.
 //!
+//! Nor does it for an actor that has served nothing of its mail for [`UNSERVED`], whatever else it has to do: others send to others. Who sends
+//! to such an actor is stopped by its [`mailbox`](super::mailbox).
+//!
 //! Guests have limits of their own, and are not counted.
 
 use std::time::Duration;
@@ -31,6 +34,9 @@ const TAKEN_BYTES: u32 = (WINDOW_BYTES / 4) as u32;
 /// With so many messages waiting for an actor, those who send to it from elsewhere are to wait.
 pub(super) const FAR_LONG: u64 = 1024;
 
+/// How long it says nothing for the sake of an actor that serves none of its mail.
+const UNSERVED: Duration = Duration::from_millis(50);
+
 /// How long a node that has nothing to do waits before it says what it has taken, though an actor has much mail.
 pub(super) const HOLD: Duration = Duration::from_millis(20);
 
@@ -40,10 +46,27 @@ pub(super) enum Against {
     /// Nothing is.
     #[default]
     Nothing,
-    /// An actor has much mail, some of which came from there.
-    Mail(Word),
+    /// An actor has much mail, some of which came from there: so many messages when it was looked at last, of which it has served some at this time.
+    Mail { actor: Word, count: u64, since_ns: u64 },
     /// The heap is filled.
     Heap,
+}
+
+impl Against {
+    /// An actor has much mail.
+    pub(super) fn mail(actor: Word, since_ns: u64) -> Against {
+        Against::Mail { actor, count: u64::MAX, since_ns }
+    }
+
+    /// Whether an actor's mail, in which so many messages are now, is a reason still: it is long, and the actor serves some.
+    pub(super) fn lasts(&mut self, now: u64, now_ns: u64) -> bool {
+        let Against::Mail { count, since_ns, .. } = self else { return false };
+        // More may have come meanwhile.
+        if now < std::mem::replace(count, now) {
+            *since_ns = now_ns;
+        }
+        now >= FAR_LONG / 2 && now_ns.saturating_sub(*since_ns) < UNSERVED.as_nanos() as u64
+    }
 }
 
 /// What a node knows of messages that are under way; all by node.
@@ -138,14 +161,20 @@ impl Credit {
 
     /// A node is not told what was taken of it.
     pub(super) fn hold(&mut self, from: u32, why: Against) {
-        if let Some(held) = self.held.get_mut(from as usize) {
-            (*held, self.holds) = (why, true);
+        let Some(held) = self.held.get_mut(from as usize) else { return };
+        self.holds = true;
+        match (&*held, why) {
+            // It is known for how long that has been so.
+            (Against::Mail { actor, .. }, Against::Mail { actor: other, .. }) if *actor == other => {}
+            _ => *held = why,
         }
     }
 
     /// The actors with much mail.
     pub(super) fn holding(&self) -> impl Iterator<Item = Word> {
-        self.held.iter().filter_map(|held| if let Against::Mail(actor) = held { Some(*actor) } else { None })
+        self.held
+            .iter()
+            .filter_map(|held| if let Against::Mail { actor, .. } = held { Some(*actor) } else { None })
     }
 }
 
@@ -169,17 +198,19 @@ impl Remote {
     }
 
     /// Lets those wait no longer for whom there is no reason any more, or, without `lasts`, all.
-    pub(super) fn release_held(&mut self, lasts: Option<&dyn Fn(Against) -> bool>) {
+    pub(super) fn release_held(&mut self, mut lasts: Option<&mut dyn FnMut(&mut Against) -> bool>) {
         self.credit.holds = false;
         for node in 0..self.credit.held.len() {
-            match self.credit.held[node] {
-                Against::Nothing => {}
-                held if lasts.is_some_and(|lasts| lasts(held)) => self.credit.holds = true,
-                _ => {
-                    self.credit.held[node] = Against::Nothing;
-                    self.acknowledge(node as u32);
-                }
+            let held = &mut self.credit.held[node];
+            if matches!(held, Against::Nothing) {
+                continue;
             }
+            if lasts.as_mut().is_some_and(|lasts| lasts(held)) {
+                self.credit.holds = true;
+                continue;
+            }
+            *held = Against::Nothing;
+            self.acknowledge(node as u32);
         }
     }
 }

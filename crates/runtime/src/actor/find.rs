@@ -42,7 +42,7 @@ pub unsafe fn take_message(
         if post == 0 || get(post, mail::COUNT) == 0 {
             return Ok(None);
         }
-        (*cx).actors.stats.saw_queue(get(post, mail::COUNT));
+        (*cx).actors.stats.saw_queue(mail::count(get(post, mail::COUNT)));
         let methods: SmallVec<[MethodId; 8]> = methods.collect();
         loop {
             let found = match find_message(cx, post, class, &methods, accepts) {
@@ -122,7 +122,7 @@ pub(super) unsafe fn take_oldest(cx: *mut Cx, actor: Word) -> Option<Word> {
         if post == 0 || get(post, mail::COUNT) == 0 {
             return None;
         }
-        (*cx).actors.stats.saw_queue(get(post, mail::COUNT));
+        (*cx).actors.stats.saw_queue(mail::count(get(post, mail::COUNT)));
         let (mut number, mut oldest, mut list) = (u64::MAX, 0, 0);
         for at in (mail::LISTS..mail::fields(class.lists)).step_by(2) {
             let first = get(post, at);

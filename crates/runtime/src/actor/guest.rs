@@ -192,7 +192,9 @@ pub unsafe fn ask(
         }
         let client = client(cx);
         let ret = match (*cx).actors.guest.closed {
-            Some(_) if wanted == Wanted::Nothing => send_past(cx, slot, args),
+            Some(_) if wanted == Wanted::Nothing => match send_past(cx, slot, args) {
+                Ok(ret) | Err(ret) => ret,
+            },
             Some(why) => (*cx).failure(why),
             None => send(cx, slot, args),
         };

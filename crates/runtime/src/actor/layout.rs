@@ -22,7 +22,7 @@ use crate::abi::{Code, Word};
 use crate::image::{Image, Table, inner_table};
 use crate::object::{self, lasting_object};
 use crate::transfer::Pattern;
-use bifrost_heap::Shape;
+use bifrost_heap::{OBJECT_WORDS, Shape};
 
 /// What an object that belongs to actors is; its field 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,10 +112,28 @@ pub mod message {
     const ANSWERED: Word = 1 << 8;
     /// Where the slot begins in it.
     pub const SLOT_SHIFT: u32 = 32;
+    /// Where the words of the objects that it carries begin in it.
+    pub const CARRIED_SHIFT: u32 = 9;
+    /// The most words that it tells.
+    pub const CARRIED_MAX: Word = (1 << (SLOT_SHIFT - CARRIED_SHIFT)) - 1;
 
-    /// The kind of messages for a slot's method.
+    /// The kind of messages for a slot's method that carry no objects.
     pub fn kind(slot: u32) -> Word {
         Kind::Message as Word | Word::from(slot) << SLOT_SHIFT
+    }
+
+    /// The same of a message that carries objects of so many words, at most [`CARRIED_MAX`].
+    pub fn kind_with(slot: u32, carried: Word) -> Word {
+        kind(slot) | carried << CARRIED_SHIFT
+    }
+
+    /// The words of the objects that a message carries.
+    ///
+    /// # Safety
+    /// As for [`slot`].
+    pub unsafe fn carried(sent: Word) -> Word {
+        // SAFETY: promised by the caller.
+        (unsafe { object::get(sent, owed::KIND) }) >> CARRIED_SHIFT & CARRIED_MAX
     }
 
     /// The slot of a message's method.
@@ -244,8 +262,10 @@ pub mod away {
 
 /// Fields of what stands for an actor of another node.
 pub mod far {
-    /// The node, in the upper half, and the index there.
+    /// The node, in the upper half, and the index there; of an actor besides [`FULL`].
     pub const PLACE: usize = 0;
+    /// The mailbox of the actor is nearly full. No node has a number with this bit.
+    pub const FULL: u64 = 1 << 63;
     /// The generation of the index.
     pub const GENERATION: usize = 1;
     /// How many fields it has.
@@ -254,8 +274,12 @@ pub mod far {
 
 /// Fields of an actor's mail: what is queued for it, a list for each method of its class, or one for all ([`ActorClass::lists`](super::ActorClass::lists)).
 pub mod mail {
-    /// How many messages are queued.
+    use crate::abi::Word;
+
+    /// How many messages are queued, in the lower half, and the words of the objects that they carry; 0 if none are.
     pub const COUNT: usize = 0;
+    /// Where these words begin in it.
+    pub const CARRIED_SHIFT: u32 = 32;
     /// The number of the next message, where there are several lists.
     pub const NEXT_NUMBER: usize = 1;
     /// 1 while the actor is in the queue of those that have something to do.
@@ -268,6 +292,25 @@ pub mod mail {
     pub const FAILURE: usize = 5;
     /// First and last message of the first method.
     pub const LISTS: usize = 6;
+
+    /// How many messages there are, of what stands in [`COUNT`].
+    pub fn count(waiting: Word) -> u64 {
+        waiting & u64::from(u32::MAX)
+    }
+
+    /// The words of the objects that they carry.
+    pub fn carried(waiting: Word) -> u64 {
+        waiting >> CARRIED_SHIFT
+    }
+
+    /// What a message adds to [`COUNT`].
+    ///
+    /// # Safety
+    /// `sent` is a message.
+    pub unsafe fn one(sent: Word) -> Word {
+        // SAFETY: promised by the caller.
+        1 + (unsafe { super::message::carried(sent) } << CARRIED_SHIFT)
+    }
 
     /// How many fields mail with so many lists has.
     pub fn fields(lists: usize) -> usize {
@@ -393,6 +436,10 @@ pub struct ActorClass {
     pub mail: usize,
     /// How many methods the class has.
     pub methods: usize,
+    /// The bytes of its largest message, without the objects that it carries.
+    pub message_bytes: usize,
+    /// Whether a message can carry objects that count.
+    pub carries: bool,
     /// How many lists the mail has: one where the oldest message is always the next one, else one for each method.
     pub lists: usize,
     /// What messages for each method have in common.
@@ -449,6 +496,8 @@ impl ActorClass {
 pub struct MessageKind {
     /// Which arguments are references: a bit for each.
     pub references: u32,
+    /// Which of these are objects that a message carries, and not actors or places of answers: a bit for each.
+    pub carries: u32,
     /// How many arguments there are.
     pub args: usize,
     /// The table of queued ones.
@@ -469,13 +518,25 @@ impl MessageKind {
         let reference = |ty: TypeId| u32::from(!types.kind(ty).is_basic());
         let params = signature.params.iter().enumerate();
         let references = params.fold(0, |all, (at, param)| all | reference(param.ty) << at);
+        let is_carried = |ty: TypeId| !matches!(types.kind(ty), TypeKind::Replier(_)) && !types.def(ty).actor;
+        let carried = signature.params.iter().map(|param| is_carried(param.ty));
+        let carries = (0..).zip(carried).fold(0, |all, (at, is)| all | u32::from(is) << at) & references;
         let fields = (0..args as u32).filter(|at| references >> at & 1 == 1);
         let fields = fields.map(|at| message::ARGS as u32 + at);
         let own = [owed::TO, message::RECEIVER, message::NEXT].map(|at| at as u32);
         let table = inner_table("message", Shape::of(own.into_iter().chain(fields)));
         let (arguments, result) =
             (Pattern::of_arguments(types, signature), Pattern::of_result(types, signature));
-        MessageKind { references, args, table, arguments, result, remote: Hot::default(), stays_at_rest }
+        MessageKind {
+            references,
+            carries,
+            args,
+            table,
+            arguments,
+            result,
+            remote: Hot::default(),
+            stays_at_rest,
+        }
     }
 }
 
@@ -742,8 +803,12 @@ impl ActorClass {
             let plain = matches!(body, Body::Func(func) if is_plain(program, &program.funcs[*func]));
             MessageKind::new(&program.types, &method.signature, takes_all && plain)
         });
+        let messages: Vec<MessageKind> = messages.collect();
+        let args = messages.iter().map(|kind| kind.args).max().unwrap_or_default();
         Some(ActorClass {
-            messages: messages.collect(),
+            message_bytes: 8 * (OBJECT_WORDS + message::ARGS + args),
+            carries: messages.iter().any(|kind| kind.carries != 0),
+            messages,
             functional: actor.functional,
             creators: actor.creators.clone(),
             creations,

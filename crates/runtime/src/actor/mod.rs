@@ -23,10 +23,12 @@ mod exceptions;
 mod find;
 mod guest;
 pub mod layout;
+mod mailbox;
 mod network;
 mod node;
 pub mod outlet;
 mod packets;
+mod placement;
 mod program;
 mod remote;
 mod rounds;
@@ -53,7 +55,8 @@ pub use guest::{Asked, Base, Named, Wanted, ask, grant, join, release};
 pub use layout::{ActorClass, Due, JoinLayout, Kind, MessageKind, State, Waits, Way};
 pub use network::{Network, Received, Wait};
 pub(crate) use node::run_others;
-pub use node::{Actors, LOOKS, SPARE_ARGS, run_node, step_node};
+pub use node::{Actors, SPARE_ARGS, run_node, step_node};
+pub use placement::LOOKS;
 pub(crate) use program::leave_transaction;
 pub use program::{call_main, send_past};
 pub use stats::Stats;
@@ -152,11 +155,26 @@ unsafe fn enter_state(actor: Word, class: &ActorClass, state: State) {
 /// caller keeps them.
 pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller.
+    match unsafe { try_send(cx, slot, args) } {
+        Ok(ret) | Err(ret) => ret,
+    }
+}
+
+/// As [`send`], and tells exceptions of the method from those of the sender.
+///
+/// # Errors
+/// The outcome that the sender ends with: its message was not sent.
+///
+/// # Safety
+/// As for [`send`].
+unsafe fn try_send(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
+    // SAFETY: promised by the caller.
     unsafe {
         let actor = args[0];
         let class = class_of(actor);
-        match Table::of(actor).state() {
-            State::Dormant if !may_nest(cx) => enqueue(cx, slot, args),
+        Ok(match Table::of(actor).state() {
+            // It may take the message at once.
+            State::Dormant if !may_nest(cx) => return put(cx, slot, args),
             State::Dormant if class.functional => {
                 (*cx).actors.stats.direct += 1;
                 run_method(cx, slot, args)
@@ -167,27 +185,27 @@ pub unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
                 if (*cx).actors.ran_others != others {
                     // They may have sent it messages, too.
                     if state(actor) != State::Dormant {
-                        return send(cx, slot, args);
+                        return try_send(cx, slot, args);
                     }
                     is_refused = alone(cx, || refused(cx, class, slot, args));
                 }
                 match is_refused {
                     Ok(false) => {}
                     Ok(true) => return enqueue(cx, slot, args),
-                    Err(ret) => return ret,
+                    Err(ret) => return Ok(ret),
                 }
                 (*cx).actors.stats.direct += 1;
                 set_state(actor, State::Active);
                 let ret = run_method(cx, slot, args);
                 leave_method(cx, actor, ret.outcome, ret.value)
             }
-            State::Active | State::Selecting => enqueue(cx, slot, args),
+            State::Active | State::Selecting => return enqueue(cx, slot, args),
             State::Failed => {
                 (*cx).actors.stats.refused += 1;
                 failed(cx, actor)
             }
             State::Remote => packets::send(cx, slot, args),
-        }
+        })
     }
 }
 
@@ -280,15 +298,30 @@ unsafe fn enter_method(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     }
 }
 
-/// Queues a message. `Pending` with it, or the outcome to end with.
+/// Queues a message: `Pending` with it.
+///
+/// # Errors
+/// The outcome that its sender ends with.
 #[cold]
-unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
+unsafe fn enqueue(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        mailbox::admit(cx, args[0], slot)?;
+        put(cx, slot, args)
+    }
+}
+
+/// Queues a message whatever the mailbox has: as [`enqueue`].
+unsafe fn put(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
         let ret = message_of(cx, slot, args);
-        match Outcome::from(ret) {
-            Outcome::Returned => queue(cx, ret.value),
-            _ => ret,
+        if !ret.returned() {
+            return Err(ret);
+        }
+        match queue(cx, ret.value) {
+            ret if Outcome::from(ret) == Outcome::Pending => Ok(ret),
+            ret => Err(ret),
         }
     }
 }
@@ -318,7 +351,8 @@ unsafe fn message_of(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
                 }
             }
         };
-        set(made, owed::KIND, message::kind(slot));
+        let carried = if kind.carries == 0 { 0 } else { mailbox::carried(cx, kind, args) };
+        set(made, owed::KIND, message::kind_with(slot, carried));
         for (at, word) in args.iter().enumerate() {
             set(made, message::RECEIVER + at, *word);
         }
@@ -348,8 +382,9 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
             set(made, message::NUMBER, number);
         }
         append(post, class.list_of(method), made);
-        let count = get(post, mail::COUNT) + 1;
-        set(post, mail::COUNT, count);
+        let waiting = get(post, mail::COUNT) + mail::one(made);
+        set(post, mail::COUNT, waiting);
+        let count = mail::count(waiting);
         if count >= MAIL_LONG
             && (count.is_multiple_of(MAIL_STEP) || count >= 2 * MAIL_LONG && !is_on_stack(post))
         {
@@ -448,7 +483,7 @@ unsafe fn remove(post: Word, first: usize, before: Word, taken: Word) {
             set(post, first + 1, before);
         }
         set(taken, message::NEXT, 0);
-        set(post, mail::COUNT, get(post, mail::COUNT) - 1);
+        set(post, mail::COUNT, get(post, mail::COUNT) - mail::one(taken));
     }
 }
 
@@ -717,7 +752,7 @@ unsafe fn make_way(cx: *mut Cx, waiter: Word) -> Ret {
         let ret = suspend(cx, waiter);
         if !Outcome::from(ret).eq(&Outcome::Signalled) {
             (*cx).actors.stats.ways += 1;
-            match (*cx).actors.remote.credit.park(waiter) {
+            match (*cx).actors.remote.credit.park(waiter) || mailbox::park(cx, waiter) {
                 true => set(waiter, join::FLAGS, get(waiter, join::FLAGS) | join::READY),
                 false => ready(cx, waiter),
             }

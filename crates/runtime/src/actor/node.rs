@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use bifrost_heap::Marker;
 use bifrost_ir::MethodRef;
 
-use super::credit::{Against, FAR_LONG, HOLD};
+use super::credit::{Against, HOLD};
 use super::cycles::{self, Suspects};
 use super::guest::Guest;
 use super::layout::{join, mail, message, owed};
+use super::mailbox::{self, Mailboxes};
 use super::network::{Network, Received, Wait};
-use super::packets::{accept, has_long_mail, settle_open};
+use super::packets::{accept, settle_open};
 use super::remote::{Remote, lose};
 use super::rounds::{self, Rounds};
 use super::search::{self, ORDERED};
@@ -66,9 +67,6 @@ impl Held {
     }
 }
 
-/// After so many actors that could have gone to another node, but were too deep on the stack, it is said anew how deep that is.
-pub const LOOKS: u32 = 4096;
-
 /// Messages with fewer arguments are used again.
 pub const SPARE_ARGS: usize = 8;
 
@@ -100,9 +98,12 @@ pub struct Actors {
     pub(super) nap: fn(u64),
     /// Not 0 while a node may have nothing to do ([`Network::idlers`]).
     pub(crate) idlers: *const AtomicU32,
+    /// Not 0 if there are other nodes.
+    pub(crate) spreads: u64,
     idlers_kept: Option<Arc<AtomicU32>>,
     pub(super) remote: Remote,
     pub(super) guest: Guest,
+    pub(super) mailboxes: Mailboxes,
     trace: Option<Box<Trace>>,
     /// Not 0 if a message of the past type was sent since the stack was empty.
     pub(crate) past_sent: u64,
@@ -147,9 +148,11 @@ impl Default for Actors {
             log: |_| {},
             nap: |_| std::hint::spin_loop(),
             idlers: &raw const NOBODY,
+            spreads: 0,
             idlers_kept: None,
             remote: Remote::default(),
             guest: Guest::default(),
+            mailboxes: Mailboxes::default(),
             trace: None,
             past_sent: 0,
             step: [0; 2],
@@ -206,7 +209,13 @@ impl Actors {
         let idlers = network.idlers();
         self.idlers = idlers.as_ref().map_or(&raw const SOMEBODY, Arc::as_ptr);
         self.idlers_kept = idlers;
+        self.spreads = u64::from(nodes > 1);
         self.remote.set_network(network, nodes);
+    }
+
+    /// Whether new actors can go to other nodes.
+    pub(super) fn is_spread(&self) -> bool {
+        self.spreads != 0
     }
 
     /// How the node sleeps, for so many milliseconds at most, when it has nothing to do but to wait for a time; else it spins.
@@ -248,32 +257,6 @@ impl Actors {
         self.next.take().expect("whoever has landed says where")
     }
 
-    /// A node that has nothing to do, or nothing behind what it does, for a new actor, if it is worth that. The less deep the stack is, the
-    /// more there is to do below the actor: so it must be as high as the highest of the last ones that could have gone (depth first, the oldest
-    /// work is the largest).
-    pub(super) fn node_for_new(&mut self, stack: usize) -> Option<u32> {
-        if self.order.is_none() && stack < self.gives_at {
-            // SAFETY: it is a static, or what the network counts in, which is kept.
-            if unsafe { &*self.idlers }.load(Ordering::Relaxed) == 0 {
-                return None;
-            }
-            self.highest = self.highest.max(stack);
-            self.looked += 1;
-            if self.looked == LOOKS {
-                (self.gives_at, self.highest, self.looked) = (self.highest, 0, 0);
-                self.ahead_at = self.gives_at;
-            }
-            return None;
-        }
-        let ahead = stack >= self.ahead_at;
-        let node = self.remote.idle_node().or_else(|| ahead.then(|| self.remote.hungry_node())?)?;
-        self.ahead_at = stack;
-        if self.order.is_none() {
-            self.gives_at = stack;
-        }
-        Some(node)
-    }
-
     /// Whether a seed decides the order.
     pub fn is_ordered(&self) -> bool {
         self.order.is_some()
@@ -286,6 +269,11 @@ impl Actors {
         }
         // Whoever sent to it may be below it on the stack, and wait for nothing else.
         std::mem::take(&mut self.turn_over)
+    }
+
+    /// How much there is to do.
+    pub(super) fn ready_count(&self) -> usize {
+        self.ready.len()
     }
 
     pub(super) fn push(&mut self, work: Work) {
@@ -305,7 +293,11 @@ impl Actors {
     #[inline]
     fn looks_around(&self) -> bool {
         let remote = &self.remote;
-        self.suspects.are_due() || remote.has_network() || remote.open.is_some() || !self.timers.is_empty()
+        self.suspects.are_due()
+            || remote.has_network()
+            || remote.open.is_some()
+            || !self.timers.is_empty()
+            || self.mailboxes.is_waiting()
     }
 
     pub(super) fn hold(&mut self, held: Held) {
@@ -371,6 +363,7 @@ impl Actors {
                 }
             }
             self.guest.trace(marker);
+            self.mailboxes.trace(marker);
             match self.main {
                 Some(Answer::Exception(kept)) => marker.root(kept),
                 Some(Answer::Value(word)) if self.main_is_reference => marker.root(word),
@@ -398,9 +391,10 @@ impl Actors {
     }
 
     /// Forgets what only stood for something else, and that nobody knows any more. So many bytes live.
-    pub(crate) fn collected(&mut self, live_bytes: usize, lives: &dyn Fn(Word) -> bool) {
+    pub(crate) fn collected(&mut self, node: u32, live_bytes: usize, lives: &dyn Fn(Word) -> bool) {
         self.suspects.collected(lives);
-        self.remote.forget(lives);
+        self.remote.forget(node, lives);
+        self.mailboxes.collected(lives);
         self.remote.searches.collected(live_bytes, self.remote.known());
     }
 
@@ -475,10 +469,19 @@ pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
             true => None,
             false => (*cx).actors.remote.credit.take_full(),
         };
+        let mailbox = match (*cx).actors.accepts {
+            true => 0,
+            false => (*cx).actors.mailboxes.take_full(),
+        };
+        let _mailbox = (*cx).keep(mailbox);
         let until = (*cx).now_ns().saturating_add(OTHERS_NS);
+        let mut patience = mailbox::Patience::new(cx);
         let ended = loop {
-            let waits = full.is_some_and(|node| !(*cx).actors.remote.credit.is_open(node));
+            let far = full.is_some_and(|node| !(*cx).actors.remote.credit.is_open(node));
+            let parks = mailbox != 0 && !mailbox::is_open(cx, mailbox) && !patience.is_over(cx, mailbox);
+            let waits = far || parks;
             let stepped = match self::step(cx) {
+                Ok(false) if waits && !(*cx).actors.remote.has_network() => break Ret::NOTHING,
                 Ok(false) if waits => match (*cx).stop() {
                     ret if ret.returned() => wait(cx, Wait::For(HOLD)),
                     ret => Err(ret),
@@ -491,6 +494,9 @@ pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
                 _ => break Ret::NOTHING,
             }
         };
+        if mailbox != 0 {
+            mailbox::give_up_on(cx, mailbox);
+        }
         (*cx).actors.others -= 1;
         (*cx).actors.step = step;
         // Of what it has sent before, nobody knows any more whether it was served.
@@ -509,7 +515,8 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
         }
         let start = (*cx).trace_clock();
         let stats = (*cx).actors.stats;
-        let received = (*cx).actors.remote.receive(wait, &stats);
+        let ready = (*cx).actors.ready_count();
+        let received = (*cx).actors.remote.receive(wait, ready, &stats);
         if wait != Wait::No {
             (*cx).note(What::Idle, start);
         }
@@ -568,6 +575,9 @@ pub(super) unsafe fn run(cx: *mut Cx) -> Ret {
                 Err(ret) => return ret,
             }
             let far = (*cx).actors.remote.has_network();
+            if (!far || (*cx).actors.is_ordered()) && mailbox::give_up(cx) {
+                continue;
+            }
             if far {
                 match wait(cx, timers::rest(cx)) {
                     Ok(true) => continue,
@@ -608,7 +618,7 @@ pub(super) unsafe fn pump(cx: *mut Cx) -> Result<(), Ret> {
 pub unsafe fn step_node(cx: *mut Cx) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
-        let stepped = step(cx)? || timers::wake_next(cx);
+        let stepped = step(cx)? || mailbox::give_up(cx) || timers::wake_next(cx);
         if !stepped {
             (*cx).actors.remote.release_held(None);
             (*cx).actors.remote.post_all();
@@ -636,6 +646,7 @@ unsafe fn do_next(cx: *mut Cx) -> Result<bool, Ret> {
         (*cx).actors.stats.turns += 1;
         (*cx).actors.turn_over = false;
         (*cx).actors.remote.credit.begin_turn();
+        (*cx).actors.mailboxes.begin_turn();
         (*cx).actors.past_sent = 0;
         (*cx).actors.step = [work.word(), 0];
         let ended = match work {
@@ -675,15 +686,20 @@ unsafe fn look_around(cx: *mut Cx) -> Result<bool, Ret> {
             came = receive(cx, Wait::No)?;
             if (*cx).actors.remote.credit.holds {
                 let filled = (*cx).heap.is_filled();
-                (*cx).actors.remote.release_held(Some(&|held| match held {
+                let now_ns = if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ns() };
+                (*cx).actors.remote.release_held(Some(&mut |held| match held {
                     Against::Nothing => false,
                     // What others know are actors.
-                    Against::Mail(actor) => has_long_mail(actor, FAR_LONG / 2),
+                    Against::Mail { actor, .. } => {
+                        let now = mailbox::messages(*actor);
+                        held.lasts(now, now_ns)
+                    }
                     Against::Heap => filled,
                 }));
             }
         }
         timers::wake_due(cx);
+        mailbox::look(cx);
         Ok(came)
     }
 }
@@ -862,78 +878,5 @@ unsafe fn take_accepted(cx: *mut Cx, actor: Word, class: &super::ActorClass) -> 
             })
         });
         Ok(found?.map(|(_, sent)| sent))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// One other node, which is idle if the count says so, and has nothing behind what it does so often.
-    struct Other(Arc<AtomicU32>, u32);
-
-    impl Network for Other {
-        fn post(&mut self, _node: u32, _packets: Vec<u8>) {}
-
-        fn receive(&mut self, _wait: Wait) -> Received {
-            Received::Over
-        }
-
-        fn has_mail(&mut self) -> bool {
-            false
-        }
-
-        fn idle_node(&mut self) -> Option<u32> {
-            (self.0.load(Ordering::Relaxed) > 0).then_some(1)
-        }
-
-        fn hungry_node(&mut self) -> Option<u32> {
-            self.1 = self.1.checked_sub(1)?;
-            Some(1)
-        }
-
-        fn idlers(&self) -> Option<Arc<AtomicU32>> {
-            Some(self.0.clone())
-        }
-
-        fn is_idle(&mut self, _node: u32) -> bool {
-            false
-        }
-    }
-
-    #[test]
-    fn who_has_nothing_to_do_gets_actors_from_high_on_the_stack() {
-        let mut actors = Actors::default();
-        actors.set_network(Box::new(Other(Arc::new(AtomicU32::new(1)), 0)), 2);
-        // The first goes, wherever it is; then none that is deeper does until that was said anew.
-        assert_eq!(actors.node_for_new(9000), Some(1));
-        assert_eq!(actors.node_for_new(9000), Some(1));
-        for at in 0..u64::from(LOOKS) {
-            assert_eq!(actors.node_for_new(1000 + at as usize % 500), None);
-        }
-        assert_eq!(actors.node_for_new(1498), None);
-        assert_eq!(actors.node_for_new(1499), Some(1));
-        // A seed decides by itself.
-        actors.set_order(1);
-        assert_eq!(actors.node_for_new(0), Some(1));
-    }
-
-    #[test]
-    fn who_is_busy_gets_actors_ahead_from_as_high_on_the_stack() {
-        let idlers = Arc::new(AtomicU32::new(0));
-        let mut actors = Actors::default();
-        actors.set_network(Box::new(Other(idlers.clone(), 2)), 2);
-        // Nobody is given anything ahead that was given nothing before.
-        assert_eq!(actors.node_for_new(9000), None);
-        idlers.store(1, Ordering::Relaxed);
-        assert_eq!(actors.node_for_new(5000), Some(1));
-        idlers.store(0, Ordering::Relaxed);
-        for _ in 0..2 * LOOKS {
-            assert_eq!(actors.node_for_new(4999), None);
-        }
-        assert_eq!(actors.node_for_new(6000), Some(1));
-        assert_eq!(actors.node_for_new(5000), None);
-        assert_eq!(actors.node_for_new(6000), Some(1));
-        assert_eq!(actors.node_for_new(7000), None);
     }
 }

@@ -17,7 +17,9 @@ use smallvec::SmallVec;
 use super::credit::{Against, FAR_LONG, TAKEN};
 use super::guest::chooser;
 use super::layout::{away, exception, far, mail, message, outgoing, owed};
+use super::mailbox::{self, FULL, ROOM};
 use super::node::Work;
+use super::placement::LOAD;
 use super::remote::{LOST, OWN, Writing, address_of, at_address, far_address, here};
 use super::{Answer, Due, Kind, Origin, class_of, deliver_owed, image_of, method_of, rounds, search};
 use crate::abi::{ARGS_MAX, Outcome, Ret, VALUES_MAX, Word, enter};
@@ -116,9 +118,14 @@ unsafe fn count_sent(cx: *mut Cx, packet: &Writing) {
 }
 
 /// Sends a message of the past type to an actor of another node: returned, or the outcome to end with.
-pub(super) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
+///
+/// # Errors
+/// The outcome that the sender ends with: the actor's mailbox is full.
+pub(super) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
+    // SAFETY: promised by the caller.
+    unsafe { mailbox::admit_far(cx, args[0], slot) }?;
     // SAFETY: promised by the caller, as for `write_message`.
-    match unsafe { write_message(cx, slot, args) } {
+    Ok(match unsafe { write_message(cx, slot, args) } {
         Ok((packet, method)) => {
             // SAFETY: as above.
             unsafe {
@@ -132,14 +139,15 @@ pub(super) unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
             Ret::NOTHING
         }
         Err(ret) => ret,
-    }
+    })
 }
 
 /// Sends a message to an actor of another node: `Pending` with what the answer is for, or the outcome to end with.
 pub(super) unsafe fn send(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     // SAFETY: promised by the caller, as for `write_message`.
     unsafe {
-        let (packet, method) = match write_message(cx, slot, args) {
+        let admitted = mailbox::admit_far(cx, args[0], slot);
+        let (packet, method) = match admitted.and_then(|()| write_message(cx, slot, args)) {
             Ok(written) => written,
             Err(ret) => return ret,
         };
@@ -217,6 +225,7 @@ pub(super) unsafe fn create(
         };
         let remote = &mut (*cx).actors.remote;
         remote.made[node as usize] = own + 1;
+        remote.placement.made(node);
         remote.end(packet);
         (*cx).actors.stats.created_remotely += 1;
         Ret::of(proxy)
@@ -480,6 +489,20 @@ unsafe fn accept_one(cx: *mut Cx, from: u32, packet: &[u8]) -> Result<Ret, Wrong
                 Ok(Ret::NOTHING)
             }
             rounds::WAITS..=rounds::CUT_DONE => rounds::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
+            FULL | ROOM => {
+                let address = numbers(rest)?;
+                let full = match *kind {
+                    FULL => Some(numbers(rest).map(|[low, high]| u64::from(high) << 32 | u64::from(low))?),
+                    _ => None,
+                };
+                mailbox::heard(cx, from, address, full);
+                Ok(Ret::NOTHING)
+            }
+            LOAD => {
+                let load = number(rest)?;
+                (*cx).actors.remote.placement.told(from, load);
+                Ok(Ret::NOTHING)
+            }
             search::SEARCH..=search::WANT => search::accept(cx, from, *kind, rest).map(|()| Ret::NOTHING),
             other => Err(Wrong::Never(format!("{other} is no kind of packet"))),
         }
@@ -512,7 +535,7 @@ pub(super) unsafe fn has_long_mail(actor: Word, messages: u64) -> bool {
     // SAFETY: promised by the caller: an actor of this node.
     unsafe {
         let post = get(actor, class_of(actor).mail);
-        post != 0 && get(post, mail::COUNT) >= messages
+        post != 0 && mail::count(get(post, mail::COUNT)) >= messages
     }
 }
 
@@ -560,16 +583,23 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
         }
         let _values = arguments.keep(&mut *cx, &words[1..count]);
         let slot = image.dispatch().slot(method);
+        if from < (*cx).nodes() {
+            (*cx).actors.mailboxes.arrives(actor);
+        }
         let ret = match entered {
             // What is there for the actor's state takes messages.
             true => enter(Table::of(actor).entry(slot), cx, &words[..count]),
             false => super::send(cx, slot, &words[..count]),
         };
+        (*cx).actors.mailboxes.arrives(0);
         // A queued message knows its actor; else that may be no more.
         if ret.outcome == Outcome::Pending as u64 && Kind::of(ret.value) == Kind::Message {
             let actor = get(ret.value, message::RECEIVER);
-            if has_long_mail(actor, FAR_LONG) {
-                (*cx).actors.remote.credit.hold(from, Against::Mail(actor));
+            let told = mailbox::came(cx, from, actor, [index, generation]);
+            // Who sends to a mailbox that is nearly full is told of that one, and others need not wait for it.
+            if !told && has_long_mail(actor, FAR_LONG) {
+                let since_ns = if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ns() };
+                (*cx).actors.remote.credit.hold(from, Against::mail(actor, since_ns));
             }
         }
         match Outcome::from(ret) {
@@ -709,6 +739,9 @@ unsafe fn accept_creation(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<
         }
         let _values = arguments.keep(&mut *cx, &words[1..count]);
         (*cx).actors.stats.created += 1;
+        if !class.functional {
+            (*cx).actors.remote.placement.tell(from);
+        }
         let ret = super::create::bear(cx, actor, *func, &words[..count]);
         if ret.outcome == Outcome::Killed as u64 {
             return Ok(ret);

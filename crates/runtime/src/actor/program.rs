@@ -6,35 +6,38 @@ use super::guest::NO_ANSWER;
 use super::layout::{join, message, owed};
 use super::{
     Answer, Due, Kind, Origin, State, deliver_to, fill, guest, layout_of, message_of, node, owe, packets,
-    queue, ready, rounds, send, state, words_of,
+    queue, ready, rounds, state, try_send, words_of,
 };
 use crate::abi::{Outcome, Ret, Word};
 use crate::cx::Cx;
 use crate::image::RoutineDesc;
 use crate::object::{get, set};
 
-/// Sends a message of the past type: as [`send`], but what a session sends is under way until it was served ([`set_open_max`](Cx::set_open_max)), and in a transaction of the program, or a batch that is one, it leaves when that is
+/// Sends a message of the past type: as [`send`](super::send), but what a session sends is under way until it was served ([`set_open_max`](Cx::set_open_max)), and in a transaction of the program, or a batch that is one, it leaves when that is
 /// committed.
 ///
+/// # Errors
+/// The outcome that the sender ends with: its message was not sent.
+///
 /// # Safety
-/// As for [`send`].
-pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
+/// As for [`send`](super::send).
+pub unsafe fn send_past(cx: *mut Cx, slot: u32, args: &[Word]) -> Result<Ret, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
         (*cx).actors.past_sent = 1;
         if !(*cx).holds_messages() {
             return match state(args[0]) {
-                State::Remote if (*cx).is_guest() => guest::tell(cx, slot, args),
+                State::Remote if (*cx).is_guest() => Ok(guest::tell(cx, slot, args)),
                 State::Remote => packets::send_past(cx, slot, args),
-                _ => send(cx, slot, args),
+                _ => try_send(cx, slot, args),
             };
         }
         let ret = message_of(cx, slot, args);
         if !ret.returned() {
-            return ret;
+            return Err(ret);
         }
         (*cx).actors.hold(node::Held::Message(ret.value));
-        Ret::NOTHING
+        Ok(Ret::NOTHING)
     }
 }
 
@@ -52,7 +55,8 @@ pub(crate) fn leave_transaction(cx: &mut Cx) {
                     let actor = get(made, message::RECEIVER);
                     match state(actor) {
                         State::Remote => {
-                            let ret = packets::send_past(cx, message::slot(made), words_of(made));
+                            let sent = packets::send_past(cx, message::slot(made), words_of(made));
+                            let (Ok(ret) | Err(ret)) = sent;
                             if Outcome::from(ret) == Outcome::Signalled {
                                 let kept = cx.kept_exception(&Origin::Runtime);
                                 cx.log_lost(kept);

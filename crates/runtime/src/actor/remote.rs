@@ -32,6 +32,7 @@ use super::network::{Network, Received, Wait};
 use super::node::Work;
 use super::outlet::Outlet;
 use super::packets::{GRANT, RELEASE, WAITER, put, settle_open};
+use super::placement::Placement;
 use super::search::Searches;
 use super::{Answer, Kind, Origin, State, Stats, deliver_owed, set_state, state};
 use crate::abi::Word;
@@ -114,6 +115,7 @@ pub(super) struct Remote {
     pub(super) unowed: Word,
     pub(super) searches: Searches,
     pub(super) credit: Credit,
+    pub(super) placement: Placement,
     /// What comes was under way when the picture of a search was taken.
     pub(super) under_way: bool,
     /// Whose packets are looked at.
@@ -219,6 +221,7 @@ impl Remote {
         self.lost = vec![false; nodes as usize];
         self.searches = Searches::new();
         self.credit = Credit::new(nodes);
+        self.placement = Placement::new(nodes);
     }
 
     /// Whether a node is no more.
@@ -295,8 +298,9 @@ impl Remote {
     }
 
     /// Forgets what stands for actors that nobody here knows any more.
-    pub(super) fn forget(&mut self, lives: &dyn Fn(Word) -> bool) {
+    pub(super) fn forget(&mut self, node: u32, lives: &dyn Fn(Word) -> bool) {
         let forgotten = &mut self.forgotten;
+        let before = forgotten.len();
         self.proxies.retain(|address, (proxy, told)| {
             let lives = lives(*proxy);
             if !lives {
@@ -304,6 +308,9 @@ impl Remote {
             }
             lives
         });
+        let own = chooser(node, self.lost.len() as u32) + 1;
+        let dead = forgotten[before..].iter().filter(|(address, _)| address.generation == own);
+        self.placement.forget(node, dead.map(|(address, _)| address.node));
         self.proxies_most = PROXIES_MIN.max(2 * self.proxies.len());
         self.searches.has_swept = false;
     }
@@ -545,7 +552,11 @@ impl Remote {
         let gift = self.gift.take_if(|gift| *gift == node).is_some();
         let Some(network) = &mut self.network else { return };
         let idle = network.is_idle(node) || gift;
-        if self.packets(node).len() >= POST_BYTES {
+        let full = self.packets(node).len() >= POST_BYTES;
+        if full || idle {
+            self.tell_load(node);
+        }
+        if full {
             // The next will be as many.
             let room = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(ROOM_BYTES));
             let packets = std::mem::replace(self.packets(node), room);
@@ -576,13 +587,17 @@ impl Remote {
     fn post_unsent(&mut self) {
         self.settle(None);
         self.close_outlet();
-        let Some(network) = &mut self.network else { return };
         self.turns = 0;
-        for (node, packets) in (0..).zip(&mut self.outbox) {
-            if !packets.is_empty() {
-                network.post(node, std::mem::take(packets));
+        for node in 0..self.outbox.len() {
+            if self.outbox[node].is_empty() {
+                continue;
+            }
+            self.tell_load(node as u32);
+            if let Some(network) = &mut self.network {
+                network.post(node as u32, std::mem::take(&mut self.outbox[node]));
             }
         }
+        let Some(network) = &mut self.network else { return };
         for (guest, packets) in self.to_guests.drain().filter(|(_, packets)| !packets.is_empty()) {
             network.post(guest, packets);
         }
@@ -609,11 +624,12 @@ impl Remote {
     }
 
     /// Packets that came, after those that are to go have gone.
-    pub(super) fn receive(&mut self, wait: Wait, stats: &Stats) -> Received {
+    pub(super) fn receive(&mut self, wait: Wait, ready: usize, stats: &Stats) -> Received {
         self.release();
         self.turns += 1;
         let posts = wait != Wait::No || self.turns >= POST_TURNS;
         if posts {
+            self.count_ready(ready);
             self.post_all();
         }
         let known = if posts { self.known() as u64 } else { 0 };
@@ -672,6 +688,7 @@ pub(super) fn address_of(cx: &mut Cx, word: Word, leaf: Leaf, to: u32) -> Addres
 }
 
 pub(super) fn far_address(place: Word, generation: Word) -> Address {
+    let place = place & !far::FULL;
     Address { capsule: 0, node: (place >> 32) as u32, index: place as u32, generation: generation as u32 }
 }
 
@@ -766,6 +783,7 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
     // SAFETY: promised by the caller: the context is the current one; what others know are objects of their kinds.
     unsafe {
         settle_open(cx);
+        (*cx).actors.lose_mailboxes(nodes);
         let remote = &mut (*cx).actors.remote;
         remote.guests.retain(|guest| !nodes.contains(guest));
         remote.to_guests.retain(|guest, _| !nodes.contains(guest));

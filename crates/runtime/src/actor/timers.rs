@@ -83,7 +83,9 @@ pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
         let timer = timer.map(|time| time.saturating_sub((*cx).now_ms()).max(0));
         let time = |left: i64| Duration::from_millis(left as u64);
         let look = (*cx).look_in_ms();
-        match timer.into_iter().chain(search::wait_ms(cx)).min() {
+        let parked = (*cx).actors.mailboxes.until_ns().filter(|_| !(*cx).actors.is_ordered());
+        let parked = parked.map(|until| (until.saturating_sub((*cx).now_ns()) / 1_000_000) as i64);
+        match timer.into_iter().chain(search::wait_ms(cx)).chain(parked).min() {
             Some(left) => Wait::For(time(left.min(look.unwrap_or(left)))),
             None => look.map_or(Wait::Idle, |left| Wait::IdleFor(time(left))),
         }

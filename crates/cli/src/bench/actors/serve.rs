@@ -25,7 +25,7 @@ const HEAP_BYTES: usize = 8 << 30;
 /// under valgrind.
 pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
     let ours = CASES.iter().find(|c| c.name == case).map(|case| (case.theta, case.capsules));
-    let others = || sizes::program(case).or_else(|| savina::program(case)).map(|theta| (theta, false));
+    let others = || sizes::program(case).or_else(|| Some((savina::program(case)?, false)));
     let (theta, capsules) = ours.or_else(others).ok_or_else(|| format!("there is no case `{case}`"))?;
     // Other capsules read it, too.
     let folder = tempfile::tempdir()?;
@@ -38,6 +38,7 @@ pub fn serve(case: &str, count: u32, untimed: bool) -> Result<(), Failed> {
         root: None,
         allow_files: Vec::new(),
         heap_bytes_max: Some(HEAP_BYTES),
+        mailbox_bytes_max: Some(HEAP_BYTES),
         stack_bytes: None,
     };
     let mut started = capsules.then(|| Started::new(count - 1, &file, &args)).transpose()?;

@@ -29,6 +29,7 @@ const LIMITS: Limits = Limits {
     transaction_objects: usize::MAX,
     heap_bytes: 8 << 30,
     batch_heap_bytes: 8 << 30,
+    mailbox_bytes: usize::MAX,
     stack_bytes: 24 << 20,
     fuel: i64::MAX,
     collect: Collect::Ordinary,

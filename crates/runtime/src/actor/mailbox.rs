@@ -1,0 +1,583 @@
+//! The bound of a mailbox: no actor that serves nothing fills the heap of its node.
+//!
+//! A mailbox counts the bytes of its messages and of the objects that they carry. From three quarters of the bound on, senders make way at
+//! the end of a loop's step and are *parked* until half of the bound is free. A mailbox that has served nothing for [`PARK_NS`] meanwhile is
+//! *stuck*. A message to a stuck mailbox from three quarters on, or to any that is full, is refused: its sender gets
+//! `failure("mailbox full")`, also where nobody awaits an answer.
+//!
+//! ```text
+//!                bytes >= 3/4                 PARK_NS without room, or nothing else to do
+//!   room ------------------------> parks ------------------------------------------------> stuck: refuses
+//!    ^                               |  bytes >= bound: refuses                                   |
+//!    +------ bytes <= 1/2 -----------+                          a message is served               |
+//!    +--------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! Senders on other nodes are told (`FULL`, `ROOM`) and treat what stands for the actor there as a mailbox that parks. What they have sent
+//! before they hear of it is taken beyond the bound; [`FAR_BYTES`] for each node. Beyond that a request is answered with the failure,
+//! and a message that nobody awaits is logged. Messages of sessions have the bound itself, and all of them are answered.
+//!
+//! A message that the actor may take at once is never refused, or nothing could make it go on: one for a selection under way, and one to an
+//! actor at rest. `FULL` names these methods, and is said again when they are others, and from time to time while messages are served.
+//!
+//! In a heap that is filled the bound is a sixteenth. What a transaction has held leaves in any case.
+
+use rustc_hash::FxHashMap;
+
+use super::layout::{ActorClass, MessageKind, State, far, mail, message};
+use super::node::{Actors, Work};
+use super::packets::put;
+use super::remote::far_address;
+use super::{MAIL_LONG, bit_of, class_of, is_on_stack, method_of, state};
+use crate::abi::{Ret, Word};
+use crate::cx::Cx;
+use crate::image::Table;
+use crate::object::{self, array, get, set};
+use crate::transfer::Address;
+use bifrost_heap::{Marker, OBJECT_WORDS};
+use bifrost_ir::{MethodId, TypeKind};
+
+/// The mailbox of an actor of the sender, which the receiver has sent to, is nearly full.
+pub(super) const FULL: u8 = 17;
+
+/// It has room again.
+pub(super) const ROOM: u8 = 18;
+
+/// What a sender fails with.
+const REFUSED: &str = "mailbox full";
+
+/// The least bound: fewer messages than [`MAIL_LONG`] are not counted.
+const BOUND_MIN: usize = 1 << 20;
+
+/// The bound is at most this part of the heap.
+const HEAP_PART: usize = 4;
+
+/// How long a sender is parked.
+const PARK_NS: u64 = 1_000_000_000;
+
+/// How often a node is told again at most that messages are served.
+const TELL_NS: u64 = 200_000_000;
+
+/// Bytes that may come from each other node beyond the bound.
+const FAR_BYTES: usize = 1 << 20;
+
+/// Messages that go to an actor of another node whose mailbox is nearly full, from senders that cannot make way.
+const FAR_MESSAGES: u32 = 1024;
+
+/// What a node knows of mailboxes that are nearly full.
+#[derive(Debug, Default)]
+pub(super) struct Mailboxes {
+    /// The bound in bytes.
+    most: usize,
+    /// The actor to which what runs has sent too much; 0 if there is none.
+    full: Word,
+    parked: Vec<Parked>,
+    /// Actors that served nothing while senders were parked, and the bytes that waited then. Kept by nobody.
+    stuck: Vec<(Word, usize)>,
+    /// Nodes that were told that an actor's mailbox is nearly full. Kept by nobody.
+    told: Vec<Told>,
+    /// What stands for actors of other nodes whose mailboxes are nearly full. Kept by nobody.
+    far: FxHashMap<Word, Far>,
+    /// The receiver of the message of another node that is taken now.
+    arrives: Word,
+}
+
+/// Senders that wait for room in one mailbox.
+#[derive(Debug)]
+struct Parked {
+    actor: Word,
+    patience: Patience,
+    waiters: Vec<Word>,
+}
+
+/// How long a mailbox may serve nothing: until this time, while so many bytes wait.
+#[derive(Debug)]
+pub(super) struct Patience {
+    until_ns: u64,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Told {
+    actor: Word,
+    node: u32,
+    address: [u32; 2],
+    takes: u64,
+    bytes: usize,
+    at_ns: u64,
+}
+
+#[derive(Debug, Default)]
+struct Far {
+    /// Messages since it was nearly full.
+    sent: u32,
+    /// Its methods whose messages are taken nevertheless, a bit for each.
+    takes: u64,
+    /// When it was known last to serve messages.
+    heard_ns: u64,
+    stuck: bool,
+}
+
+impl Mailboxes {
+    /// Whether there is something to look at before a step.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.parked.is_empty()
+    }
+
+    /// Something else runs now.
+    #[inline]
+    pub(super) fn begin_turn(&mut self) {
+        self.full = 0;
+    }
+
+    /// The actor to which what runs has sent too much, or 0. It is told once.
+    pub(super) fn take_full(&mut self) -> Word {
+        std::mem::take(&mut self.full)
+    }
+
+    /// A message of another node for an actor is entered, or, with 0, was.
+    pub(super) fn arrives(&mut self, actor: Word) {
+        self.arrives = actor;
+    }
+
+    /// When the first senders are parked no longer.
+    pub(super) fn until_ns(&self) -> Option<u64> {
+        self.parked.iter().map(|parked| parked.patience.until_ns).min()
+    }
+
+    /// Hands over what it keeps alive.
+    ///
+    /// # Safety
+    /// All of it are objects of the context's heap.
+    pub(super) unsafe fn trace(&self, marker: &mut Marker) {
+        let parked = self.parked.iter().flat_map(|parked| parked.waiters.iter().chain([&parked.actor]));
+        for word in parked.chain([&self.full]) {
+            // SAFETY: promised by the caller.
+            unsafe { marker.root(*word) };
+        }
+    }
+
+    /// Forgets actors that are no more.
+    pub(super) fn collected(&mut self, lives: &dyn Fn(Word) -> bool) {
+        self.stuck.retain(|(actor, _)| lives(*actor));
+        self.told.retain(|told| lives(told.actor));
+        self.far.retain(|proxy, _| lives(*proxy));
+    }
+}
+
+impl Cx {
+    /// Enters the bound of a mailbox in bytes; at least a megabyte, and at most a quarter of the heap.
+    pub(crate) fn set_mailbox_bytes(&mut self, most: usize) {
+        self.actors.mailboxes.most = most.min(self.limits().heap_bytes / HEAP_PART).max(BOUND_MIN);
+    }
+}
+
+/// The words of the objects that a message carries, as its kind has them: their own size, and that of an array's storage.
+pub(super) unsafe fn carried(cx: *mut Cx, kind: &MessageKind, args: &[Word]) -> u64 {
+    // SAFETY: promised by the caller: what a method with messages of the kind takes, the actor first.
+    unsafe {
+        let size = |object: Word| object::fields(object) + OBJECT_WORDS;
+        let mut words = 0;
+        for (at, word) in args[1..].iter().enumerate().filter(|(_, word)| **word != 0) {
+            if kind.carries >> at & 1 == 0 {
+                continue;
+            }
+            words += size(*word);
+            let ty = Table::of(*word).info().ty;
+            if let TypeKind::Array(_) = (*cx).image().program().types.kind(ty)
+                && let storage @ 1.. = get(*word, array::STORAGE)
+            {
+                words += size(storage);
+            }
+        }
+        (words as u64).min(message::CARRIED_MAX)
+    }
+}
+
+/// The bytes that wait in the mail of an actor of a class.
+unsafe fn bytes_of(class: &ActorClass, post: Word) -> usize {
+    // SAFETY: promised by the caller.
+    let waiting = unsafe { get(post, mail::COUNT) };
+    mail::count(waiting) as usize * class.message_bytes + 8 * mail::carried(waiting) as usize
+}
+
+/// The bound for now.
+unsafe fn bound(cx: *mut Cx) -> usize {
+    // SAFETY: promised by the caller: the current context.
+    unsafe {
+        let most = (*cx).actors.mailboxes.most;
+        if (*cx).heap.is_filled() { most / 16 } else { most }
+    }
+}
+
+/// Where senders begin to make way.
+fn nearly(bound: usize) -> usize {
+    bound - bound / 4
+}
+
+/// The messages that wait in an actor's mail.
+pub(super) unsafe fn messages(actor: Word) -> u64 {
+    // SAFETY: promised by the caller: an actor of this node.
+    unsafe {
+        match get(actor, class_of(actor).mail) {
+            0 => 0,
+            post => mail::count(get(post, mail::COUNT)),
+        }
+    }
+}
+
+/// Admits a message to an actor of this node.
+///
+/// # Errors
+/// The outcome that its sender ends with.
+///
+/// # Safety
+/// `cx` is the current context, and `actor` an actor of this node that the caller keeps.
+#[inline]
+pub(super) unsafe fn admit(cx: *mut Cx, actor: Word, slot: u32) -> Result<(), Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let class = class_of(actor);
+        match get(actor, class.mail) {
+            0 => Ok(()),
+            post if get(post, mail::COUNT) < MAIL_LONG => Ok(()),
+            post => admit_more(cx, actor, slot, class, post),
+        }
+    }
+}
+
+#[cold]
+unsafe fn admit_more(cx: *mut Cx, actor: Word, slot: u32, class: &ActorClass, post: Word) -> Result<(), Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let (bytes, bound) = (bytes_of(class, post), bound(cx));
+        let takes = || state(actor) == State::Selecting && get(post, mail::TAKES) & bit(actor, slot) != 0;
+        if bytes < nearly(bound) || takes() {
+            return Ok(());
+        }
+        let nodes = (*cx).nodes() as usize;
+        let boxes = &mut (*cx).actors.mailboxes;
+        if boxes.arrives == actor {
+            let room = bytes < bound.saturating_add(nodes * FAR_BYTES);
+            return if room { Ok(()) } else { Err((*cx).failure(REFUSED)) };
+        }
+        let stuck = boxes.stuck.iter().position(|(other, _)| *other == actor);
+        let moves = stuck.is_none_or(|at| bytes < boxes.stuck[at].1);
+        if !moves || bytes >= bound {
+            return Err((*cx).failure(REFUSED));
+        }
+        if let Some(at) = stuck {
+            boxes.stuck.swap_remove(at);
+        }
+        if !is_on_stack(post) {
+            boxes.full = actor;
+            make_way(cx);
+        }
+        Ok(())
+    }
+}
+
+/// The bit of a slot's method among those of an actor.
+unsafe fn bit(actor: Word, slot: u32) -> u64 {
+    // SAFETY: promised by the caller: an actor with the slot's method.
+    1 << bit_of(unsafe { method_of(actor, slot) })
+}
+
+/// The methods of an actor with mail whose next message it may take at once, a bit for each: those that it selects; those of which an actor at
+/// rest has refused none.
+unsafe fn takes(actor: Word, class: &ActorClass, post: Word) -> u64 {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match state(actor) {
+            State::Selecting => get(post, mail::TAKES),
+            State::Dormant => {
+                let methods = (0..class.methods as u32).map(MethodId::from_u32);
+                let none = methods.filter(|method| get(post, class.list_of(*method)) == 0);
+                none.fold(0, |all, method| all | 1 << bit_of(method))
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// Has what runs make way as soon as it can.
+unsafe fn make_way(cx: *mut Cx) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        (*cx).actors.end_turn();
+        // Passive code looks whether its turn is over only when it is asked to.
+        (*cx).ask();
+    }
+}
+
+/// Admits a message to an actor of another node, as [`admit`].
+///
+/// # Errors
+/// As for [`admit`].
+///
+/// # Safety
+/// As for [`admit`], but the actor is one of another node.
+#[inline]
+pub(super) unsafe fn admit_far(cx: *mut Cx, actor: Word, slot: u32) -> Result<(), Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match get(actor, far::PLACE) & far::FULL {
+            0 => Ok(()),
+            _ => admit_far_more(cx, actor, slot),
+        }
+    }
+}
+
+#[cold]
+unsafe fn admit_far_more(cx: *mut Cx, actor: Word, slot: u32) -> Result<(), Ret> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        if (*cx).actors.remote.is_lost(node_of(actor)) {
+            // That is told.
+            return Ok(());
+        }
+        let boxes = &mut (*cx).actors.mailboxes;
+        let known = boxes.far.entry(actor).or_default();
+        if known.takes & bit(actor, slot) != 0 {
+            return Ok(());
+        }
+        if known.stuck || known.sent >= FAR_MESSAGES {
+            return Err((*cx).failure(REFUSED));
+        }
+        known.sent += 1;
+        boxes.full = actor;
+        make_way(cx);
+        Ok(())
+    }
+}
+
+unsafe fn node_of(proxy: Word) -> u32 {
+    // SAFETY: promised by the caller: what stands for an actor of another node.
+    unsafe { far_address(get(proxy, far::PLACE), get(proxy, far::GENERATION)).node }
+}
+
+/// Whether senders to an actor need not wait, or would in vain.
+pub(super) unsafe fn is_open(cx: *mut Cx, actor: Word) -> bool {
+    // SAFETY: promised by the caller: an actor, here or elsewhere.
+    unsafe {
+        let boxes = &(*cx).actors.mailboxes;
+        match state(actor) {
+            State::Failed => true,
+            State::Remote => {
+                get(actor, far::PLACE) & far::FULL == 0
+                    || boxes.far.get(&actor).is_none_or(|known| known.stuck)
+                    || (*cx).actors.remote.is_lost(node_of(actor))
+            }
+            _ => has_room(cx, actor) || boxes.stuck.iter().any(|(other, _)| *other == actor),
+        }
+    }
+}
+
+/// Whether half of an actor's mailbox is free.
+unsafe fn has_room(cx: *mut Cx, actor: Word) -> bool {
+    // SAFETY: promised by the caller: an actor of this node.
+    unsafe {
+        let class = class_of(actor);
+        let post = get(actor, class.mail);
+        post == 0 || bytes_of(class, post) <= bound(cx) / 2
+    }
+}
+
+/// An actor has served nothing while senders were parked: from now on they are refused, until it does.
+pub(super) unsafe fn give_up_on(cx: *mut Cx, actor: Word) {
+    // SAFETY: promised by the caller: an actor, here or elsewhere.
+    unsafe {
+        if is_open(cx, actor) {
+            return;
+        }
+        let boxes = &mut (*cx).actors.mailboxes;
+        if state(actor) == State::Remote {
+            boxes.far.entry(actor).or_default().stuck = true;
+            return;
+        }
+        let class = class_of(actor);
+        let bytes = bytes_of(class, get(actor, class.mail));
+        boxes.stuck.push((actor, bytes));
+    }
+}
+
+/// The time, which stands still where a seed decides the order: there senders are parked until nothing else is to be done.
+unsafe fn now(cx: *mut Cx) -> u64 {
+    // SAFETY: promised by the caller: the current context.
+    unsafe { if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ns() } }
+}
+
+impl Patience {
+    pub(super) unsafe fn new(cx: *mut Cx) -> Patience {
+        // SAFETY: promised by the caller: the current context.
+        Patience { until_ns: unsafe { now(cx) }.saturating_add(PARK_NS), bytes: usize::MAX }
+    }
+
+    /// Whether the mailbox of an actor, here or elsewhere, has served nothing for long.
+    pub(super) unsafe fn is_over(&mut self, cx: *mut Cx, actor: Word) -> bool {
+        // SAFETY: promised by the caller: the current context.
+        unsafe {
+            let now = now(cx);
+            if state(actor) == State::Remote {
+                let known = (*cx).actors.mailboxes.far.get(&actor);
+                let heard = known.map_or(0, |known| known.heard_ns);
+                self.until_ns = self.until_ns.max(heard.saturating_add(PARK_NS));
+            } else {
+                let class = class_of(actor);
+                let post = get(actor, class.mail);
+                let bytes = if post == 0 { 0 } else { bytes_of(class, post) };
+                if bytes < std::mem::replace(&mut self.bytes, bytes) {
+                    self.until_ns = now.saturating_add(PARK_NS);
+                }
+            }
+            self.until_ns <= now
+        }
+    }
+}
+
+/// Whether a join that makes way shall wait for room in the mailbox to which it has sent.
+pub(super) unsafe fn park(cx: *mut Cx, waiter: Word) -> bool {
+    // SAFETY: promised by the caller: the current context and a join of it.
+    unsafe {
+        let actor = (*cx).actors.mailboxes.take_full();
+        if actor == 0 || is_open(cx, actor) {
+            return false;
+        }
+        let patience = Patience::new(cx);
+        let parked = &mut (*cx).actors.mailboxes.parked;
+        match parked.iter_mut().find(|parked| parked.actor == actor) {
+            Some(parked) => parked.waiters.push(waiter),
+            None => parked.push(Parked { actor, patience, waiters: vec![waiter] }),
+        }
+        true
+    }
+}
+
+/// Lets senders go on for which there is room or whose time is over, and tells other nodes of room.
+pub(super) unsafe fn look(cx: *mut Cx) {
+    // SAFETY: promised by the caller: the current context.
+    unsafe {
+        if !(*cx).actors.mailboxes.told.is_empty() {
+            tell_room(cx);
+        }
+        if (*cx).actors.mailboxes.parked.is_empty() {
+            return;
+        }
+        // Those that go on are kept by the ready queue.
+        for mut parked in std::mem::take(&mut (*cx).actors.mailboxes.parked) {
+            let actor = parked.actor;
+            if !is_open(cx, actor) && !parked.patience.is_over(cx, actor) {
+                (*cx).actors.mailboxes.parked.push(parked);
+                continue;
+            }
+            give_up_on(cx, actor);
+            parked.waiters.into_iter().for_each(|waiter| (*cx).actors.push(Work::Join(waiter)));
+        }
+    }
+}
+
+unsafe fn tell_room(cx: *mut Cx) {
+    // SAFETY: promised by the caller: the current context.
+    unsafe {
+        let told = std::mem::take(&mut (*cx).actors.mailboxes.told);
+        for told in told {
+            if state(told.actor) == State::Failed || has_room(cx, told.actor) {
+                post(cx, told.node, ROOM, &told.address);
+                continue;
+            }
+            let class = class_of(told.actor);
+            let post = get(told.actor, class.mail);
+            let (takes, bytes, now) = (takes(told.actor, class, post), bytes_of(class, post), now(cx));
+            let serves = bytes < told.bytes && now.saturating_sub(told.at_ns) > TELL_NS;
+            if takes == told.takes && !serves {
+                (*cx).actors.mailboxes.told.push(told);
+                continue;
+            }
+            tell_full(cx, told.node, told.address, takes);
+            (*cx).actors.mailboxes.told.push(Told { takes, bytes, at_ns: now, ..told });
+        }
+    }
+}
+
+unsafe fn tell_full(cx: *mut Cx, node: u32, [index, generation]: [u32; 2], takes: u64) {
+    // SAFETY: promised by the caller: the current context.
+    unsafe { post(cx, node, FULL, &[index, generation, takes as u32, (takes >> 32) as u32]) };
+}
+
+unsafe fn post(cx: *mut Cx, node: u32, kind: u8, numbers: &[u32]) {
+    let mut packet = vec![kind];
+    put(&mut packet, numbers);
+    // SAFETY: promised by the caller: the current context.
+    unsafe { (*cx).actors.remote.post(node, &packet) };
+}
+
+/// Nothing else is to be done: all that are parked go on, to be refused. Whether there were any.
+pub(super) unsafe fn give_up(cx: *mut Cx) -> bool {
+    // SAFETY: promised by the caller: the current context.
+    unsafe {
+        let parked = std::mem::take(&mut (*cx).actors.mailboxes.parked);
+        for Parked { actor, waiters, .. } in &parked {
+            give_up_on(cx, *actor);
+            waiters.iter().for_each(|waiter| (*cx).actors.push(Work::Join(*waiter)));
+        }
+        !parked.is_empty()
+    }
+}
+
+/// A message of another node waits in an actor's mail now: the node is told if that is nearly full. Whether it knows.
+pub(super) unsafe fn came(cx: *mut Cx, from: u32, actor: Word, address: [u32; 2]) -> bool {
+    // SAFETY: promised by the caller: the current context, and an actor of this node.
+    unsafe {
+        let class = class_of(actor);
+        let waiting = get(actor, class.mail);
+        let long = waiting != 0 && get(waiting, mail::COUNT) >= MAIL_LONG;
+        if !long || from >= (*cx).nodes() {
+            return false;
+        }
+        let told = &(*cx).actors.mailboxes.told;
+        if told.iter().any(|told| told.actor == actor && told.node == from) {
+            return true;
+        }
+        if bytes_of(class, waiting) < nearly(bound(cx)) {
+            return false;
+        }
+        let takes = takes(actor, class, waiting);
+        let (bytes, at_ns) = (bytes_of(class, waiting), now(cx));
+        (*cx).actors.mailboxes.told.push(Told { actor, node: from, address, takes, bytes, at_ns });
+        tell_full(cx, from, address, takes);
+        true
+    }
+}
+
+/// A node says of an actor of its own that its mailbox is nearly full, and which methods are taken nevertheless; or, without these, that it
+/// has room.
+pub(super) unsafe fn heard(cx: *mut Cx, from: u32, [index, generation]: [u32; 2], full: Option<u64>) {
+    // SAFETY: promised by the caller: the current context; what stands for actors are objects of their kind.
+    unsafe {
+        let address = Address { capsule: 0, node: from, index, generation };
+        // It may have been forgotten.
+        let Some((proxy, _)) = (*cx).actors.remote.proxies.get(&address).copied() else { return };
+        if Table::of(proxy).info().actor().is_none() {
+            return;
+        }
+        let (place, heard_ns) = (get(proxy, far::PLACE) & !far::FULL, now(cx));
+        match full {
+            Some(takes) => {
+                let known = (*cx).actors.mailboxes.far.entry(proxy).or_default();
+                (known.takes, known.heard_ns, known.stuck) = (takes, heard_ns, false);
+                set(proxy, far::PLACE, place | far::FULL);
+            }
+            None => {
+                (*cx).actors.mailboxes.far.remove(&proxy);
+                set(proxy, far::PLACE, place);
+            }
+        }
+    }
+}
+
+impl Actors {
+    /// Nodes are no more: they need not be told of anything.
+    pub(super) fn lose_mailboxes(&mut self, nodes: &std::ops::Range<u32>) {
+        self.mailboxes.told.retain(|told| !nodes.contains(&told.node));
+    }
+}

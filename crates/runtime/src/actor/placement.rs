@@ -1,0 +1,375 @@
+//! The node of a new actor that is made `anywhere` (002 section 4).
+//!
+//! Short-lived work, which is functional actors, is taken by nodes that have nothing to do ([`Actors::node_for_new`]). An actor that is
+//! not functional *lasts*: it stays where it is made, so its node is chosen by load when it is made:
+//!
+//! ```text
+//! load of a node   the living actors that this node has made there by `anywhere` or `on`
+//!                + what the node itself has told with LOAD: living actors that others have made there, and a 32nd of its ready queue
+//! load of this one the same numbers, without a packet, and 1 for what runs now
+//! ```
+//!
+//! | event | effect |
+//! | --- | --- |
+//! | an actor is made here or on another node | `made` of the node grows |
+//! | a collection forgets actors of other nodes | `made` of their nodes shrinks; that of this node shrinks in proportion |
+//! | packets leave for a node that makes actors here | LOAD goes along if the number has changed much |
+//! | LOAD comes | `told` of its sender is replaced |
+//!
+//! A creation deep on the stack is a part of a tree of calls, which would be torn apart: it stays here, and counts. Only a creation
+//! as high on the stack as the highest of the last [`WINDOW`] asks for the load.
+
+use std::sync::atomic::Ordering;
+
+use super::node::Actors;
+use super::packets::put;
+use super::remote::Remote;
+use crate::abi::Word;
+
+/// The load of the sender without the actors that the receiver has made there.
+pub(super) const LOAD: u8 = 16;
+
+/// After so many creations that were deeper on the stack than the last one that was placed by load, the bound is set anew.
+const WINDOW: u32 = 8;
+
+/// So many entries of the ready queue weigh as much as an actor: they come and go, and actors stay.
+const READY_PER_ACTOR: usize = 32;
+
+/// A node is told again of a load that differs by more than this and an eighth.
+const TOLD_STEP: u32 = 8;
+
+/// The loads that a node knows; all vectors are by node.
+#[derive(Debug, Default)]
+pub(super) struct Placement {
+    /// Living actors that this node has made there, itself included.
+    made: Vec<u32>,
+    /// The load that the node has told.
+    told: Vec<u32>,
+    /// The load that the node was told last, if it makes actors here.
+    telling: Vec<Option<u32>>,
+    /// A 32nd of the ready queue, when that was counted last.
+    ready: u32,
+    /// The bound of the stack pointer for placing by load.
+    at: usize,
+    /// The highest stack pointer below the bound, and how many there were.
+    highest: usize,
+    looked: u32,
+}
+
+impl Placement {
+    pub(super) fn new(nodes: u32) -> Placement {
+        let nodes = nodes as usize;
+        Placement {
+            made: vec![0; nodes],
+            told: vec![0; nodes],
+            telling: vec![None; nodes],
+            ..Placement::default()
+        }
+    }
+
+    /// Whether a creation at this height of the stack is placed by load.
+    fn is_high(&mut self, stack: usize) -> bool {
+        if stack < self.at {
+            self.highest = self.highest.max(stack);
+            self.looked += 1;
+            if self.looked < WINDOW {
+                return false;
+            }
+        }
+        self.at = stack.max(self.highest);
+        (self.highest, self.looked) = (0, 0);
+        stack >= self.at
+    }
+
+    /// Counts a new actor of a node.
+    pub(super) fn made(&mut self, node: u32) {
+        if let Some(made) = self.made.get_mut(node as usize) {
+            *made = made.saturating_add(1);
+        }
+    }
+
+    /// Counts actors of other nodes, and in proportion those of this one, that a collection has found dead.
+    pub(super) fn forget(&mut self, node: u32, dead: impl Iterator<Item = u32>) {
+        let own = node as usize;
+        let others = |made: &[u32]| -> u64 {
+            made.iter().enumerate().filter(|(at, _)| *at != own).map(|(_, made)| u64::from(*made)).sum()
+        };
+        let before = others(&self.made);
+        for node in dead {
+            if let Some(made) = self.made.get_mut(node as usize) {
+                *made = made.saturating_sub(1);
+            }
+        }
+        let after = others(&self.made);
+        if let Some(made) = self.made.get_mut(own).filter(|_| after < before) {
+            *made = (u64::from(*made) * after / before) as u32;
+        }
+    }
+
+    /// A node has made an actor here: it is told of the load from now on.
+    pub(super) fn tell(&mut self, node: u32) {
+        if let Some(telling) = self.telling.get_mut(node as usize) {
+            telling.get_or_insert(0);
+        }
+    }
+
+    /// A node has told its load.
+    pub(super) fn told(&mut self, node: u32, load: u32) {
+        if let Some(told) = self.told.get_mut(node as usize) {
+            *told = load;
+        }
+    }
+}
+
+impl Remote {
+    /// The node with the least load; the nearest behind this one if there are several.
+    fn least_loaded(&self, own: u32) -> u32 {
+        let nodes = self.placement.made.len() as u32;
+        let here = self.load_besides(own).saturating_add(1);
+        let load = |node: &u32| {
+            let at = *node as usize;
+            let besides = if *node == own { here } else { self.placement.told[at] };
+            u64::from(self.placement.made[at]) + u64::from(besides)
+        };
+        let all = (1..=nodes).map(|at| (own + at) % nodes);
+        all.filter(|node| *node == own || !self.is_lost(*node)).min_by_key(load).unwrap_or(own)
+    }
+
+    /// Takes over how many entries the ready queue of this node has.
+    pub(super) fn count_ready(&mut self, ready: usize) {
+        self.placement.ready = u32::try_from(ready / READY_PER_ACTOR).unwrap_or(u32::MAX);
+    }
+
+    /// The load of this node without the actors that a node has made here.
+    fn load_besides(&self, node: u32) -> u32 {
+        let others = (0..).zip(&self.born).filter(|(maker, _)| *maker != node);
+        let born: usize = others.map(|(_, born)| born.len()).sum();
+        u32::try_from(born).unwrap_or(u32::MAX).saturating_add(self.placement.ready)
+    }
+
+    /// Writes the load behind packets for a node that makes actors here, if it was told another one.
+    #[inline]
+    pub(super) fn tell_load(&mut self, node: u32) {
+        let Some(Some(last)) = self.placement.telling.get(node as usize).copied() else { return };
+        let load = self.load_besides(node);
+        if load.abs_diff(last) > TOLD_STEP + last / 8 {
+            self.placement.telling[node as usize] = Some(load);
+            let mut packet = vec![LOAD];
+            put(&mut packet, &[load]);
+            let packets = &mut self.outbox[node as usize];
+            packets.extend_from_slice(&(packet.len() as u32).to_le_bytes());
+            packets.extend_from_slice(&packet);
+        }
+    }
+}
+
+/// After so many actors that could have gone to another node, but were too deep on the stack, it is said anew how deep that is.
+pub const LOOKS: u32 = 4096;
+
+impl Actors {
+    /// A node that has nothing to do, or nothing behind what it does, for a new actor, if it is worth that. The less deep the stack is, the
+    /// more there is to do below the actor: so it must be as high as the highest of the last ones that could have gone (depth first, the oldest
+    /// work is the largest).
+    pub(super) fn node_for_new(&mut self, stack: usize) -> Option<u32> {
+        if self.order.is_none() && stack < self.gives_at {
+            // SAFETY: it is a static, or what the network counts in, which is kept.
+            if unsafe { &*self.idlers }.load(Ordering::Relaxed) == 0 {
+                return None;
+            }
+            self.highest = self.highest.max(stack);
+            self.looked += 1;
+            if self.looked == LOOKS {
+                (self.gives_at, self.highest, self.looked) = (self.highest, 0, 0);
+                self.ahead_at = self.gives_at;
+            }
+            return None;
+        }
+        let ahead = stack >= self.ahead_at;
+        let node = self.remote.idle_node().or_else(|| ahead.then(|| self.remote.hungry_node())?)?;
+        self.ahead_at = stack;
+        if self.order.is_none() {
+            self.gives_at = stack;
+        }
+        Some(node)
+    }
+
+    /// The node of a new actor that lasts, made with the stack pointer here; it is counted.
+    pub(super) fn node_for_lasting(&mut self, own: u32, stack: Word) -> u32 {
+        let ready = self.ready_count();
+        let is_high = self.is_ordered() || self.remote.placement.is_high(stack as usize);
+        let node = if is_high {
+            self.remote.count_ready(ready);
+            self.remote.least_loaded(own)
+        } else {
+            own
+        };
+        if node == own {
+            // One of another node is counted when its packet is written.
+            self.remote.placement.made(own);
+        }
+        node
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+
+    use super::super::network::{Network, Received, Wait};
+    use super::*;
+
+    struct Nobody;
+
+    impl Network for Nobody {
+        fn post(&mut self, _node: u32, _packets: Vec<u8>) {}
+
+        fn receive(&mut self, _wait: Wait) -> Received {
+            Received::Over
+        }
+
+        fn has_mail(&mut self) -> bool {
+            false
+        }
+
+        fn idle_node(&mut self) -> Option<u32> {
+            None
+        }
+
+        fn is_idle(&mut self, _node: u32) -> bool {
+            false
+        }
+    }
+
+    /// Makes so many actors at a height of the stack; how many by node.
+    fn make(actors: &mut Actors, count: usize, stack: Word) -> [usize; 4] {
+        let mut by = [0; 4];
+        for _ in 0..count {
+            let node = actors.node_for_lasting(0, stack);
+            if node != 0 {
+                actors.remote.placement.made(node);
+            }
+            by[node as usize] += 1;
+        }
+        by
+    }
+
+    fn actors() -> Actors {
+        let mut actors = Actors::default();
+        actors.set_network(Box::new(Nobody), 4);
+        actors
+    }
+
+    #[track_caller]
+    fn nearly(is: [usize; 4], expected: [usize; 4]) {
+        assert!(
+            is.iter().zip(expected).all(|(is, expected)| is.abs_diff(expected) <= 2),
+            "{is:?}, {expected:?}"
+        );
+    }
+
+    #[test]
+    fn actors_that_last_are_spread_by_load() {
+        let mut actors = actors();
+        nearly(make(&mut actors, 1000, 9000), [250; 4]);
+        // A node with load of its own gets fewer, a lost one none.
+        actors.remote.placement.told(2, 100);
+        nearly(make(&mut actors, 300, 9000), [100, 100, 0, 100]);
+        actors.remote.placement.told(2, 0);
+        actors.remote.lost[3] = true;
+        nearly(make(&mut actors, 400, 9000), [100, 100, 200, 0]);
+    }
+
+    #[test]
+    fn what_was_made_deep_on_the_stack_stays_and_counts() {
+        let mut actors = actors();
+        assert_eq!(make(&mut actors, 4, 9000).iter().sum::<usize>(), 4);
+        assert_eq!(make(&mut actors, WINDOW as usize - 1, 5000), [WINDOW as usize - 1, 0, 0, 0]);
+        // From now on that is high: the others get theirs first.
+        let before = WINDOW as usize - 1;
+        let [here, others @ ..] = make(&mut actors, 4 * before, 5000);
+        assert!(here <= before / 4 + 2 && others.iter().all(|other| *other >= before), "{here}, {others:?}");
+        // A tree of calls is mostly deeper than that.
+        let deep: usize = (0..1000).map(|at| make(&mut actors, 1, 1000 + at * 37 % 1000)[0]).sum();
+        assert!(deep > 600, "{deep}");
+    }
+
+    #[test]
+    fn the_dead_are_counted_here_as_elsewhere() {
+        let mut placement = Placement::new(4);
+        (0..4).for_each(|node| (0..100).for_each(|_| placement.made(node)));
+        placement.forget(0, (0..150).map(|at| 1 + at % 3));
+        assert_eq!(placement.made, [50; 4]);
+        placement.forget(0, (0..150).map(|at| 1 + at % 3));
+        assert_eq!(placement.made, [0; 4]);
+        placement.forget(0, std::iter::empty());
+    }
+
+    /// One other node, which is idle if the count says so, and has nothing behind what it does so often.
+    struct Other(Arc<AtomicU32>, u32);
+
+    impl Network for Other {
+        fn post(&mut self, _node: u32, _packets: Vec<u8>) {}
+
+        fn receive(&mut self, _wait: Wait) -> Received {
+            Received::Over
+        }
+
+        fn has_mail(&mut self) -> bool {
+            false
+        }
+
+        fn idle_node(&mut self) -> Option<u32> {
+            (self.0.load(Ordering::Relaxed) > 0).then_some(1)
+        }
+
+        fn hungry_node(&mut self) -> Option<u32> {
+            self.1 = self.1.checked_sub(1)?;
+            Some(1)
+        }
+
+        fn idlers(&self) -> Option<Arc<AtomicU32>> {
+            Some(self.0.clone())
+        }
+
+        fn is_idle(&mut self, _node: u32) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn who_has_nothing_to_do_gets_actors_from_high_on_the_stack() {
+        let mut actors = Actors::default();
+        actors.set_network(Box::new(Other(Arc::new(AtomicU32::new(1)), 0)), 2);
+        // The first goes, wherever it is; then none that is deeper does until that was said anew.
+        assert_eq!(actors.node_for_new(9000), Some(1));
+        assert_eq!(actors.node_for_new(9000), Some(1));
+        for at in 0..u64::from(LOOKS) {
+            assert_eq!(actors.node_for_new(1000 + at as usize % 500), None);
+        }
+        assert_eq!(actors.node_for_new(1498), None);
+        assert_eq!(actors.node_for_new(1499), Some(1));
+        // A seed decides by itself.
+        actors.set_order(1);
+        assert_eq!(actors.node_for_new(0), Some(1));
+    }
+
+    #[test]
+    fn who_is_busy_gets_actors_ahead_from_as_high_on_the_stack() {
+        let idlers = Arc::new(AtomicU32::new(0));
+        let mut actors = Actors::default();
+        actors.set_network(Box::new(Other(idlers.clone(), 2)), 2);
+        // Nobody is given anything ahead that was given nothing before.
+        assert_eq!(actors.node_for_new(9000), None);
+        idlers.store(1, Ordering::Relaxed);
+        assert_eq!(actors.node_for_new(5000), Some(1));
+        idlers.store(0, Ordering::Relaxed);
+        for _ in 0..2 * LOOKS {
+            assert_eq!(actors.node_for_new(4999), None);
+        }
+        assert_eq!(actors.node_for_new(6000), Some(1));
+        assert_eq!(actors.node_for_new(5000), None);
+        assert_eq!(actors.node_for_new(6000), Some(1));
+        assert_eq!(actors.node_for_new(7000), None);
+    }
+}
