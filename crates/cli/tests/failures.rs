@@ -223,7 +223,7 @@ fn the_session_of_a_dead_client_makes_room() {
         let victim = Victim::start("structure", url);
         wait_for(&victim.said, "here");
         let refused = stubs::connect(url).unwrap_err().to_string();
-        assert!(refused.contains("that is the limit (error 40)"), "{refused}");
+        assert!(refused.contains("that is the limit (sessions_max) (error 40)"), "{refused}");
         victim.kill();
         watched.closed(1);
         // The place is free a moment after the line is written.
