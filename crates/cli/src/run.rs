@@ -141,6 +141,7 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     let ended = nodes
         .run(|space| main.call(space, &args.arguments))
         .map_err(|e| Failure::new(Exit::Failed, e.to_string()))?;
+    let events = nodes.events();
     let reports = nodes.stop_others();
     if let Some(started) = started {
         started.end(&reports);
@@ -157,6 +158,9 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
     if args.stats {
         for node in reports.iter().flat_map(|(_, report)| &report.nodes) {
             eprintln!("node {}: {}", node.node, actors_line(node));
+        }
+        if let Some((count, digest)) = events {
+            eprintln!("events between nodes {count}, digest of their log {digest}");
         }
     }
     ended.map_err(|exception| {

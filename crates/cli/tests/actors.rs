@@ -40,6 +40,24 @@ fn examples_with_actors_print_what_they_should() {
 }
 
 #[test]
+fn a_seed_gives_the_same_events_in_every_process() {
+    let queens = examples().join("actors/queens.theta");
+    let digest = |seed: &str| {
+        let mut command = bifrost();
+        command.args(["run", "--nodes", "3", "--stats", "--seed", seed]).arg(&queens).arg("6");
+        let output = command.output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let last = stderr(&output).lines().last().unwrap().to_owned();
+        assert!(last.starts_with("events between nodes "), "{last}");
+        last
+    };
+    for seed in ["1", "2", "3"] {
+        assert_eq!(digest(seed), digest(seed), "seed {seed}");
+    }
+    assert_ne!(digest("1"), digest("2"));
+}
+
+#[test]
 fn what_actors_did_is_told() {
     let queens = examples().join("actors/queens.theta");
     let output = bifrost().args(["run", "--nodes", "2", "--stats"]).arg(&queens).output().unwrap();

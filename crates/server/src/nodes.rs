@@ -726,6 +726,11 @@ impl Nodes {
         Ok(nodes)
     }
 
+    /// How many events there were between simulated nodes, and the digest of their log. Nothing of other nodes.
+    pub fn events(&self) -> Option<(u64, String)> {
+        self.simulation.as_ref().map(Simulation::events)
+    }
+
     /// Runs `main` on the first node's stack while the others do what they are asked for, and ends them when it comes back.
     ///
     /// # Errors

@@ -32,6 +32,39 @@ struct State {
     lost: Range<u32>,
     /// By node: whether it has yet to hear of that.
     unheard: Vec<bool>,
+    /// The log of all that has happened between nodes.
+    events: Events,
+}
+
+/// The log of a run, as a digest: two runs with the same one are the same.
+#[derive(Debug, Default)]
+struct Events {
+    count: u64,
+    hasher: blake3::Hasher,
+}
+
+/// The kinds of events.
+#[derive(Clone, Copy)]
+enum Event {
+    /// A node sends packets to another.
+    Sent,
+    /// A node takes packets of another.
+    Taken,
+    /// A node hears that those from the one to before the other are lost.
+    Lost,
+    /// A node takes a step, and had something to do or not.
+    Step,
+}
+
+impl Events {
+    fn add(&mut self, event: Event, one: u32, other: u32, bytes: &[u8]) {
+        self.count += 1;
+        self.hasher.update(&[event as u8]);
+        for number in [u64::from(one), u64::from(other), bytes.len() as u64] {
+            self.hasher.update(&number.to_le_bytes());
+        }
+        self.hasher.update(bytes);
+    }
 }
 
 impl State {
@@ -81,9 +114,12 @@ impl State {
     fn hear(&mut self, node: u32) -> Option<Received> {
         if self.unheard[node as usize] && self.choose(4) == 0 {
             self.unheard[node as usize] = false;
+            self.events.add(Event::Lost, self.lost.start, self.lost.end, &node.to_le_bytes());
             return Some(Received::Lost(self.lost.clone()));
         }
-        self.packets(node).map(|(from, packets)| Received::Packets(from, packets))
+        let (from, packets) = self.packets(node)?;
+        self.events.add(Event::Taken, from, node, &[]);
+        Some(Received::Packets(from, packets))
     }
 }
 
@@ -92,8 +128,14 @@ impl Simulation {
         let count = count as usize;
         let queues = vec![vec![VecDeque::new(); count]; count];
         let random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let (others, unheard) = (Vec::new(), vec![false; count]);
-        Simulation(Arc::new(Mutex::new(State { random, queues, others, loss, lost: 0..0, unheard })))
+        let (others, unheard, events) = (Vec::new(), vec![false; count], Events::default());
+        Simulation(Arc::new(Mutex::new(State { random, queues, others, loss, lost: 0..0, unheard, events })))
+    }
+
+    /// How many events there were, and the digest of their log.
+    pub(crate) fn events(&self) -> (u64, String) {
+        let events = &self.state().events;
+        (events.count, events.hasher.finalize().to_hex().to_string())
     }
 
     pub(crate) fn door(&self, node: u32) -> Box<dyn Network> {
@@ -126,7 +168,9 @@ impl Simulation {
         }
         let Some(cx) = self.state().others.get(other).copied() else { return Some(false) };
         // SAFETY: the contexts are locked during the run, on this thread, and none of them is in use: only the first node comes here.
-        unsafe { step_node(cx as *mut Cx) }.ok()
+        let stepped = unsafe { step_node(cx as *mut Cx) }.ok();
+        self.state().events.add(Event::Step, other as u32 + 1, u32::from(stepped == Some(true)), &[]);
+        stepped
     }
 }
 
@@ -142,6 +186,7 @@ struct Door {
 impl Network for Door {
     fn post(&mut self, node: u32, packets: Vec<u8>) {
         let mut state = self.simulation.state();
+        state.events.add(Event::Sent, self.node, node, &packets);
         if !state.lost.contains(&node) {
             state.queues[node as usize][self.node as usize].push_back(packets);
         }

@@ -77,6 +77,8 @@ pub struct Simulated {
     pub output: String,
     /// What the actors of each node did.
     pub stats: Vec<Stats>,
+    /// How many events there were, and the digest of their log.
+    pub events: (u64, String),
 }
 
 /// The same on several nodes, in the order of a seed.
@@ -106,7 +108,8 @@ pub fn simulated_with_loss(
     let nodes = nodes.expect("there are means for nodes");
     let arguments = plain.is_none().then_some(arguments);
     let ran = nodes.run(|space| run_here(space, main, arguments)).expect("there are threads");
-    Simulated { output: ran.output, stats: nodes.stats() }
+    let events = nodes.events().expect("the nodes are simulated");
+    Simulated { output: ran.output, stats: nodes.stats(), events }
 }
 
 /// Runs a routine in a space, with the arguments of a program if it takes them.
