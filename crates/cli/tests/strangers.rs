@@ -256,7 +256,7 @@ fn without_descriptors_a_server_waits() {
         assert!(said.read_line(&mut log).unwrap() > 0, "{log}");
     }
     let warned = log.lines().find(|line| line.contains("limits.low")).expect("a warning at the start");
-    for name in ["48 open files", "sessions_max = 1000", "greetings_max = 500"] {
+    for name in ["48 open files", "sessions_max = 1000", "greetings_max = 1000"] {
         assert!(warned.contains(name), "{warned}");
     }
     let (before, start) = (ticks(server.child.id()), Instant::now());

@@ -45,7 +45,7 @@ pub struct Config {
     /// Most connections at a time whose client has not said `hello`, besides the sessions. With one more, the oldest silent one is
     /// closed.
     pub greetings_max: usize,
-    /// The same for the connections of one address.
+    /// The same for the TCP connections of one address.
     pub greetings_address_max: usize,
     /// Most new TCP connections of one address in a second; after a rest, those of five seconds at once.
     pub connections_per_second_max: u32,
@@ -99,7 +99,7 @@ impl Default for Config {
             allow_files: Vec::new(),
             nodes: 1,
             sessions_max: 1_000,
-            greetings_max: 500,
+            greetings_max: 1_000,
             greetings_address_max: 250,
             connections_per_second_max: 200,
             wrong_token_ms: 250,

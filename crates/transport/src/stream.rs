@@ -189,10 +189,10 @@ impl StreamStopper {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Whether the kernel holds no byte of the peer that was not read. Always true for shared memory,
-    /// whose bytes do not pass through the kernel.
+    /// Whether the kernel holds no byte of the peer that was not read. Always false for shared memory, whose
+    /// bytes do not pass through the kernel: some may be there.
     pub fn is_silent(&self) -> bool {
-        !self.carries || !matches!(wait_readable(&self.socket, Instant::now()), Ok(true))
+        self.carries && !matches!(wait_readable(&self.socket, Instant::now()), Ok(true))
     }
 
     /// Ends a blocked read, and all later ones, with `Stopped`. What is written still arrives: time for a last word.
