@@ -16,7 +16,7 @@ use bytes::Bytes;
 use support::bodies::{classes, dump_text, log_bytes, log_entries, log_files, stored_record};
 use support::disk::Sim;
 use support::life::{self, Model};
-use support::random::{Random, repeat};
+use support::random::{Random, each_of_corpus, repeat};
 use support::{commit_reading, fresh, links, links_class, oref, put};
 
 /// Counts the bytes that each thread has at a time.
@@ -327,4 +327,21 @@ fn entries_have_one_form() {
     for data in [vec![3, 2, 5, 0], vec![3, 1, 0], beyond(&[3, 1]), beyond(&[5])] {
         assert_eq!(log_entries(&data), None, "{data:?}");
     }
+}
+
+#[test]
+fn inputs_of_the_corpus() {
+    each_of_corpus("log_entries", |data| {
+        log_entries(data);
+    });
+    each_of_corpus("log_files", |data| {
+        log_files(data);
+        log_bytes(data);
+    });
+    each_of_corpus("stored_record", |data| {
+        stored_record(data);
+    });
+    each_of_corpus("dump_text", |data| {
+        dump_text(data);
+    });
 }

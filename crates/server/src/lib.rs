@@ -34,7 +34,7 @@ pub mod space;
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicUsize, Ordering};
 }
-mod text;
+pub mod text;
 
 pub use bifrost_cache::Counted;
 pub use config::{Config, ConfigError};

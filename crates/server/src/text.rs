@@ -21,7 +21,7 @@ const NAMES_MAX: usize = 10_000;
 ///
 /// Invariant: what it remembers is bounded, by the names and by the bytes of the lines since the last answer. The commands
 /// of an open structure are among them: the session ends a batch that has more bytes than it may.
-pub(crate) struct TextForm {
+pub struct TextForm {
     translator: Translator,
     limits: Limits,
     /// Bytes of lines since the last command that had a reply.
@@ -41,7 +41,7 @@ pub(crate) fn is_text(first: u8) -> bool {
 
 impl TextForm {
     /// A conversation about an interface.
-    pub(crate) fn new(numbering: Arc<Numbering>, limits: Limits) -> TextForm {
+    pub fn new(numbering: Arc<Numbering>, limits: Limits) -> TextForm {
         TextForm {
             translator: Translator::new(numbering),
             limits,
@@ -54,12 +54,12 @@ impl TextForm {
 
     /// Whether the last [`TextForm::handle`] has left whole lines, because their answers would be too long. They
     /// must be given to it again when the answers have been sent.
-    pub(crate) fn has_more(&self) -> bool {
+    pub fn has_more(&self) -> bool {
         self.more
     }
 
     /// Works off whole lines in `bytes`, and returns how many bytes they have.
-    pub(crate) fn handle(&mut self, session: &mut Session, cx: &mut Cx, bytes: &[u8]) -> usize {
+    pub fn handle(&mut self, session: &mut Session, cx: &mut Cx, bytes: &[u8]) -> usize {
         let mut done = 0;
         self.more = false;
         if session.pause().is_some() {
@@ -89,15 +89,6 @@ impl TextForm {
     }
 
     fn line(&mut self, session: &mut Session, cx: &mut Cx, line: &str) {
-        // The translator answers some lines by itself. Who has not been let in shall not learn even the names of
-        // types from it.
-        let word = line.split_whitespace().next().unwrap_or("#");
-        if !session.greeted() && word != "hello" {
-            if !word.starts_with('#') {
-                session.fail(ErrorNumber::OutOfOrder, "the first line must be `hello 1`");
-            }
-            return;
-        }
         let said = self.translator.line(line, &mut self.commands, &mut self.answer);
         if let Err(bad) = said {
             self.answer += &format!("error: {bad}\n");
@@ -142,13 +133,13 @@ impl TextForm {
     }
 
     /// What is to be sent.
-    pub(crate) fn output(&mut self, session: &mut Session) -> &[u8] {
+    pub fn output(&mut self, session: &mut Session) -> &[u8] {
         self.translate(session);
         self.answer.as_bytes()
     }
 
     /// Forgets what was sent.
-    pub(crate) fn clear_output(&mut self) {
+    pub fn clear_output(&mut self) {
         self.answer.clear();
     }
 }

@@ -7,7 +7,7 @@ mod peer;
 mod random;
 
 use peer::{Ended, capsule_peer, peer_that_ends_with};
-use random::{Random, repeat};
+use random::{Random, each_of_corpus, repeat};
 
 #[test]
 fn packets_that_nobody_changed_are_believed() {
@@ -64,4 +64,11 @@ fn who_speaks_of_too_many_actors_that_it_does_not_make_is_lost() {
         let last: Vec<u8> = (0..count).flat_map(|index| grant(1000 + index)).collect();
         assert_eq!(peer_that_ends_with(&[], last).lost, lost, "{count}");
     }
+}
+
+#[test]
+fn packets_of_the_corpus_do_no_harm() {
+    each_of_corpus("capsule_peer", |data| {
+        capsule_peer(data);
+    });
 }

@@ -4,7 +4,7 @@ mod support;
 
 use bifrost_wire::{Arg, Value, encode};
 use support::bodies::{batch_check, wire_decode};
-use support::random::{Random, repeat};
+use support::random::{Random, each_of_corpus, repeat};
 
 fn bytes(random: &mut Random, most: usize) -> Vec<u8> {
     (0..1 + random.below(most)).map(|_| random.next() as u8).collect()
@@ -103,5 +103,14 @@ fn sessions_survive_mutated_bytes() {
             );
         });
         random.next();
+    });
+}
+
+#[test]
+fn inputs_of_the_corpus() {
+    each_of_corpus("wire_decode", wire_decode);
+    each_of_corpus("batch_check", |data| {
+        let data = &data[..data.len().min(2000)];
+        drop(batch_check(data, bifrost_engine::Mode::Interpreted.into()));
     });
 }

@@ -6,7 +6,7 @@ mod random;
 mod support;
 
 use bifrost_theta::{Options, Sources, compile};
-use random::{Random, repeat};
+use random::{Random, each_of_corpus, repeat};
 use support::bodies::{WORDS, ir_text, theta_text};
 use support::{compile_text, programs};
 
@@ -130,4 +130,12 @@ fn a_file_that_is_too_long_is_not_read() {
     sources.add("long.theta", " ".repeat((16 << 20) + 1));
     let compilation = compile(&sources, &Options::default());
     assert_eq!(compilation.diagnostics.len(), 1);
+}
+
+#[test]
+fn texts_of_the_corpus() {
+    each_of_corpus("theta_text", |data| theta_text(&String::from_utf8_lossy(data)));
+    each_of_corpus("ir_text", |data| {
+        ir_text(&String::from_utf8_lossy(data));
+    });
 }

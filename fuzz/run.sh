@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Runs the fuzz targets, all or those named, each for so many seconds (60): fuzz/run.sh [SECONDS] [TARGET...]
+# Starts from fuzz/corpus/TARGET, which stays as it is; finds go to fuzz/target/found/TARGET, crashes to fuzz/artifacts/TARGET.
+# `fuzz/run.sh --keep [TARGET...]` merges the finds into the corpus: the fewest and smallest inputs that reach the same code.
+# SANITIZER=address watches the memory as well, and is slower. Needs a nightly compiler and `cargo install cargo-fuzz`.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Longer inputs say little more, and make the corpus large.
+bytes_max=1024
+keep=no seconds=60
+case "${1:-}" in
+  --keep) keep=yes; shift ;;
+  [0-9]*) seconds=$1; shift ;;
+esac
+all=$(sed -n 's/^name = "\(.*\)"$/\1/p' fuzz/Cargo.toml | grep -vx bifrost-fuzz)
+targets=("$@")
+[ "${#targets[@]}" -gt 0 ] || mapfile -t targets <<< "$all"
+
+for target in "${targets[@]}"; do
+  corpus="fuzz/corpus/$target" found="fuzz/target/found/$target" dict=()
+  mkdir -p "$corpus" "$found"
+  case "$target" in
+    theta_text | ir_text) dict=(-dict=fuzz/theta.dict) ;;
+    text_form) dict=(-dict=fuzz/text.dict) ;;
+  esac
+  run=(cargo +nightly fuzz run --sanitizer "${SANITIZER:-none}" "$target")
+  if [ "$keep" = yes ]; then
+    smallest="fuzz/target/smallest/$target"
+    rm -rf "$smallest" && mkdir -p "$smallest"
+    "${run[@]}" "$smallest" "$corpus" "$found" -- -merge=1 -max_len="$bytes_max"
+    rm -rf "$corpus" && cp -r "$smallest" "$corpus"
+  else
+    printf '==> %s, %s s\n' "$target" "$seconds"
+    "${run[@]}" "$found" "$corpus" -- -max_total_time="$seconds" -max_len="$bytes_max" -timeout=20 -rss_limit_mb=2048 \
+      -print_final_stats=1 "${dict[@]}"
+  fi
+done
