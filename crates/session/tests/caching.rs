@@ -1,13 +1,15 @@
 //! The cache of a session: what is fetched together, and what becomes absent again without anybody noticing.
 
+#[macro_use]
+mod delegated;
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bifrost_cache::{Counted, Options, Prefetch, Schema};
 use bifrost_engine::Mode;
-use bifrost_repository::Repository;
 use bifrost_repository::memory::Memory;
+use bifrost_repository::{Changes, Commit, CommitError, Error, Fetched, Oref, Repository, Tid};
 use bifrost_runtime::Collect;
 use bifrost_runtime::cx::Limits as CxLimits;
 use bifrost_session::{Limits, Tables};
@@ -363,4 +365,54 @@ fn a_session_that_makes_objects_for_ever_keeps_no_more_than_its_cache() {
         let live = client.cx.heap_stats().usage.live_bytes;
         assert!(live < 2 << 20, "{live} bytes live");
     }
+}
+
+/// A repository that has lost an object, and notes what is asked for.
+struct Lossy {
+    inner: Arc<Memory>,
+    lost: Option<Oref>,
+    asked: Mutex<Vec<Vec<Oref>>>,
+}
+
+impl Repository for Lossy {
+    fn fetch(&self, orefs: &[Oref]) -> Result<Fetched, Error> {
+        self.asked.lock().unwrap().push(orefs.to_vec());
+        match self.lost.filter(|lost| orefs.contains(lost)) {
+            Some(oref) => Err(Error::Object { oref, what: "its state is not what was written" }),
+            None => self.inner.fetch(orefs),
+        }
+    }
+
+    fn changes(&self, after: Tid) -> Changes {
+        self.inner.changes(after)
+    }
+
+    fn commit(&self, commit: Commit<'_>) -> Result<Tid, CommitError> {
+        self.inner.commit(commit)
+    }
+
+    delegated! { inner }
+}
+
+#[test]
+fn a_neighbour_that_is_lost_is_told_only_when_it_is_asked_for() {
+    let tables = load(RING, Mode::Interpreted).expect("it is linked");
+    let inner = Arc::new(Memory::new());
+    World::over(tables, inner.clone(), Collect::Checked).set_up();
+    let play = |lost: Option<Oref>| {
+        let lossy = Arc::new(Lossy { inner: inner.clone(), lost, asked: Mutex::default() });
+        let place = Place { tables, repository: lossy.clone(), collect: Collect::Checked };
+        let mut seat = place.seat(Options::default());
+        let found = seat.client.play("r = lookup ring Node\nn = Node.next r\nx = Node.value n\nflush x");
+        let asked = lossy.asked.lock().unwrap().clone();
+        (found, asked)
+    };
+    let (sound, asked) = play(None);
+    let wanted: Vec<Oref> = asked.iter().map(|orefs| orefs[0]).collect();
+    let neighbour = asked.iter().flatten().find(|oref| !wanted.contains(oref)).expect("some come along");
+    let (found, asked) = play(Some(*neighbour));
+    assert_eq!(found, sound);
+    assert!(asked.iter().any(|orefs| orefs.contains(neighbour)));
+    let (found, _) = play(Some(*wanted.last().unwrap()));
+    assert_ne!(found, sound);
 }
