@@ -113,7 +113,8 @@ pub fn run(args: &Args, registry: &Registry) -> Outcome {
         None => (Space::new(engine.clone(), limits)?, None),
         Some(place) => {
             let (space, cache) =
-                Objects::open(engine.clone(), &place, limits, Default::default(), None, None)?.space()?;
+                Objects::open(engine.clone(), &place, limits, Default::default(), None, None, None)?
+                    .space()?;
             // What is between its transactions has none.
             space.lock().set_transactions_by_program();
             (space, Some(cache))

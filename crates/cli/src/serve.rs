@@ -68,6 +68,10 @@ pub struct Args {
     /// How many threads run the program's actors, if it has some [default: 1]
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
+    /// Most bytes of the objects of all sessions and nodes together [default: three quarters of the memory that the control group or
+    /// the machine has]. Beyond it the newest of the largest batches are ended
+    #[arg(long, value_name = "BYTES")]
+    server_heap_bytes_max: Option<usize>,
     /// Let everybody in over TCP on loopback addresses
     #[arg(long)]
     anonymous_loopback: bool,
@@ -207,6 +211,9 @@ fn overrides(args: &Args) -> Result<Value, Failure> {
     }
     if let Some(nodes) = args.nodes {
         settings.insert("nodes".into(), nodes.into());
+    }
+    if let Some(bytes) = args.server_heap_bytes_max {
+        settings.insert("server_heap_bytes_max".into(), bytes.into());
     }
     if args.anonymous_loopback {
         settings.insert("anonymous_loopback".into(), true.into());

@@ -8,7 +8,7 @@ use serde_json::Value;
 use support::{bifrost, stderr};
 
 /// What is measured.
-const FIGURES: [&str; 17] = [
+const FIGURES: [&str; 19] = [
     "idle",
     "mailbox, 1,000 others wait",
     "mailbox, all others wait",
@@ -22,6 +22,8 @@ const FIGURES: [&str; 17] = [
     "runaway, longest time without a turn",
     "sends",
     "sends, memory for all",
+    "session, heap",
+    "session, process",
     "spread, placed by hand",
     "spread, placed by load",
     "spread-capsules, placed by hand",

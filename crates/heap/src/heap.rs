@@ -1,11 +1,13 @@
 //! The heap: places for objects, and what becomes of them in a collection.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::blocks::{BLOCK_BYTES, Block, CHUNK_BYTES, Chunks, Hole, LINE_BYTES};
 use crate::large::Large;
 use crate::mark::{Marker, is_marked, shape};
-use crate::{HeapFull, LARGE, POISON, SIZE_MASK, Window, Word};
+use crate::source::return_free_memory;
+use crate::{Exhausted, HeapFull, LARGE, Need, POISON, SIZE_MASK, Source, Window, Word};
 
 /// Objects of so many bytes and more that do not fit the window are large: each has an allocation of its own.
 pub const LARGE_BYTES_MIN: usize = (8 << 10) + size_of::<Word>();
@@ -48,6 +50,9 @@ pub struct Heap {
     /// Bytes handed out before it.
     old_bytes: u64,
     collections: u64,
+    /// Where memory comes from, if other heaps share it, and how urgent it is.
+    source: Option<Arc<dyn Source>>,
+    need: Need,
 }
 
 // SAFETY: what the heap has is owned by it and reached through it only.
@@ -93,7 +98,57 @@ impl Heap {
             fresh_bytes: 0,
             old_bytes: 0,
             collections: 0,
+            source: None,
+            need: Need::Ordinary,
         }
+    }
+
+    /// Has the heap share memory with others. What it has already is taken from there.
+    pub fn set_source(&mut self, source: Arc<dyn Source>) {
+        source.take(self.held_bytes(), Need::Always);
+        self.source = Some(source);
+    }
+
+    /// The source that the heap shares with others.
+    pub fn source(&self) -> Option<&Arc<dyn Source>> {
+        self.source.as_ref()
+    }
+
+    /// Changes how urgent memory is from now on.
+    pub fn set_need(&mut self, need: Need) {
+        self.need = need;
+    }
+
+    /// Bytes taken from the system, free blocks included.
+    pub fn held_bytes(&self) -> usize {
+        self.chunks.len() * CHUNK_BYTES + self.large_bytes
+    }
+
+    /// Takes bytes from what the heap shares with others, if it does.
+    fn take(&self, bytes: usize) -> Result<(), HeapFull> {
+        match &self.source {
+            Some(source) if !source.take(bytes, self.need) => {
+                Err(HeapFull { limit: source.limit_bytes(), exhausted: Exhausted::Shared })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives bytes, which were freed, back to what the heap shares with others.
+    fn give(&self, bytes: usize) {
+        if let Some(source) = self.source.as_ref().filter(|_| bytes > 0) {
+            if source.is_tight() {
+                return_free_memory();
+            }
+            source.give(bytes);
+        }
+    }
+
+    /// The system has no memory for so many bytes, which were taken.
+    #[cold]
+    fn refused(&self, bytes: usize) -> HeapFull {
+        self.give(bytes);
+        HeapFull { limit: 0, exhausted: Exhausted::System }
     }
 
     /// From now on collections look at every reference, and fill what they free with [`POISON`].
@@ -128,7 +183,7 @@ impl Heap {
         HeapUse {
             limit_bytes: self.limit_bytes,
             used_bytes: self.used_bytes(),
-            held_bytes: self.chunks.len() * CHUNK_BYTES + self.large_bytes,
+            held_bytes: self.held_bytes(),
             live_bytes: self.live_bytes,
             live_objects: self.live_objects,
             allocated_bytes: self.old_bytes + self.fresh_bytes as u64,
@@ -147,6 +202,11 @@ impl Heap {
     #[inline]
     pub fn must_collect(&self) -> bool {
         self.fresh_bytes >= self.interval_bytes()
+    }
+
+    /// Whether a collection may give memory back: more is held than what lived after the last one, by some chunks.
+    pub fn has_spare(&self) -> bool {
+        self.held_bytes() > self.live_bytes.saturating_mul(2).saturating_add(2 * CHUNK_BYTES)
     }
 
     /// Whether what lives fills the heap so far that a collection gains too little to be repeated for the next object.
@@ -173,20 +233,20 @@ impl Heap {
     /// place, all else is zero.
     ///
     /// # Errors
-    /// [`HeapFull`] when the limit would be passed; the window is as before.
+    /// [`HeapFull`] when a limit would be passed; the window is as before.
     pub fn alloc(&mut self, window: &mut Window, words: usize) -> Result<NonNull<Word>, HeapFull> {
-        let full = HeapFull { limit: self.limit_bytes };
-        let bytes = words.checked_mul(size_of::<Word>()).ok_or(full)?;
+        let bytes = words.checked_mul(size_of::<Word>()).ok_or(self.full())?;
         let (object, flags) = if bytes >= LARGE_BYTES_MIN {
-            (self.alloc_large(bytes), LARGE)
+            (Some(self.alloc_large(bytes)?), LARGE)
         } else if bytes > LINE_BYTES {
-            (self.alloc_medium(words), 0)
+            (self.alloc_medium(words)?, 0)
         } else {
             // A hole has a line at least, so the object fits.
-            *window = self.next_hole().map(|hole| self.open(hole)).ok_or(full)?;
+            let hole = self.next_hole()?;
+            *window = self.open(hole);
             (window.take(words), 0)
         };
-        let object = object.ok_or(full)?;
+        let object = object.ok_or(self.full())?;
         // SAFETY: every object has a header.
         unsafe { object.add(1).write(words as u64 & SIZE_MASK | flags) };
         Ok(object)
@@ -200,29 +260,34 @@ impl Heap {
         self.finalizable.push(object);
     }
 
-    fn alloc_large(&mut self, bytes: usize) -> Option<NonNull<Word>> {
-        if self.used_bytes().checked_add(bytes)? > self.limit_bytes {
-            return None;
+    fn full(&self) -> HeapFull {
+        HeapFull::of_heap(self.limit_bytes)
+    }
+
+    fn alloc_large(&mut self, bytes: usize) -> Result<NonNull<Word>, HeapFull> {
+        if self.used_bytes().saturating_add(bytes) > self.limit_bytes {
+            return Err(self.full());
         }
-        let large = Large::new(bytes)?;
+        self.take(bytes)?;
+        let large = Large::new(bytes).ok_or_else(|| self.refused(bytes))?;
         let object = large.object();
         self.large.push(large);
         self.large_bytes += bytes;
         self.fresh_bytes += bytes;
-        Some(object)
+        Ok(object)
     }
 
     /// An object of several lines goes to a block of its kind, so that the holes of others stay for small ones.
-    fn alloc_medium(&mut self, words: usize) -> Option<NonNull<Word>> {
+    fn alloc_medium(&mut self, words: usize) -> Result<Option<NonNull<Word>>, HeapFull> {
         if let Some(object) = self.overflow.take(words) {
-            return Some(object);
+            return Ok(Some(object));
         }
         let hole = match self.next_free_block() {
-            Some(block) => block.whole(),
-            None => self.find_hole(words * size_of::<Word>())?,
+            Ok(block) => block.whole(),
+            Err(full) => self.find_hole(words * size_of::<Word>()).ok_or(full)?,
         };
         self.overflow = self.open(hole);
-        self.overflow.take(words)
+        Ok(self.overflow.take(words))
     }
 
     /// Makes a hole usable.
@@ -235,12 +300,12 @@ impl Heap {
     }
 
     /// The next run of free lines, in the order of addresses.
-    fn next_hole(&mut self) -> Option<Hole> {
+    fn next_hole(&mut self) -> Result<Hole, HeapFull> {
         loop {
             if let Some((block, line)) = self.current {
                 if let Some((hole, next)) = block.next_hole(line, self.epoch) {
                     self.current = Some((block, next));
-                    return Some(hole);
+                    return Ok(hole);
                 }
                 self.current = None;
             }
@@ -249,7 +314,7 @@ impl Heap {
                 self.current = Some((*block, 0));
                 continue;
             }
-            return Some(self.next_free_block()?.whole());
+            return Ok(self.next_free_block()?.whole());
         }
     }
 
@@ -269,14 +334,16 @@ impl Heap {
     }
 
     /// A block without a line in use, within the limit.
-    fn next_free_block(&mut self) -> Option<Block> {
+    fn next_free_block(&mut self) -> Result<Block, HeapFull> {
         if self.used_bytes() + BLOCK_BYTES > self.limit_bytes {
-            return None;
+            return Err(self.full());
         }
         if self.free.is_empty() {
-            self.free.extend(self.chunks.grow()?.rev());
+            self.take(CHUNK_BYTES)?;
+            let blocks = self.chunks.grow().ok_or_else(|| self.refused(CHUNK_BYTES))?;
+            self.free.extend(blocks.rev());
         }
-        self.free.pop()
+        self.free.pop().ok_or(self.full())
     }
 
     /// Frees what the roots do not reach. `roots` hands all of them to the [`Marker`]. The window is empty afterwards.
@@ -303,8 +370,8 @@ impl Heap {
         if self.check {
             self.poison();
         }
-        self.sweep_large();
-        self.sweep_blocks();
+        let given = self.sweep_large() + self.sweep_blocks();
+        self.give(given);
     }
 
     /// Makes what was freed unusable. Blocks that were free before have been so already, or were never used.
@@ -340,7 +407,8 @@ impl Heap {
         });
     }
 
-    fn sweep_large(&mut self) {
+    /// Frees large objects; returns how many bytes.
+    fn sweep_large(&mut self) -> usize {
         let (epoch, mut freed) = (self.epoch, 0);
         self.large.retain(|large| {
             // SAFETY: the list has objects of this heap.
@@ -351,15 +419,17 @@ impl Heap {
             lives
         });
         self.large_bytes -= freed;
+        freed
     }
 
     /// Sorts the blocks by use, and gives chunks without use back, but for as much as will be allocated before the next
-    /// collection.
-    fn sweep_blocks(&mut self) {
+    /// collection. Returns how many bytes these were.
+    fn sweep_blocks(&mut self) -> usize {
         self.free.clear();
         self.partial.clear();
         (self.partial_next, self.current) = (0, None);
-        let mut spare = self.interval_bytes() / CHUNK_BYTES;
+        let tight = self.source.as_ref().is_some_and(|source| source.is_tight());
+        let mut spare = if tight { 0 } else { self.interval_bytes() / CHUNK_BYTES };
         let mut idle = Vec::new();
         let blocks: Vec<Block> = self.chunks.blocks().collect();
         for chunk in blocks.chunk_by(|a, b| a.chunk() == b.chunk()) {
@@ -385,6 +455,7 @@ impl Heap {
         self.free.reverse();
         // SAFETY: no line of these chunks is in use, and their blocks are in no list.
         unsafe { self.chunks.release(&idle) };
+        idle.len() * CHUNK_BYTES
     }
 }
 
@@ -407,6 +478,9 @@ impl Drop for Heap {
             // SAFETY: finalized objects leave the list; all memory is still there.
             unsafe { finalize(object) };
         }
+        let held = self.held_bytes();
+        (self.large, self.chunks) = (Vec::new(), Chunks::default());
+        self.give(held);
     }
 }
 

@@ -24,6 +24,7 @@ mod heap;
 mod large;
 mod mark;
 mod shape;
+mod source;
 mod summary;
 
 use std::ptr::NonNull;
@@ -32,6 +33,7 @@ pub use blocks::{BLOCK_BYTES, CHUNK_BYTES, LINE_BYTES};
 pub use heap::{Heap, HeapUse, LARGE_BYTES_MIN};
 pub use mark::Marker;
 pub use shape::{Finalizer, Shape};
+pub use source::{Need, Source};
 pub use summary::Summary;
 
 /// One untagged value: a reference, or the bits of a basic value.
@@ -126,10 +128,44 @@ impl Window {
     }
 }
 
-/// The heap is at its limit.
+/// The bound at which an allocation failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exhausted {
+    /// The limit of the heap, or of what a batch may add to it.
+    Heap,
+    /// The limit of all heaps that share a [`Source`].
+    Shared,
+    /// The memory of the system.
+    System,
+}
+
+impl Exhausted {
+    fn text(self, limit: usize) -> String {
+        match self {
+            Exhausted::Heap => format!("the heap's limit of {limit} bytes is reached"),
+            Exhausted::Shared => {
+                format!(
+                    "the limit of {limit} bytes for all heaps together (server_heap_bytes_max) is reached"
+                )
+            }
+            Exhausted::System => "the system has no memory left".to_owned(),
+        }
+    }
+}
+
+/// There is no room for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the heap's limit of {limit} bytes is reached")]
+#[error("{}", .exhausted.text(*.limit))]
 pub struct HeapFull {
-    /// The limit, in bytes.
+    /// The limit, in bytes; 0 if the system has none left.
     pub limit: usize,
+    /// What was exhausted.
+    pub exhausted: Exhausted,
+}
+
+impl HeapFull {
+    /// The heap's own limit is reached.
+    pub fn of_heap(limit: usize) -> HeapFull {
+        HeapFull { limit, exhausted: Exhausted::Heap }
+    }
 }

@@ -319,7 +319,7 @@ fn the_limit_holds_and_garbage_makes_room() {
             Err(full) => break full,
         }
     };
-    assert_eq!(refused, HeapFull { limit: 1 << 20 });
+    assert_eq!(refused, HeapFull::of_heap(1 << 20));
     assert!(world.objects.len() > 9000, "{}", world.objects.len());
     world.collect();
     assert!(world.heap.is_tight());

@@ -7,12 +7,13 @@
 //! began counts for it, not against it.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
-use bifrost_heap::{HeapFull, HeapUse, OBJECT_WORDS, SIZE_MASK, Window};
+use bifrost_heap::{Exhausted, HeapFull, HeapUse, Need, OBJECT_WORDS, SIZE_MASK, Source, Window};
 
 use crate::abi::{Activation, ExitFrame, Ret, Word};
 use crate::actor::What;
-use crate::cx::{Collect, Cx};
+use crate::cx::{Collect, Cx, Kill};
 use crate::engine::Engine;
 use crate::image::Table;
 use crate::mode::Doom;
@@ -156,7 +157,7 @@ impl Cx {
     #[cold]
     fn alloc_slow(&mut self, words: usize) -> Result<NonNull<Word>, HeapFull> {
         let bytes = words.saturating_mul(size_of::<Word>());
-        let batch = HeapFull { limit: self.limits.batch_heap_bytes };
+        let batch = HeapFull::of_heap(self.limits.batch_heap_bytes);
         if words as u64 > SIZE_MASK {
             return Err(batch);
         }
@@ -185,7 +186,10 @@ impl Cx {
         if self.heap.is_tight() {
             return first;
         }
-        self.place(words)
+        self.heap.set_need(Need::Urgent);
+        let second = self.place(words);
+        self.heap.set_need(Need::Ordinary);
+        second
     }
 
     fn place(&mut self, words: usize) -> Result<NonNull<Word>, HeapFull> {
@@ -320,9 +324,33 @@ impl Cx {
         HeapStats { usage: self.heap.usage(), pause_ns, pause_ns_max, pauses_ns }
     }
 
-    /// Signals that there is no memory left.
+    /// Has the heap share memory with others.
+    pub fn set_memory(&mut self, source: Arc<dyn Source>) {
+        self.heap.set_source(source);
+    }
+
+    /// The most bytes that all heaps may have that share memory with this one; 0 if there are none.
+    pub fn shared_bytes_max(&self) -> usize {
+        self.heap.source().map_or(0, |source| source.limit_bytes())
+    }
+
+    /// Gives memory back that is not needed, if others may lack it. No code runs.
+    #[inline]
+    pub fn make_room_for_others(&mut self) {
+        if self.heap.source().is_some_and(|source| source.is_tight()) && self.heap.has_spare() {
+            self.collect();
+        }
+    }
+
+    /// Ends the code for which there is no memory left: by `failure`, or, if all sessions together have too much, with its
+    /// batch.
     #[cold]
     pub fn out_of_memory(&mut self, full: HeapFull) -> Ret {
+        if full.exhausted == Exhausted::Shared && self.is_in_batch() {
+            let killed = self.kill(Kill::Memory);
+            self.ask();
+            return killed;
+        }
         // The collection before was in vain.
         self.exhausted(&format!("out of memory: {full}"))
     }
@@ -358,7 +386,9 @@ impl Cx {
         self.collecting.forbidden = true;
         self.limits.batch_heap_bytes = usize::MAX;
         self.heap.set_limit_bytes(limits.heap_bytes.saturating_add(bytes));
+        self.heap.set_need(Need::Always);
         let done = act(self);
+        self.heap.set_need(Need::Ordinary);
         self.heap.set_limit_bytes(limits.heap_bytes);
         self.limits = limits;
         self.collecting.forbidden = false;

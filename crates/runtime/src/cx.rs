@@ -33,6 +33,8 @@ pub enum Kill {
     Objects = 5,
     /// More came in answer to what it has asked than it has room for.
     Answers = 6,
+    /// All sessions together have as much memory as they may.
+    Memory = 7,
 }
 
 impl std::fmt::Display for Kill {
@@ -44,6 +46,7 @@ impl std::fmt::Display for Kill {
             Kill::Conflict => "others have changed what the transaction has read",
             Kill::Objects => "the transaction reads more objects than it may",
             Kill::Answers => "more answers came than it has room for",
+            Kill::Memory => "the objects of all sessions need too much memory",
         })
     }
 }
@@ -683,6 +686,7 @@ impl Cx {
             4 => Kill::Conflict,
             5 => Kill::Objects,
             6 => Kill::Answers,
+            7 => Kill::Memory,
             _ => Kill::Stop,
         }
     }

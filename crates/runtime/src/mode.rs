@@ -385,6 +385,11 @@ impl Cx {
         self.transaction.scope != Scope::Outside
     }
 
+    /// Whether what runs is the batch of a client, which can be ended: not a program with transactions of its own.
+    pub(crate) fn is_in_batch(&self) -> bool {
+        self.transaction.scope == Scope::Always && self.transaction.keeper.is_some()
+    }
+
     /// Whether a `transaction` statement of the program is under way.
     pub(crate) fn in_program_transaction(&self) -> bool {
         self.transaction.scope == Scope::Inside

@@ -56,6 +56,8 @@ pub struct Config {
     pub memory_bytes_max: u64,
     /// Most bytes of the objects of a session.
     pub heap_bytes_max: usize,
+    /// Most bytes of the objects of all sessions and nodes together. The newest of the largest batches are ended before they are more.
+    pub server_heap_bytes_max: usize,
     /// Most bytes that one batch may add to the objects. What it makes and drops again does not count. Answers of actors that wait for a session
     /// have as many at most.
     pub batch_heap_bytes_max: usize,
@@ -105,6 +107,7 @@ impl Default for Config {
             wrong_token_ms: 250,
             memory_bytes_max: MEMORY_BYTES_MAX,
             heap_bytes_max: run.heap_bytes,
+            server_heap_bytes_max: crate::memory::default_bytes(),
             batch_heap_bytes_max: run.batch_heap_bytes,
             mailbox_bytes_max: run.mailbox_bytes,
             cache_bytes_max: cache.bytes_max,

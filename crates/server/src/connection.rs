@@ -86,6 +86,14 @@ fn open(shared: &Shared, stream: &Stream, place: &mut Place, form: hello::Form) 
         let text = format!("{most} sessions are open, and that is the limit (sessions_max)");
         Refusal::new(form, ErrorNumber::TooManySessions, text)
     })?;
+    if shared.memory.is_full() {
+        let most = shared.memory.limit_bytes();
+        tracing::warn!(server_heap_bytes_max = most, "session.refused");
+        let text = format!(
+            "the objects of all sessions have {most} bytes, and that is the limit (server_heap_bytes_max)"
+        );
+        return Err(Refusal::new(form, ErrorNumber::TooManySessions, text));
+    }
     let (space, cache) = shared.objects.space().map_err(|error| {
         tracing::warn!(%error, "session.refused");
         Refusal::new(form, ErrorNumber::Internal, "there is no room for the session's objects")

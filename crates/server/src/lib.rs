@@ -20,6 +20,7 @@ mod connections;
 pub(crate) mod guests;
 mod hello;
 mod look;
+pub mod memory;
 pub mod metrics;
 mod newcomers;
 pub mod nodes;

@@ -35,6 +35,10 @@ pub struct Measured {
     pub newcomers: u64,
     /// Connections that were refused before their `hello`.
     pub refused: u64,
+    /// Bytes of the heaps of all sessions and nodes.
+    pub heap_bytes: u64,
+    /// The limit of these bytes.
+    pub heap_bytes_max: u64,
     /// What the caches of all sessions have done.
     pub counted: Counted,
     /// What the repository has.
@@ -120,6 +124,8 @@ pub fn text(measured: &Measured) -> String {
     gauge(to, "greeting_connections", help, measured.newcomers);
     let help = "Connections that were refused before their hello.";
     counter(to, "refused_connections_total", help, measured.refused);
+    gauge(to, "heap_bytes", "Bytes of the heaps of all sessions and nodes.", measured.heap_bytes);
+    gauge(to, "heap_bytes_max", "The limit of these bytes.", measured.heap_bytes_max);
     let Measured { counted: c, gauges, .. } = measured;
     let ends = [
         ("{end=\"done\"}", c.commits),

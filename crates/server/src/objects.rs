@@ -9,6 +9,7 @@ use bifrost_repository::{Gauges, Place};
 use bifrost_runtime::Limits;
 
 use crate::collector::{self, Collector};
+use crate::memory::Memory;
 use crate::server::StartError;
 use crate::space::{Space, Watch};
 
@@ -36,6 +37,7 @@ pub struct Objects {
     limits: Limits,
     caching: Options,
     watch: Option<Watch>,
+    memory: Option<Arc<Memory>>,
     schema: Arc<Schema>,
     /// Ends before a store can be opened again.
     _collector: Option<Collector>,
@@ -43,7 +45,8 @@ pub struct Objects {
 
 impl Objects {
     /// Opens a store, and has `setup` make the objects where there are none. What runs too long is ended by the watch, if there is
-    /// one. With `report`, clients are not told what only who runs the server can use ([`Schema::reporting`]).
+    /// one. With `report`, clients are not told what only who runs the server can use ([`Schema::reporting`]). The heaps of all contexts
+    /// share the memory, if there is some to share.
     ///
     /// # Errors
     /// The store cannot be used, or `setup` failed.
@@ -57,15 +60,16 @@ impl Objects {
         caching: Options,
         watch: Option<Watch>,
         report: Option<Report>,
+        memory: Option<Arc<Memory>>,
     ) -> Result<Objects, StartError> {
         assert!(engine.image().modes().is_some(), "objects of a store have modes");
         let repository = place.open().map_err(StoreError::Repository)?;
         let collector = collector::start(&repository, place)?;
         let schema = Schema::reporting(engine.image().clone(), repository, report);
         let schema = schema.map_err(StoreError::Schema)?;
-        let objects = Objects { engine, limits, caching, watch, schema, _collector: collector };
+        let objects = Objects { engine, limits, caching, watch, memory, schema, _collector: collector };
         // `setup` takes as long as it takes.
-        let (space, cache) = objects.unwatched_space()?;
+        let (space, cache) = objects.open_space(false)?;
         loop {
             // A store that has objects has had its `setup`.
             let named = space.lock().has_names();
@@ -88,7 +92,7 @@ impl Objects {
     /// # Errors
     /// When the system has no random number for the seed.
     pub fn space(&self) -> Result<(Arc<Space>, Cache), StartError> {
-        let (space, cache) = self.unwatched_space()?;
+        let (space, cache) = self.open_space(true)?;
         self.watch.iter().for_each(|watch| watch.add(&space));
         Ok((space, cache))
     }
@@ -98,11 +102,16 @@ impl Objects {
     /// # Errors
     /// When the system has no random number for the seed.
     pub fn node_space(&self) -> Result<(Arc<Space>, Cache), StartError> {
-        self.unwatched_space()
+        self.open_space(false)
     }
 
-    fn unwatched_space(&self) -> Result<(Arc<Space>, Cache), StartError> {
+    /// A space, which runs `batches` of a client or not, and its cache.
+    fn open_space(&self, batches: bool) -> Result<(Arc<Space>, Cache), StartError> {
         let space = Space::new(self.engine.clone(), self.limits)?;
+        if let Some(memory) = &self.memory {
+            let poll = batches.then(|| space.poll().clone());
+            space.lock().set_memory(memory.share(poll));
+        }
         let cache = Cache::open_with(&mut space.lock(), self.schema.clone(), &self.caching);
         Ok((space, cache))
     }

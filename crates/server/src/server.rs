@@ -17,6 +17,7 @@ use crate::connection;
 use crate::connections::Connections;
 use crate::guests::Hosts;
 use crate::hello::{Form, Refusal};
+use crate::memory::Memory;
 use crate::metrics::{Endpoint, Measured};
 use crate::objects::{Objects, StoreError};
 use crate::process;
@@ -34,6 +35,7 @@ pub(crate) struct Patience {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub objects: Objects,
+    pub memory: Arc<Memory>,
     pub limits: Limits,
     pub patience: Patience,
     pub tables: &'static Tables,
@@ -84,6 +86,8 @@ impl Shared {
             sessions_opened: self.connections.sessions_opened(),
             newcomers: self.connections.newcomers() as u64,
             refused: self.connections.refused(),
+            heap_bytes: self.memory.taken_bytes() as u64,
+            heap_bytes_max: self.memory.limit_bytes() as u64,
             counted: self.objects.cached(),
             gauges: self.objects.gauges(),
             nodes: self.hosts.as_ref().map(|hosts| hosts.lock().measured()),
@@ -109,8 +113,9 @@ impl Server {
         }
         let watch = Watch::start(Duration::from_millis(limits.get(Limit::BatchTimeMs)))?;
         let report: Report = |text| tracing::error!(text, "store.failed");
-        let caching = config.cache_options();
-        let objects = Objects::open(engine.clone(), &place, run, caching, Some(watch), Some(report))?;
+        let memory = Memory::new(config.server_heap_bytes_max);
+        let (caching, shared) = (config.cache_options(), Some(memory.clone()));
+        let objects = Objects::open(engine.clone(), &place, run, caching, Some(watch), Some(report), shared)?;
         let hosts = match engine.program().has_actors() {
             true => {
                 let spaces = (0..config.nodes).map(|_| objects.node_space());
@@ -120,6 +125,7 @@ impl Server {
         };
         let shared = Arc::new(Shared {
             objects,
+            memory,
             hosts,
             limits,
             patience: Patience {

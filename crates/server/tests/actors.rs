@@ -826,6 +826,58 @@ end main"
 }
 
 #[test]
+fn a_transaction_of_an_actor_whose_stack_was_exhausted_is_aborted() {
+    let text = "
+Tally = type   value () returns (int)   add (n: int) end Tally
+module tallies exports new_tally
+  T = class implements Tally
+    value: int
+    add (n: int) value := value + n end add
+  end T
+  new_tally () returns (Tally) return (T{value := 0}) end new_tally
+end tallies
+setup () root().insert(\"tally\", new_tally()) end setup
+stored () returns (Tally)
+  found: any := root().lookup(\"tally\") except when not_found: signal failure(\"nothing\") end
+  typecase found when Tally (t): return (t) others: end
+  signal failure(\"no tally\")
+end stored
+deep (n: int) returns (int)
+  if n = 0 then return (0) end
+  return (deep(n - 1) + 1)
+end deep
+Desk = actor
+  count: int
+  new () make {count := 0} end new
+  half () returns (string)
+    d: replier[string] := replyto
+    begin
+      transaction
+        stored().add(1)
+        begin deep(100000000) end except others: end
+        stored().add(1)
+      end
+      d.deliver(\"committed\")
+    end except when failure (why: string): d.deliver(why) end
+  end half
+end Desk
+main ()
+  d: Desk := Desk.new()
+  print(d.half())
+  transaction
+    print(stored().value().unparse())
+  end
+end main";
+    for mode in [Mode::Compiled, Mode::Interpreted] {
+        let output = stored_output(&load(text, Run::kept(mode)), Collect::Ordinary);
+        let lines: Vec<&str> = output.lines().take(2).collect();
+        let why =
+            "a method may have been ended half way (stack overflow); the transaction can only be aborted";
+        assert_eq!(lines, [why, "0"], "{mode:?}");
+    }
+}
+
+#[test]
 fn an_actor_at_rest_is_small() {
     let text = "Cell = actor
   a: int  b: int

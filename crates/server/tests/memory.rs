@@ -57,7 +57,7 @@ fn open(engine: Arc<Engine>) -> Result<Objects, String> {
 }
 
 fn open_at(engine: Arc<Engine>, place: &Place) -> Result<Objects, String> {
-    Objects::open(engine, place, Limits::default(), bifrost_cache::Options::default(), None, None)
+    Objects::open(engine, place, Limits::default(), bifrost_cache::Options::default(), None, None, None)
         .map_err(|error| error.to_string())
 }
 

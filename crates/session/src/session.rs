@@ -7,7 +7,7 @@ use bifrost_cache::Cache;
 use bifrost_ir::{TypeId, TypeKind, Types};
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::cx::Kill;
-use bifrost_runtime::{Cx, RootSet, Table, object};
+use bifrost_runtime::{Cx, Doom, RootSet, Table, object};
 use bifrost_wire::command::Ranges;
 use bifrost_wire::encode::{self, Exceptions, Flushed};
 use bifrost_wire::{
@@ -192,6 +192,7 @@ impl Session {
         cx.leave();
         cx.post_messages();
         self.transactions.rest(cx);
+        cx.make_room_for_others();
         at
     }
 
@@ -446,15 +447,20 @@ impl Session {
     /// What a run that was ended from outside means for the batch.
     #[cold]
     pub(crate) fn killed(&mut self, cx: &mut Cx, call: u32, iterations: SmallVec<[u32; 4]>) -> u32 {
-        let (number, limit) = match cx.killed() {
+        let why = cx.killed();
+        let (number, limit) = match why {
             Kill::Fuel => (ErrorNumber::OutOfFuel, Some(Limit::Fuel)),
             Kill::Time => (ErrorNumber::TimeLimit, Some(Limit::BatchTimeMs)),
             Kill::Stop => (ErrorNumber::Cancelled, None),
             Kill::Conflict => (ErrorNumber::Conflict, None),
             Kill::Objects => (ErrorNumber::TooManyObjects, Some(Limit::TransactionObjects)),
-            Kill::Answers => (ErrorNumber::HeapLimit, None),
+            Kill::Answers | Kill::Memory => (ErrorNumber::HeapLimit, None),
         };
         let text = match limit {
+            None if why == Kill::Memory => format!(
+                "{why}: {} bytes is the limit (server_heap_bytes_max), and the newest of the largest batches are ended",
+                cx.shared_bytes_max(),
+            ),
             Some(l) => format!("{}: {} is the limit ({})", number.text(), self.limits.get(l), l.name()),
             None if number == ErrorNumber::HeapLimit => format!(
                 "{}: more bytes of answers wait for it than one batch may add to its objects: {} (batch_heap_bytes_max); ask for less at once",
@@ -468,8 +474,16 @@ impl Session {
         };
         self.batch.dead = true;
         let failed = self.note(Failure { call, iterations, kind: FailureKind::refused(number, text) });
-        if number == ErrorNumber::Conflict {
-            self.abort_transaction(cx);
+        match why {
+            Kill::Conflict => self.abort_transaction(cx),
+            // Nothing of it can be committed, and others need its memory.
+            Kill::Memory => {
+                self.transactions.undo(cx);
+                self.forget_undone(cx);
+                cx.doom(Doom::Killed(why));
+                cx.collect();
+            }
+            _ => {}
         }
         failed
     }

@@ -76,6 +76,11 @@ impl Transactions {
         self.cache.abort(cx);
     }
 
+    /// Everything becomes what it was when the transaction began, but what the client has not looked at stays so.
+    pub fn undo(&mut self, cx: &mut Cx) {
+        self.cache.abort(cx);
+    }
+
     /// Ends a transaction that has changed nothing and that nobody has to look at; false if there is more to it.
     pub fn end_unchanged(&mut self, cx: &mut Cx) -> bool {
         let unchanged = !self.unseen && cx.doomed().is_none() && cx.changed().next().is_none();

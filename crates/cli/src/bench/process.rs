@@ -125,12 +125,20 @@ impl Process {
     /// # Errors
     /// The system does not tell.
     pub fn memory(&self, what: &str) -> Result<u64, Failed> {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status = std::fs::read_to_string(&path)?;
-        let line = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
-        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-        Ok(kib.ok_or_else(|| format!("`{path}` has no {what}"))? * 1024)
+        memory_of(self.child.id(), what)
     }
+}
+
+/// A line of what the system knows about the memory of a process, in bytes: `VmRSS`, `VmHWM`.
+///
+/// # Errors
+/// The system does not tell.
+pub fn memory_of(process: u32, what: &str) -> Result<u64, Failed> {
+    let path = format!("/proc/{process}/status");
+    let status = std::fs::read_to_string(&path)?;
+    let line = status.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    Ok(kib.ok_or_else(|| format!("`{path}` has no {what}"))? * 1024)
 }
 
 impl Drop for Process {

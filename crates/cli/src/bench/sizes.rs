@@ -1,4 +1,4 @@
-//! `bifrost bench sizes`: whether great numbers of actors, messages and waits fit, and what becomes of a run of which a part is killed.
+//! `bifrost bench sizes`: whether great numbers of actors, messages, waits and stored objects fit, and what becomes of a run of which a part is killed.
 //!
 //! The programs are in `bench/sizes`, and of those of `bench/actors` the idle actors and the queens. Each case checks what its program gives.
 //! They run in processes, as those of `bench actors`, whose memory the system tells.
@@ -14,6 +14,8 @@ use super::actors::peers::our_command;
 use super::process::Process;
 use super::report::{self, Case, JsonLines, Target};
 use super::{Failed, note_debug_build};
+
+mod session;
 
 /// What `bifrost bench sizes` takes.
 #[derive(Debug, ClapArgs)]
@@ -56,7 +58,7 @@ macro_rules! program {
     };
 }
 
-static CASES: [Sized; 8] = [
+static CASES: [Sized; 9] = [
     Sized {
         name: "idle",
         about: "actors that do nothing, in one process: bytes of resident memory of each",
@@ -129,6 +131,15 @@ static CASES: [Sized; 8] = [
         capsules: true,
         measure: spread,
     },
+    Sized {
+        name: "session",
+        about: "objects that one session makes and commits, beyond its cache: the memory of heap and process",
+        theta: program!("sizes/session.theta"),
+        size: 1_000_000,
+        quick: 20_000,
+        capsules: false,
+        measure: session::session,
+    },
 ];
 
 /// The most bytes of an actor that does nothing.
@@ -163,7 +174,8 @@ fn after_help() -> String {
         text.push_str(&format!("  {:<9} {:>13}  {}\n", case.name, case.size, case.about));
     }
     text.push_str(
-        "\nExamples:\n  bifrost bench sizes\n  bifrost bench sizes idle --size 1000000\n  bifrost bench sizes --json \
+        "\nExamples:\n  bifrost bench sizes\n  bifrost bench sizes idle --size 1000000\n  bifrost bench sizes \
+         session --size 100000000\n  bifrost bench sizes --json \
          sizes.jsonl",
     );
     text

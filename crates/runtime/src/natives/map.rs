@@ -250,7 +250,7 @@ fn has_word_keys(this: Word) -> bool {
 /// [`HeapFull`]
 pub fn prepare(cx: &mut Cx, this: Word, count: usize) -> Result<(), HeapFull> {
     if count > ENTRIES_MAX {
-        return Err(HeapFull { limit: cx.limits().heap_bytes });
+        return Err(HeapFull::of_heap(cx.limits().heap_bytes));
     }
     let (key_type, value_type) = types_of(cx, this);
     if count > 0 {
@@ -332,7 +332,7 @@ fn gather(cx: &mut Cx, this: Word) -> Result<(), HeapFull> {
     let length = get(this, LENGTH) as usize;
     let room = if length * 2 > room(this) { length * 2 } else { room(this) }.max(ENTRIES_MIN);
     if room > ENTRIES_MAX {
-        return Err(HeapFull { limit: cx.limits().heap_bytes });
+        return Err(HeapFull::of_heap(cx.limits().heap_bytes));
     }
     let (key_type, value_type) = types_of(cx, this);
     let data = cx.image().data_table();

@@ -144,7 +144,7 @@ pub fn output(engine: &Arc<Engine>, collect: Collect) -> String {
 pub fn stored_output(engine: &Arc<Engine>, collect: Collect) -> String {
     let limits = Limits { collect, ..Limits::default() };
     let place = "memory:".parse().expect("it is a place");
-    let objects = Objects::open(engine.clone(), &place, limits, Default::default(), None, None)
+    let objects = Objects::open(engine.clone(), &place, limits, Default::default(), None, None, None)
         .expect("there is memory for a store");
     let (space, cache) = objects.space().expect("there is memory for a heap");
     space.lock().set_transactions_by_program();
