@@ -128,6 +128,8 @@ codes! {
     W0003,
     /// Unreachable code.
     W0004,
+    /// Requests that overlap, where messages of the first reach the second's actor.
+    W0005,
 }
 
 /// How bad it is.

@@ -114,3 +114,68 @@ fn generic_code_is_warned_of_once() {
                 f () returns (int) return (id[int](1)) end f\ng () returns (string) return (id[string](\"\")) end g\n";
     check(text, &[("W0001", "unused")]);
 }
+
+/// A program of registers and of desks that tell or ask one of them, with `body` in `main`.
+fn desks(body: &str) -> String {
+    format!(
+        "R = actor\n  n: int\n  new () make {{n := 0}} end new\n  note () n := n + 1 end note\n  \
+         count () returns (int) reply (n) end count\nend R\n\
+         Q = actor\n  count () returns (int) reply (1) end count\nend Q\n\
+         F = functional actor\n  count () returns (int) reply (1) end count\nend F\n\
+         D = actor\n  r: R\n  new (to: R) make {{r := to}} end new\n  step () send r.note() end step\n  \
+         all () returns (int) self.step() reply (1) end all\n  \
+         asks () returns (int) reply (r.count()) end asks\n  \
+         fresh () returns (int)\n    own: R := R.new()\n    send own.note()\n    reply (1)\n  end fresh\n  \
+         quiet () returns (int) send self.step() reply (1) end quiet\n  \
+         same (f: F) returns (int) reply (f.count()) end same\n  \
+         none () returns (int) reply (1) end none\nend D\n\
+         E = actor\n  d: D\n  r: R\n  new (a: D, b: R) make {{d := a, r := b}} end new\n  \
+         far () returns (int) reply (d.all()) end far\n  \
+         both () returns (int) reply (d.all() + r.count()) end both\n  \
+         twice () returns (int) reply (d.all() + d.all()) end twice\nend E\n\
+         main ()\n  r: R := R.new()\n  q: Q := Q.new()\n  d: D := D.new(r)\n  e: E := E.new(d, r)\n  \
+         print(q.count().unparse() || e.twice().unparse())\n  {body}\nend main\n"
+    )
+}
+
+/// Compares the warnings about the desks, without that in the text of `E`.
+#[track_caller]
+fn check_desks(body: &str, expected: &[&str]) {
+    let found = warnings(&[("test.theta", &desks(body))]);
+    let found: Vec<_> = found.iter().map(|(code, place, _)| format!("{code} {place}")).collect();
+    assert_eq!(found.first().map(String::as_str), Some("W0005 r"), "{body}");
+    assert_eq!(found[1..], *expected, "{body}");
+}
+
+#[test]
+fn a_request_overlaps_with_messages_of_an_earlier_one() {
+    check_desks("s: int := d.all()\n  n: int := r.count()\n  print((s + n).unparse())", &["W0005 r"]);
+    check_desks("print((d.all() + r.count()).unparse())", &["W0005 r"]);
+    // What it asks for counts, and so do messages of those that it asks.
+    check_desks("print((d.asks() + r.count()).unparse())", &["W0005 r"]);
+    check_desks("print((e.far() + r.count()).unparse())", &["W0005 r"]);
+    // The request is older than a branch, and is missing behind it.
+    let branch = "s: int := d.all()\n  if s = 1 then print(\"a\") end\n  print((s + r.count()).unparse())";
+    check_desks(branch, &[]);
+    let branch = "s: int := d.all()\n  if 1 = 2 then print(s.unparse()) end\n  n: int := r.count()\n  print((s + n).unparse())";
+    check_desks(branch, &["W0005 r"]);
+}
+
+#[test]
+fn requests_in_order_and_of_other_actors_do_not_overlap() {
+    // The reply is used before, or the request waits.
+    check_desks("s: int := d.all()\n  print(s.unparse())\n  print(r.count().unparse())", &[]);
+    check_desks("d.all()\n  n: int := r.count()\n  print(n.unparse())", &[]);
+    // Nothing reaches the type, or only an actor that was just made, or the asked actor itself.
+    check_desks("print((d.none() + r.count()).unparse())", &[]);
+    check_desks("print((d.all() + q.count()).unparse())", &[]);
+    check_desks("print((d.fresh() + r.count()).unparse())", &[]);
+    check_desks("f: D := D.new(r)\n  print((d.quiet() + f.none()).unparse())", &[]);
+    // A functional actor has no state.
+    check_desks("f: F := F.new()\n  print((d.same(f) + f.count()).unparse())", &[]);
+    // The second actor is made after the first request.
+    check_desks("s: int := d.all()\n  o: R := R.new()\n  print((s + o.count()).unparse())", &[]);
+    // Messages to one actor keep their order.
+    check_desks("s: int := d.all()\n  n: int := d.none()\n  print((s + n).unparse())", &[]);
+    check_desks("o: D := d\n  s: int := d.all()\n  n: int := o.all()\n  print((s + n).unparse())", &[]);
+}

@@ -31,6 +31,7 @@ mod items;
 mod makers;
 mod natives;
 mod objects;
+mod overlaps;
 mod routine_values;
 mod routines;
 mod stmts;
@@ -165,6 +166,8 @@ pub(crate) struct Checker<'a> {
     pub native_routines: Vec<Option<RoutineId>>,
     /// Calls of what may turn out to wait.
     pub waiting_calls: Vec<waits::WaitingCall>,
+    /// Requests that overlap.
+    pub overlaps: Vec<overlaps::Overlap>,
     /// Natives that the program uses.
     pub used: Vec<natives::Used>,
     /// The natives that are registered, if that is known.
@@ -232,6 +235,7 @@ impl<'a> Checker<'a> {
             nested: 0,
             native_routines: vec![],
             waiting_calls: vec![],
+            overlaps: vec![],
             used: vec![],
             natives,
         }
@@ -248,6 +252,9 @@ impl<'a> Checker<'a> {
         if !self.is_full() {
             self.check_bodies();
             self.check_waiting_calls();
+            if !has_error(&self.diagnostics) {
+                self.check_overlaps();
+            }
         }
         self.check_natives();
     }

@@ -70,6 +70,7 @@ impl Body<'_, '_> {
         }
         loops_without_iterators(&mut self.cx.program, func);
         let held = requests::place_waits(&self.cx.program, func);
+        self.note_overlaps(func);
         let Some(file) = self.asked_in else { return };
         for site in held {
             let span = Span { file, start: site.0, end: site.0 + 1 };
