@@ -11,13 +11,14 @@
 //! that the actor waits, perhaps for the very methods that are stopped: after [`HOLD`] it says it. So nobody waits for ever, and two
 //! actors that flood each other get on, if slowly; then mail grows, because nothing else is right.
 //!
-//! Nor does it for an actor that has served nothing of its mail for [`UNSERVED`], whatever else it has to do: others send to others. Who sends
+//! Nor does it for an actor that has served nothing of its mail, and got none from there, for [`UNSERVED`], whatever else it has to do: others send to others. Who sends
 //! to such an actor is stopped by its [`mailbox`](super::mailbox).
 //!
 //! Guests have limits of their own, and are not counted.
 
 use std::time::Duration;
 
+use super::mailbox::{self, Seen};
 use super::packets::put;
 use super::remote::Remote;
 use crate::abi::Word;
@@ -34,8 +35,8 @@ const TAKEN_BYTES: u32 = (WINDOW_BYTES / 4) as u32;
 /// With so many messages waiting for an actor, those who send to it from elsewhere are to wait.
 pub(super) const FAR_LONG: u64 = 1024;
 
-/// How long it says nothing for the sake of an actor that serves none of its mail.
-const UNSERVED: Duration = Duration::from_millis(50);
+/// How long it says nothing for the sake of an actor that serves none of its mail, after the last message has come.
+const UNSERVED: Duration = Duration::from_millis(250);
 
 /// How long a node that has nothing to do waits before it says what it has taken, though an actor has much mail.
 pub(super) const HOLD: Duration = Duration::from_millis(20);
@@ -46,8 +47,8 @@ pub(super) enum Against {
     /// Nothing is.
     #[default]
     Nothing,
-    /// An actor has much mail, some of which came from there: so many messages when it was looked at last, of which it has served some at this time.
-    Mail { actor: Word, count: u64, since_ns: u64 },
+    /// An actor has much mail, some of which came from there: what was seen of it last, and when it had served some.
+    Mail { actor: Word, seen: Seen, since_ns: u64 },
     /// The heap is filled.
     Heap,
 }
@@ -55,17 +56,21 @@ pub(super) enum Against {
 impl Against {
     /// An actor has much mail.
     pub(super) fn mail(actor: Word, since_ns: u64) -> Against {
-        Against::Mail { actor, count: u64::MAX, since_ns }
+        Against::Mail { actor, seen: Seen::default(), since_ns }
     }
 
-    /// Whether an actor's mail, in which so many messages are now, is a reason still: it is long, and the actor serves some.
-    pub(super) fn lasts(&mut self, now: u64, now_ns: u64) -> bool {
-        let Against::Mail { count, since_ns, .. } = self else { return false };
-        // More may have come meanwhile.
-        if now < std::mem::replace(count, now) {
+    /// Whether an actor's mail is a reason still: it is long, and the actor serves some.
+    ///
+    /// # Safety
+    /// The actor is one of this node.
+    pub(super) unsafe fn lasts(&mut self, now_ns: u64) -> bool {
+        let Against::Mail { actor, seen, since_ns } = self else { return false };
+        // SAFETY: promised by the caller.
+        let (serves, messages) = unsafe { (seen.look(*actor), mailbox::messages(*actor)) };
+        if serves {
             *since_ns = now_ns;
         }
-        now >= FAR_LONG / 2 && now_ns.saturating_sub(*since_ns) < UNSERVED.as_nanos() as u64
+        messages >= FAR_LONG / 2 && now_ns.saturating_sub(*since_ns) < UNSERVED.as_nanos() as u64
     }
 }
 
@@ -163,9 +168,13 @@ impl Credit {
     pub(super) fn hold(&mut self, from: u32, why: Against) {
         let Some(held) = self.held.get_mut(from as usize) else { return };
         self.holds = true;
-        match (&*held, why) {
-            // It is known for how long that has been so.
-            (Against::Mail { actor, .. }, Against::Mail { actor: other, .. }) if *actor == other => {}
+        match (&mut *held, why) {
+            // What was seen of it stays; while messages come, those that let it go on may be behind them.
+            (Against::Mail { actor, since_ns, .. }, Against::Mail { actor: other, since_ns: now_ns, .. })
+                if *actor == other =>
+            {
+                *since_ns = now_ns;
+            }
             _ => *held = why,
         }
     }

@@ -24,6 +24,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::credit::Against;
 use super::layout::{ActorClass, MessageKind, State, far, mail, message};
 use super::node::{Actors, Work};
 use super::packets::put;
@@ -72,8 +73,8 @@ pub(super) struct Mailboxes {
     /// The actor to which what runs has sent too much; 0 if there is none.
     full: Word,
     parked: Vec<Parked>,
-    /// Actors that served nothing while senders were parked, and the bytes that waited then. Kept by nobody.
-    stuck: Vec<(Word, usize)>,
+    /// Actors that served nothing while senders were parked, and what waited then. Kept by nobody.
+    stuck: Vec<(Word, Seen)>,
     /// Nodes that were told that an actor's mailbox is nearly full. Kept by nobody.
     told: Vec<Told>,
     /// What stands for actors of other nodes whose mailboxes are nearly full. Kept by nobody.
@@ -90,11 +91,40 @@ struct Parked {
     waiters: Vec<Word>,
 }
 
-/// How long a mailbox may serve nothing: until this time, while so many bytes wait.
+/// How long a mailbox may serve nothing: until this time.
 #[derive(Debug)]
 pub(super) struct Patience {
     until_ns: u64,
-    bytes: usize,
+    seen: Seen,
+}
+
+/// What waited in a mailbox when it was looked at last, by which it is known whether messages were served since, though others came.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Seen {
+    /// The first messages of all lists.
+    first: u64,
+    waiting: Word,
+}
+
+impl Seen {
+    /// Looks at the mailbox of an actor of this node: whether messages were served since the last look.
+    pub(super) unsafe fn look(&mut self, actor: Word) -> bool {
+        // SAFETY: promised by the caller.
+        unsafe {
+            let class = class_of(actor);
+            let post = get(actor, class.mail);
+            let now = match post {
+                0 => Seen::default(),
+                post => {
+                    let lists = (mail::LISTS..mail::fields(class.lists)).step_by(2);
+                    let first = lists.fold(0_u64, |all, list| all.rotate_left(7) ^ get(post, list));
+                    Seen { first, waiting: get(post, mail::COUNT) }
+                }
+            };
+            let before = std::mem::replace(self, now);
+            now.first != before.first || now.waiting < before.waiting
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -103,7 +133,8 @@ struct Told {
     node: u32,
     address: [u32; 2],
     takes: u64,
-    bytes: usize,
+    seen: Seen,
+    serves: bool,
     at_ns: u64,
 }
 
@@ -252,6 +283,11 @@ unsafe fn admit_more(cx: *mut Cx, actor: Word, slot: u32, class: &ActorClass, po
     unsafe {
         let (bytes, bound) = (bytes_of(class, post), bound(cx));
         let takes = || state(actor) == State::Selecting && get(post, mail::TAKES) & bit(actor, slot) != 0;
+        if (*cx).actors.accepts() {
+            // Methods that run as messages of another node come, and send on to one actor, take no more of them than that serves.
+            let (from, since_ns) = ((*cx).actors.remote.speaker, now(cx));
+            (*cx).actors.remote.credit.hold(from, Against::mail(actor, since_ns));
+        }
         if bytes < nearly(bound) || takes() {
             return Ok(());
         }
@@ -262,7 +298,7 @@ unsafe fn admit_more(cx: *mut Cx, actor: Word, slot: u32, class: &ActorClass, po
             return if room { Ok(()) } else { Err((*cx).failure(REFUSED)) };
         }
         let stuck = boxes.stuck.iter().position(|(other, _)| *other == actor);
-        let moves = stuck.is_none_or(|at| bytes < boxes.stuck[at].1);
+        let moves = stuck.is_none_or(|at| boxes.stuck[at].1.look(actor));
         if !moves || bytes >= bound {
             return Err((*cx).failure(REFUSED));
         }
@@ -395,9 +431,9 @@ pub(super) unsafe fn give_up_on(cx: *mut Cx, actor: Word) {
             boxes.far.entry(actor).or_default().stuck = true;
             return;
         }
-        let class = class_of(actor);
-        let bytes = bytes_of(class, get(actor, class.mail));
-        boxes.stuck.push((actor, bytes));
+        let mut seen = Seen::default();
+        seen.look(actor);
+        boxes.stuck.push((actor, seen));
     }
 }
 
@@ -410,7 +446,7 @@ unsafe fn now(cx: *mut Cx) -> u64 {
 impl Patience {
     pub(super) unsafe fn new(cx: *mut Cx) -> Patience {
         // SAFETY: promised by the caller: the current context.
-        Patience { until_ns: unsafe { now(cx) }.saturating_add(PARK_NS), bytes: usize::MAX }
+        Patience { until_ns: unsafe { now(cx) }.saturating_add(PARK_NS), seen: Seen::default() }
     }
 
     /// Whether the mailbox of an actor, here or elsewhere, has served nothing for long.
@@ -422,13 +458,8 @@ impl Patience {
                 let known = (*cx).actors.mailboxes.far.get(&actor);
                 let heard = known.map_or(0, |known| known.heard_ns);
                 self.until_ns = self.until_ns.max(heard.saturating_add(PARK_NS));
-            } else {
-                let class = class_of(actor);
-                let post = get(actor, class.mail);
-                let bytes = if post == 0 { 0 } else { bytes_of(class, post) };
-                if bytes < std::mem::replace(&mut self.bytes, bytes) {
-                    self.until_ns = now.saturating_add(PARK_NS);
-                }
+            } else if self.seen.look(actor) {
+                self.until_ns = now.saturating_add(PARK_NS);
             }
             self.until_ns <= now
         }
@@ -486,15 +517,14 @@ unsafe fn tell_room(cx: *mut Cx) {
                 continue;
             }
             let class = class_of(told.actor);
-            let post = get(told.actor, class.mail);
-            let (takes, bytes, now) = (takes(told.actor, class, post), bytes_of(class, post), now(cx));
-            let serves = bytes < told.bytes && now.saturating_sub(told.at_ns) > TELL_NS;
-            if takes == told.takes && !serves {
-                (*cx).actors.mailboxes.told.push(told);
-                continue;
+            let (takes, now) = (takes(told.actor, class, get(told.actor, class.mail)), now(cx));
+            let mut told = told;
+            told.serves |= told.seen.look(told.actor);
+            if takes != told.takes || told.serves && now.saturating_sub(told.at_ns) > TELL_NS {
+                tell_full(cx, told.node, told.address, takes);
+                (told.takes, told.serves, told.at_ns) = (takes, false, now);
             }
-            tell_full(cx, told.node, told.address, takes);
-            (*cx).actors.mailboxes.told.push(Told { takes, bytes, at_ns: now, ..told });
+            (*cx).actors.mailboxes.told.push(told);
         }
     }
 }
@@ -542,8 +572,17 @@ pub(super) unsafe fn came(cx: *mut Cx, from: u32, actor: Word, address: [u32; 2]
             return false;
         }
         let takes = takes(actor, class, waiting);
-        let (bytes, at_ns) = (bytes_of(class, waiting), now(cx));
-        (*cx).actors.mailboxes.told.push(Told { actor, node: from, address, takes, bytes, at_ns });
+        let (mut seen, at_ns) = (Seen::default(), now(cx));
+        seen.look(actor);
+        (*cx).actors.mailboxes.told.push(Told {
+            actor,
+            node: from,
+            address,
+            takes,
+            seen,
+            serves: false,
+            at_ns,
+        });
         tell_full(cx, from, address, takes);
         true
     }

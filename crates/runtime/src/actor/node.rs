@@ -271,6 +271,11 @@ impl Actors {
         std::mem::take(&mut self.turn_over)
     }
 
+    /// Whether packets are being taken.
+    pub(super) fn accepts(&self) -> bool {
+        self.accepts
+    }
+
     /// How much there is to do.
     pub(super) fn ready_count(&self) -> usize {
         self.ready.len()
@@ -690,10 +695,7 @@ unsafe fn look_around(cx: *mut Cx) -> Result<bool, Ret> {
                 (*cx).actors.remote.release_held(Some(&mut |held| match held {
                     Against::Nothing => false,
                     // What others know are actors.
-                    Against::Mail { actor, .. } => {
-                        let now = mailbox::messages(*actor);
-                        held.lasts(now, now_ns)
-                    }
+                    Against::Mail { .. } => held.lasts(now_ns),
                     Against::Heap => filled,
                 }));
             }
