@@ -7,6 +7,7 @@
 mod generate;
 #[path = "support/output.rs"]
 mod output;
+#[allow(dead_code, reason = "it is for all random tests")]
 #[path = "../../session/tests/support/random.rs"]
 mod random;
 

@@ -4,6 +4,7 @@
 
 #[path = "support/orders.rs"]
 mod orders;
+#[allow(dead_code, reason = "it is for all random tests")]
 #[path = "../../session/tests/support/random.rs"]
 mod random;
 

@@ -3,7 +3,6 @@
 #[path = "support/lines.rs"]
 mod lines;
 #[path = "../../session/tests/support/mod.rs"]
-#[allow(dead_code, reason = "the tests of sessions use the rest")]
 mod session;
 
 use lines::text_form;
