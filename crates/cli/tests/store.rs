@@ -35,6 +35,15 @@ fn said(server: &Server, script: &str) -> String {
     stdout(&output).to_owned()
 }
 
+/// The same for a script that leaves without a commit, which the shell tells.
+#[track_caller]
+fn said_in_vain(server: &Server, script: &str) -> String {
+    let output = server.shell(&server.urls[0], &[], script);
+    let note = "note: the changes that were not committed are gone; `commit` keeps them\n";
+    assert_eq!(stderr(&output), note);
+    stdout(&output).to_owned()
+}
+
 #[test]
 fn what_was_committed_is_there_after_the_server_was_killed() {
     let folder = tempfile::tempdir().unwrap();
@@ -49,7 +58,7 @@ fn what_was_committed_is_there_after_the_server_was_killed() {
             3 * round,
             3 * round + 50
         );
-        assert_eq!(said(&server, script), expected);
+        assert_eq!(said_in_vain(&server, script), expected);
         // Without a word to anybody: what was not committed is gone.
         server.end("KILL");
         server = start();
@@ -69,7 +78,7 @@ fn sessions_see_what_others_have_committed() {
     // A server that is told nothing has its store in memory.
     for store in [&[][..], &["--store", "memory:"], &["--store", &folder]] {
         let server = Server::serve(&program, store);
-        said(&server, "$c := lookup counter: Counter\n$c.add(7)\nflush\n");
+        said_in_vain(&server, "$c := lookup counter: Counter\n$c.add(7)\nflush\n");
         assert_eq!(said(&server, "$c := lookup counter: Counter\n? $c.value()\n"), "@2 = 0\nok 1 calls\n");
         said(&server, "$c := lookup counter: Counter\n$c.add(7)\ncommit\nflush\n");
         assert_eq!(said(&server, "$c := lookup counter: Counter\n? $c.value()\n"), "@2 = 7\nok 1 calls\n");
