@@ -1,7 +1,8 @@
 //! W0005: requests that overlap, where messages of the first method reach the actor of the second.
 //!
-//! Pairs are found where the waits of a body are placed ([`Body::note_overlaps`]). The messages of the first method are followed when
-//! all bodies are there. Actors that come from different variables are told apart by their types alone.
+//! Pairs are found where the waits of a body are placed ([`Body::note_overlaps`]). The messages of
+//! the first method are followed when all bodies are there. Actors that come from different
+//! variables are told apart by their types alone.
 
 use std::collections::{HashMap, HashSet};
 
@@ -126,7 +127,7 @@ impl Way<'_> {
         }
     }
 
-    /// Goes through blocks of which one runs, or perhaps none.
+    /// Goes through blocks of which a single block runs, or perhaps none.
     fn either(&mut self, blocks: &[&Block], missing: &mut Vec<Missing>, none: bool) {
         if blocks.is_empty() {
             return;
@@ -147,8 +148,8 @@ impl Way<'_> {
         missing.drain(..missing.len().saturating_sub(MISSING_MAX));
     }
 
-    /// Notes the pairs of a request and those before it. Messages to one actor keep their order, and an actor that was made later is unknown
-    /// to others.
+    /// Notes the pairs of a request and the requests before it. Messages to the same actor keep
+    /// their order, and an actor that was made later is unknown to others.
     fn pairs(&mut self, missing: &[Missing], to: Origin, second: (MethodRef, Site)) {
         let mut seen: Vec<MethodRef> = vec![];
         for one in missing.iter().rev() {
@@ -192,8 +193,8 @@ impl Checker<'_> {
         }
     }
 
-    /// The messages that a method sends, also by what it calls and asks, each once. Messages to the actor itself and to actors that were just
-    /// made are left out, but followed.
+    /// The messages that a method sends, also by its calls and requests, each once. Messages to the
+    /// actor itself and to actors that it made are left out, but followed.
     fn messages_of(&self, first: MethodRef) -> Vec<MethodRef> {
         let mut sent = vec![];
         let mut seen: HashSet<FuncId> = HashSet::new();
