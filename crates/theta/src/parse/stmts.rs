@@ -56,6 +56,11 @@ impl Parser<'_> {
     }
 
     fn ends_body(&self) -> bool {
+        let named = matches!(self.tok(), Tok::After | Tok::When | Tok::End);
+        if named && self.ahead(1).tok == Tok::Colon {
+            // None of them is followed by a colon: a variable has the word for its name.
+            return false;
+        }
         self.is_heading()
             || matches!(
                 self.tok(),
