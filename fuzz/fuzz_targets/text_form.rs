@@ -1,3 +1,5 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| bifrost_fuzz::text_form(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    bifrost_fuzz::text_form(data);
+});
