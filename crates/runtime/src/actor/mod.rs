@@ -341,14 +341,15 @@ unsafe fn message_of(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
         let actor = args[0];
         let kind = class_of(actor).message(method_of(actor, slot));
         let fields = message::ARGS + kind.args;
-        let made = match (*cx).alloc_in_room(kind.table, fields) {
-            Some(made) => made.as_ptr() as Word,
-            None => {
-                let _words = keep_words(cx, kind, args);
-                match (*cx).alloc(kind.table, fields) {
-                    Ok(made) => made.as_ptr() as Word,
-                    Err(full) => return (*cx).out_of_memory(full),
-                }
+        let made = if let Some(served) = served_message(cx, kind) {
+            served
+        } else if let Some(made) = (*cx).alloc_in_room(kind.table, fields) {
+            made.as_ptr() as Word
+        } else {
+            let _words = keep_words(cx, kind, args);
+            match (*cx).alloc(kind.table, fields) {
+                Ok(made) => made.as_ptr() as Word,
+                Err(full) => return (*cx).out_of_memory(full),
             }
         };
         let carried = if kind.carries == 0 { 0 } else { mailbox::carried(cx, kind, args) };
@@ -357,6 +358,19 @@ unsafe fn message_of(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
             set(made, message::RECEIVER + at, *word);
         }
         Ret::of(made)
+    }
+}
+
+/// A message that was served and that nobody knows any more, as one of a kind; machine code takes them in the same way.
+unsafe fn served_message(cx: *mut Cx, kind: &MessageKind) -> Option<Word> {
+    // SAFETY: promised by the caller; the list holds messages of the context with so many arguments, and what owes nothing.
+    unsafe {
+        let list = (*cx).actors.spare.get_mut(kind.args).filter(|list| **list != 0)?;
+        let served = *list;
+        *list = get(served, message::NEXT);
+        set(served, message::NEXT, 0);
+        *(served as *mut Word) = std::ptr::from_ref(kind.table) as Word;
+        Some(served)
     }
 }
 
