@@ -8,6 +8,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Longer inputs say little more, and make the corpus large.
 bytes_max=1024
+kept_bytes_max=600
 keep=no seconds=60
 case "${1:-}" in
   --keep) keep=yes; shift ;;
@@ -28,7 +29,7 @@ for target in "${targets[@]}"; do
   if [ "$keep" = yes ]; then
     smallest="fuzz/target/smallest/$target"
     rm -rf "$smallest" && mkdir -p "$smallest"
-    "${run[@]}" "$smallest" "$corpus" "$found" -- -merge=1 -max_len="$bytes_max"
+    "${run[@]}" "$smallest" "$corpus" "$found" -- -set_cover_merge=1 -use_counters=0 -max_len="$kept_bytes_max"
     rm -rf "$corpus" && cp -r "$smallest" "$corpus"
   else
     printf '==> %s, %s s\n' "$target" "$seconds"
