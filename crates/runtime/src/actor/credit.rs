@@ -12,7 +12,7 @@
 //! actors that flood each other get on, if slowly; then mail grows, because nothing else is right.
 //!
 //! Nor does it for an actor that has served nothing of its mail, and got none from there, for [`UNSERVED`], whatever else it has to do: others send to others. Who sends
-//! to such an actor is stopped by its [`mailbox`](super::mailbox).
+//! to such an actor is stopped by its [`mailbox`].
 //!
 //! Guests have limits of their own, and are not counted.
 

@@ -10,7 +10,7 @@
 //!    steps as there are waits. That finds rounds that are longer, or were not closed by a request:
 //!    a method may have asked before it waits. It is done when the node has nothing else to do, and
 //!    while it has every [`LOOK_MS`], or less often if it takes more than a part of the time. What
-//!    passes other nodes is told to the first one ([`rounds`](super::rounds)).
+//!    passes other nodes is told to the first one ([`rounds`]).
 //!
 //! Where a seed decides the order there is no time: the second search is made when the node has
 //! nothing to do and has taken as many turns as the last one took steps, divided by
