@@ -83,7 +83,7 @@ pub(crate) fn heading(
     Some(format!("{name} ({}) returns ({class})", params.join(", ")))
 }
 
-/// Whether a program has a routine of that name, in any module.
+/// True if a program has a routine of that name, in any module.
 pub(crate) fn has_routine(program: &Program, name: &str) -> bool {
     program.routines.values().any(|def| own_name(&def.name) == name)
 }

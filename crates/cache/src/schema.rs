@@ -83,7 +83,7 @@ pub struct Schema {
     report: Option<Report>,
 }
 
-/// Takes the whole text of a failure of the repository, for who runs the server.
+/// Takes the whole text of a failure of the repository, for the server's operator.
 pub type Report = fn(&str);
 
 /// The classes of a repository, by number from 1 on.
@@ -186,7 +186,7 @@ impl Schema {
         &self.image
     }
 
-    /// Whether a class is what it was; `before` are others that are not, whose migrations have names too.
+    /// True if a class is what it was; `before` are others that are not, whose migrations have names too.
     fn compare(
         &self,
         ty: TypeId,

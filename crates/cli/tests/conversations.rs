@@ -14,7 +14,7 @@ use document::{Block, Document, blocks};
 use player::{Cut, Player, converse};
 use support::{EXAMPLES, Server, example, example_root, examples};
 
-/// What a server of a document is started with besides.
+/// Further arguments of the server of a document.
 const BARE: &str = " --listen unix://FOLDER/bare --listen tcp://127.0.0.1:0 --anonymous-loopback";
 
 /// The script of a shell as a conversation over a socket: with its beginning, its end, and the `flush` with which the shell

@@ -1,4 +1,4 @@
-//! What a server promises to clients of whom it knows nothing: bare sockets, and commands as bytes.
+//! Promises of a server to unknown clients: bare sockets, and commands as bytes.
 
 mod document;
 mod player;

@@ -74,7 +74,7 @@ fn kinds() -> (tempfile::TempDir, Server) {
     (folder, server)
 }
 
-/// What a shell with these arguments answers.
+/// The answer of a shell with these arguments.
 #[track_caller]
 fn asked(server: &Server, arguments: &[&str]) -> (String, String, Option<i32>) {
     let output = bifrost().arg("shell").arg(&server.urls[0]).args(arguments).output().unwrap();

@@ -90,7 +90,7 @@ fn trickle(mut stream: UnixStream, byte: u8) -> (Duration, Vec<u8>) {
     panic!("the connection lives as long as bytes come");
 }
 
-/// Whether the last reply of the binary form is this error.
+/// True if the last reply of the binary form is this error.
 fn ends_with_error(bytes: &[u8], number: ErrorNumber) -> bool {
     let mut rest = bytes;
     let mut last = None;
@@ -398,7 +398,7 @@ fn a_default_folder_of_somebody_else_is_refused_by_clients() {
     assert_eq!(listener.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
 }
 
-/// What a client sends until it waits, and the answer that the token is missing.
+/// The bytes of a client up to its first wait, answered by `BadToken`.
 fn ask_for_token<S: Read + Write>(stream: &mut S) -> Vec<u8> {
     let mut said = vec![0; 4096];
     let count = stream.read(&mut said).unwrap();

@@ -159,7 +159,7 @@ impl Exhausted {
 pub struct HeapFull {
     /// The limit, in bytes; 0 if the system has none left.
     pub limit: usize,
-    /// What was exhausted.
+    /// The resource that was exhausted.
     pub exhausted: Exhausted,
 }
 

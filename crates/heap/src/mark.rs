@@ -18,7 +18,7 @@ const _: () = assert!(FIELDS_AT_ONCE.is_multiple_of(2));
 pub struct Marker {
     epoch: u8,
     check: bool,
-    /// Whether each object is to be looked at before it is marked: to check it, or to name it.
+    /// True if each object is to be looked at before it is marked: to check it, or to name it.
     looks: bool,
     named: Option<fn(Word) -> bool>,
     found: Vec<Word>,

@@ -25,7 +25,7 @@ pub trait Source: Debug + Send + Sync {
     /// The most bytes that all heaps may have together.
     fn limit_bytes(&self) -> usize;
 
-    /// Whether so little is left that heaps shall keep no free memory.
+    /// True if so little is left that heaps shall keep no free memory.
     fn is_tight(&self) -> bool;
 }
 

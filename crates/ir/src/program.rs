@@ -91,7 +91,7 @@ pub struct Routine {
 }
 
 impl Routine {
-    /// Whether it is one that runs the program itself, which nobody else calls: `setup` and `start` without arguments, and
+    /// True if it is one that runs the program itself, which nobody else calls: `setup` and `start` without arguments, and
     /// `main`, also those that are called by the path of their file.
     pub fn is_entry(&self) -> bool {
         let name = self.name.rsplit('.').next().unwrap_or(&self.name);

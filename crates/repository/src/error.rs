@@ -54,7 +54,7 @@ pub enum Error {
     Object {
         /// The object.
         oref: Oref,
-        /// What was found.
+        /// The finding, as text.
         what: &'static str,
     },
     /// Written by another version of the program, or no store at all.

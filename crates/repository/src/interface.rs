@@ -212,13 +212,13 @@ pub enum Mistake {
     Lost {
         /// The object.
         oref: Oref,
-        /// What was found.
+        /// The finding, as text.
         what: String,
     },
     /// Something besides the states of objects is not what was written.
     #[error("{what}")]
     Damaged {
-        /// What was found, and where.
+        /// The finding and its place, as text.
         what: String,
     },
     /// A state is from a commit that has not happened.

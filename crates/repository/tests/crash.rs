@@ -200,7 +200,7 @@ fn damaged_logs() {
     assert!(damaged > 50 && same > 50);
 }
 
-/// How many damages one run of [`damaged_bases`] does.
+/// Damages in one run of [`damaged_bases`].
 const DAMAGES: u64 = 10_000;
 
 /// Bits of a base rot, and sectors of it are lost, or in the place of others, or older than they should be: nothing wrong is given, and

@@ -221,7 +221,7 @@ impl Cx {
         due
     }
 
-    /// Whether this is the allocation that shall fail.
+    /// True for the allocation that a test has chosen to fail.
     fn full_is_due(&mut self) -> bool {
         if !matches!(self.limits.collect, Collect::Full(_)) || self.collecting.countdown == 0 {
             return false;

@@ -385,7 +385,7 @@ impl Cx {
         self.transaction.scope != Scope::Outside
     }
 
-    /// Whether what runs is the batch of a client, which can be ended: not a program with transactions of its own.
+    /// True for a client's batch, which can be ended, and not for a program with transactions of its own.
     pub(crate) fn is_in_batch(&self) -> bool {
         self.transaction.scope == Scope::Always && self.transaction.keeper.is_some()
     }
@@ -680,7 +680,7 @@ impl Cx {
 /// The reason that an object of an aborted transaction cannot be used.
 pub const UNDONE: &str = "the object was made in a transaction that was aborted";
 
-/// Whether an object was made in a transaction of a session that was aborted: it is absent and nobody can fetch it.
+/// True if an object was made in a transaction of a session that was aborted: it is absent and nobody can fetch it.
 ///
 /// # Safety
 /// `object` is a reference.

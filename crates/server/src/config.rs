@@ -49,7 +49,7 @@ pub struct Config {
     pub greetings_address_max: usize,
     /// Most new TCP connections of one address in a second; after a rest, those of five seconds at once.
     pub connections_per_second_max: u32,
-    /// How long an address that has shown a wrong token waits until its next token is looked at, in milliseconds. Each further
+    /// The delay before the next token of an address is checked after a wrong one, in milliseconds. Each further
     /// wrong one doubles it, up to eight times as long.
     pub wrong_token_ms: u64,
     /// With `memory:`: most bytes of all objects that are kept.

@@ -194,7 +194,7 @@ impl Form {
         matches!(self, Form::Text(text) if text.has_more())
     }
 
-    /// Whether the bytes that were not used up begin a command whose rest is missing. Those of an open structure are whole commands.
+    /// True if the bytes that were not used up begin a command whose rest is missing. Those of an open structure are whole commands.
     fn is_unfinished(&self, session: &Session, unused: usize) -> bool {
         match self {
             Form::Text(_) => unused > 0,

@@ -20,9 +20,9 @@ use parking_lot::{Condvar, Mutex};
 use crate::newcomers::{Bounds, Full, Newcomers, Origin};
 use crate::space::Space;
 
-/// How long a stop waits for connections to end.
+/// The time that a stop waits for connections to end.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
-/// How long sessions may take to tell their clients.
+/// The time that sessions have to tell their clients.
 const FAREWELL_WITHIN: Duration = Duration::from_secs(2);
 /// An address may open at once what it may open in so many seconds.
 const BURST_SECONDS: f64 = 5.0;
@@ -172,7 +172,7 @@ impl Connections {
         spaces.iter().map(|space| space.lock().heap_stats()).fold(past, |all, one| all.with(&one))
     }
 
-    /// Whether the server is going down.
+    /// True if the server is going down.
     pub(crate) fn is_stopping(&self) -> bool {
         self.open.lock().stopping
     }
@@ -221,7 +221,7 @@ impl Open {
 }
 
 impl Visits {
-    /// Whether one more connection keeps to the rate.
+    /// True if one more connection keeps to the rate.
     fn may_connect(&mut self, per_second: u32, now: Instant) -> bool {
         let rate = f64::from(per_second);
         let grown = self.allowance + now.duration_since(self.seen).as_secs_f64() * rate;

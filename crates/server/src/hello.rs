@@ -19,7 +19,7 @@ use crate::text::is_text;
 
 /// Most bytes of a client's first command.
 const GREETING_BYTES_MAX: usize = 64 << 10;
-/// How long the client of a connection that is refused may take to read why.
+/// The time that a refused client has to read the reason.
 const TOLD_WITHIN: Duration = Duration::from_millis(100);
 /// A client on this machine may be a person who types, and has so many times as long.
 const LOCAL_PATIENCE: u32 = 12;

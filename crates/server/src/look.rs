@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// How long a tick is.
+/// The length of a tick.
 pub(crate) const TICK: Duration = Duration::from_millis(2);
 
 /// The ticks since the run began.
@@ -37,7 +37,7 @@ impl LookAt {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Whether the node is to look at this tick: true once.
+    /// True if the node is to look at this tick: true once.
     pub(crate) fn is_due(&self, tick: u32) -> bool {
         let at = self.0.load(Ordering::Relaxed);
         at != 0 && tick.wrapping_sub(at) as i32 >= 0 && self.0.swap(0, Ordering::Relaxed) != 0

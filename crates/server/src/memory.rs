@@ -19,10 +19,10 @@ use parking_lot::{Condvar, Mutex};
 /// Bytes up to which a heap is small: what a session needs that has few objects.
 pub(crate) const SMALL_BYTES: usize = 4 << 20;
 
-/// How long a heap waits for the memory of batches that were ended.
+/// The time that a heap waits for the memory of batches that were ended.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// How long until it looks again which batches run.
+/// The time between two looks at the running batches.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The memory of all heaps of a server.
@@ -76,7 +76,7 @@ impl Memory {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is left, not even for a small heap.
+    /// True if nothing is left, not even for a small heap.
     pub(crate) fn is_full(&self) -> bool {
         self.taken_bytes() >= self.most
     }
@@ -152,7 +152,7 @@ impl Share {
         self.grown.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Whether the run under way was ended.
+    /// True if the run under way was ended.
     fn is_ended(&self) -> bool {
         self.poll.as_ref().is_some_and(|poll| poll.epoch() == self.ended.load(Ordering::Relaxed))
     }

@@ -1,8 +1,8 @@
-//! [`Newcomers`]: connections whose peer has not said yet who it is and what it wants.
+//! [`Newcomers`]: connections before their greeting.
 //!
 //! Such a connection costs its server a thread and descriptors, and its peer nothing. So there are bounds: for
 //! all together, and for each [`Origin`]. At a bound the oldest connection whose peer is silent makes way,
-//! so that strangers who say nothing keep nobody out. A connection whose words wait to be read is not silent,
+//! so that silent strangers keep nobody out. A connection whose bytes wait to be read is not silent,
 //! for the first second.
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bifrost_transport::{Stream, StreamStopper};
 
-/// How long words that wait to be read keep a connection from making way: its thread may not have run yet.
+/// The time for which unread bytes keep a connection from making way: its thread may not have run yet.
 const HEARD_WITHIN: Duration = Duration::from_secs(1);
 
 /// The place that a connection comes from, as far as bounds are concerned.
@@ -54,7 +54,7 @@ pub(crate) enum Full {
     OfOrigin,
 }
 
-/// Connections whose peer has not said yet who it is.
+/// Connections before their greeting.
 #[derive(Debug)]
 pub(crate) struct Newcomers {
     bounds: Bounds,
@@ -70,7 +70,7 @@ struct Newcomer {
     since: Instant,
     /// It was told to end, and does not count any more.
     leaves: bool,
-    /// Its peer has said who it is, and it does not make way any more.
+    /// Its peer has greeted, and it does not make way any more.
     heard: bool,
 }
 
@@ -101,24 +101,24 @@ impl Newcomers {
         Ok(self.last)
     }
 
-    /// Notes that a connection's peer has said who it is. False if it was told to end before.
+    /// Notes the greeting of a connection's peer. False if the connection was told to end before.
     pub(crate) fn hear(&mut self, number: u64) -> bool {
         let Some(newcomer) = self.waiting.get_mut(&number) else { return false };
         newcomer.heard = true;
         !newcomer.leaves
     }
 
-    /// Takes a connection out: its peer has said who it is, or it has ended.
+    /// Removes a connection: its peer has greeted, or it has ended.
     pub(crate) fn leave(&mut self, number: u64) {
         self.waiting.remove(&number);
     }
 
-    /// How many wait for their peer.
+    /// The number of connections that wait for their peer.
     pub(crate) fn len(&self) -> usize {
         self.waiting.values().filter(|newcomer| !newcomer.leaves).count()
     }
 
-    /// Whether none is left, of those that were told to end either.
+    /// True if none is left, of those that were told to end either.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -726,7 +726,7 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// How many events there were between simulated nodes, and the digest of their log. Nothing of other nodes.
+    /// The number of events between simulated nodes, and the digest of their log; empty for other nodes.
     pub fn events(&self) -> Option<(u64, String)> {
         self.simulation.as_ref().map(Simulation::events)
     }

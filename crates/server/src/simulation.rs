@@ -132,7 +132,7 @@ impl Simulation {
         Simulation(Arc::new(Mutex::new(State { random, queues, others, loss, lost: 0..0, unheard, events })))
     }
 
-    /// How many events there were, and the digest of their log.
+    /// The number of events, and the digest of their log.
     pub(crate) fn events(&self) -> (u64, String) {
         let events = &self.state().events;
         (events.count, events.hasher.finalize().to_hex().to_string())

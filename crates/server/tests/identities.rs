@@ -1,4 +1,4 @@
-//! Who actors are: they are compared and are keys of maps, on each node the same; and logs name whom an exception came from.
+//! Identity of actors: comparison and keys of maps are the same on each node, and logs name the source of an exception.
 
 #[path = "support/orders.rs"]
 mod orders;

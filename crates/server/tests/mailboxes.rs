@@ -29,7 +29,7 @@ fn ran(engine: &Arc<Engine>, nodes: u32, arguments: &[&str]) -> (String, Vec<Sta
     (ran.output, stats)
 }
 
-/// How many messages were sent, all of which have come.
+/// The number of messages sent, all of which have arrived.
 #[track_caller]
 fn sent(output: &str, said: &[&str]) -> usize {
     let mut lines: Vec<&str> = output.lines().collect();

@@ -358,7 +358,7 @@ end main";
 
 const SPREAD: &str = include_str!("../../../bench/sizes/spread.theta");
 
-/// How many percent the node with the most work has above the one with the least.
+/// The percentage by which the most loaded node exceeds the least loaded.
 #[track_caller]
 fn imbalance(output: &str) -> u32 {
     let percent = output.split(' ').next().and_then(|percent| percent.parse().ok());

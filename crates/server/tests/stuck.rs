@@ -184,7 +184,7 @@ end main"
     prints(&text, 1..=3, "request cycle\n2\n", 4);
 }
 
-/// What looks as if it waited for itself, and does not.
+/// Programs that only look as if they waited for themselves.
 const NONE: &str = "A = actor
   go (b: B) returns (int)
     % Has asked, and waits for something else.

@@ -33,7 +33,7 @@ pub struct Handles {
     free: Vec<u32>,
     // Keys are addresses of our own objects, not chosen by clients.
     by_object: HashMap<Word, u32, FxBuildHasher>,
-    /// How many slots are undone.
+    /// The number of undone slots.
     undone: usize,
 }
 
@@ -100,7 +100,7 @@ impl Handles {
         true
     }
 
-    /// Whether a handle's object was made in a transaction that was aborted.
+    /// True if a handle's object was made in a transaction that was aborted.
     pub fn is_undone(&self, handle: Ref) -> bool {
         let slot = self.slots.get(handle.slot() as usize);
         slot.is_some_and(|slot| slot.undone && slot.generation == handle.generation())

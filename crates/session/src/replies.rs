@@ -52,7 +52,7 @@ pub(crate) fn object_outcome(
     Some(Outcome::Handle { handle, ty: tables.type_number(info.seen_as) })
 }
 
-/// What a failure becomes in a reply.
+/// A failure as a part of a reply.
 pub(crate) enum Put<'a> {
     Kind(u32, &'a [u32], &'a ExceptionKind<'a>),
     Signal(u32, &'a [u32], &'a str, &'a [Outcome<'a>]),

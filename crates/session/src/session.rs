@@ -90,9 +90,9 @@ pub(crate) struct Batch {
     pub failures: Vec<Failure>,
     /// Failures beyond the limit.
     pub omitted: u32,
-    /// How many of the failures, and of those beyond the limit, the client has cleared before the `flush`.
+    /// The number of failures, and of those beyond the limit, that the client has cleared before the `flush`.
     cleared: (usize, u32),
-    /// Whether a future is [`Future::Undone`].
+    /// True if a future is [`Future::Undone`].
     pub undone: bool,
     pub commands: u64,
     pub bytes: u64,
@@ -288,7 +288,7 @@ impl Session {
         self.greeted
     }
 
-    /// How many whole commands have come.
+    /// The number of whole commands received.
     pub fn commands(&self) -> u64 {
         self.position
     }

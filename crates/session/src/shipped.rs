@@ -222,7 +222,7 @@ impl Session {
         self.command(cx, Command::Flush { wanted, quiet });
     }
 
-    /// Whether the batch has done nothing that could be committed; its transaction is over then.
+    /// True if the batch has done nothing that could be committed; its transaction is over then.
     fn is_idle(&mut self, cx: &mut Cx) -> bool {
         !self.batch.dead && !self.transactions.cache().is_busy(cx) && self.transactions.end_unchanged(cx)
     }

@@ -217,7 +217,7 @@ fn is_sendable(program: &Program, ty: TypeId) -> bool {
     def.actor || built_in || !never && (def.kind.is_basic() || def.immutable) && parts()
 }
 
-/// Whether clients can call a routine. One that runs the program itself ([`Routine::is_entry`]) would replace everybody's objects; one
+/// True if clients can call a routine. One that runs the program itself ([`Routine::is_entry`]) would replace everybody's objects; one
 /// that waits for actors runs as the main one of a program, not in a session.
 fn is_called(program: &Program, waiting: &HashSet<FuncId>, routine: &Routine) -> bool {
     let waits = matches!(routine.body, Body::Func(func) if waiting.contains(&func));

@@ -1,6 +1,6 @@
 //! Objects of an aborted transaction.
 //!
-//! What a transaction has made is not there when it is aborted ([`bifrost_runtime::is_undone`]). The client may have handles and
+//! Objects made in a transaction are gone when it is aborted ([`bifrost_runtime::is_undone`]). The client may have handles and
 //! futures for it; they stand for nothing from then on, and say why.
 
 use bifrost_runtime::abi::Word;

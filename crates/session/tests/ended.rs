@@ -1,4 +1,4 @@
-//! Code that is ended from outside: by its stack, its heap, its fuel, its time, or by who cancels it. Nothing that a method has
+//! Code that is ended from outside: by its stack, heap, fuel or time, or by cancellation. Nothing that a method has
 //! done half is ever stored, whatever handles the exception and whoever commits.
 
 mod support;
@@ -43,7 +43,7 @@ fn ordinary() -> CxLimits {
     CxLimits { stack_bytes: STACK_BYTES, ..CxLimits::default() }
 }
 
-/// Whether all that is stored was done by whole methods.
+/// True if all that is stored was done by whole methods.
 #[track_caller]
 fn assert_sound(world: &mut World, what: &str) {
     world.limits = ordinary();
@@ -95,7 +95,7 @@ fn undisturbed(_: &Cx) -> Option<Disturbed> {
     None
 }
 
-/// How often transactions were doomed; all kinds of a test together.
+/// The number of doomed transactions, all kinds of a test together.
 #[derive(Debug, Default)]
 struct Doomed {
     runs: u32,
@@ -229,7 +229,7 @@ fn time_is_over_or_the_run_cancelled_at_any_poll() {
     });
 }
 
-/// What a program prints that runs `main` with these limits.
+/// The output of a program that runs `main` with these limits.
 fn run_program(world: &mut World, limits: CxLimits) -> (String, u32) {
     world.limits = limits;
     let (mut cx, _cache) = world.context();

@@ -54,7 +54,7 @@ fn contains(body: &Span, place: &Span) -> bool {
     body.file == place.file && body.start <= place.start && place.start <= body.end
 }
 
-/// Whether something that looks like a definition of `name` stands in `body`.
+/// True if something that looks like a definition of `name` stands in `body`.
 fn defines(sources: &Sources, body: &Span, name: &str) -> bool {
     let defined = |line: &str| {
         let rest = line.trim_start().strip_prefix(name).map(str::trim_start);

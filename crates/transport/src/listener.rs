@@ -108,7 +108,7 @@ pub struct AcceptError {
     pub source: io::Error,
 }
 
-/// How long [`Listener::serve`] waits before it tries again.
+/// The time that [`Listener::serve`] waits before it tries again.
 pub const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 
 /// A shortage that was not felt for so long is over.

@@ -189,7 +189,7 @@ impl StreamStopper {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// Whether the kernel holds no byte of the peer that was not read. Always false for shared memory, whose
+    /// True if the kernel holds no byte of the peer that was not read. Always false for shared memory, whose
     /// bytes do not pass through the kernel: some may be there.
     pub fn is_silent(&self) -> bool {
         self.carries && !matches!(wait_readable(&self.socket, Instant::now()), Ok(true))

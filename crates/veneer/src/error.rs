@@ -100,7 +100,7 @@ pub enum Closed {
     WrongReply(&'static str),
 }
 
-/// How a stub can be misused. The call, or the whole outermost structure around it, is not sent: [`Error::NotSent`].
+/// A misuse of a stub. The call, or the whole outermost structure around it, is not sent: [`Error::NotSent`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Misuse {
     /// A claim or flush where the batch cannot end.

@@ -141,7 +141,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// What is shown to be let in, over TCP, to a server that asks for it. Default: nothing.
+    /// The token, shown over TCP to a server that asks for it. Default: none.
     pub fn token(mut self, token: impl Into<String>) -> Builder {
         self.token = token.into();
         self

@@ -150,9 +150,9 @@ pub(crate) struct Future {
 
 /// An entry of VH.
 pub(crate) struct Held {
-    /// How many slots hold the handle.
+    /// The number of slots that hold the handle.
     slots: u32,
-    /// What made it: its name in messages. Absent for objects of exceptions.
+    /// The call that made it: its name in messages. Absent for objects of exceptions.
     made: Option<(Made, &'static Location<'static>)>,
 }
 

@@ -6,7 +6,7 @@ use bifrost_veneer::wire::encode::{Counters, Flushed};
 use bifrost_veneer::wire::{ErrorNumber, ExceptionKind, Limit, Outcome, Value, encode};
 use bifrost_veneer::{Closed, Error, Misuse, Promise, Session};
 
-/// Whether something is refused as a misuse, at the root of what is said.
+/// True if something is refused as a misuse, at the root of what is said.
 fn is_misused<T>(result: Result<T, Error>, misuse: Misuse) -> bool {
     matches!(result.err().as_ref().map(Error::root), Some(Error::Misuse(found)) if *found == misuse)
 }

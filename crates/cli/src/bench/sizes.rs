@@ -292,7 +292,7 @@ fn mailbox(case: &Sized, size: i64, measured: &mut Measured) -> Result<(), Faile
 /// Messages for each actor, and the steps of its work for one.
 const SPREAD_WORK: &str = "100 500";
 
-/// How often each placement is measured, in turn.
+/// Measurements of each placement, taken in turn.
 const SPREAD_SAMPLES: usize = 7;
 
 /// The program gives the percentage by which the work of the nodes differs.

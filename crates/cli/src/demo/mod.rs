@@ -18,7 +18,7 @@ use crate::bench::stubs::{self, IntList, Point, Probe, Records};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::process::ServerProcess;
 
-/// How often each figure is measured; the median is shown.
+/// Measurements of each figure, of which the median is shown.
 const TIMES: usize = 15;
 /// The iterations of the loops, and the batching factors.
 const STEPS: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];

@@ -137,7 +137,7 @@ impl Conversation {
         Ok(Ok(()))
     }
 
-    /// Whether the transaction under way has changed something. What was said before is run, and an open structure is
+    /// True if the transaction under way has changed something. What was said before is run, and an open structure is
     /// dropped.
     ///
     /// # Errors
@@ -223,7 +223,7 @@ fn script(
     conversation.client.close()
 }
 
-/// Whether a line ends the session.
+/// True if a line ends the session.
 fn ends(line: &str) -> bool {
     line.split('#').next().unwrap_or_default().trim() == "bye"
 }
@@ -316,7 +316,7 @@ fn converse(conversation: &mut Conversation, editor: &mut LineEditor) -> Outcome
     said.map_err(|bad| Failure::new(Exit::Failed, bad))
 }
 
-/// Whether to leave: asks a person whose transaction has changes that are not committed.
+/// Decides about leaving: asks a person whose transaction has changes that are not committed.
 fn leaves(conversation: &mut Conversation, editor: &mut LineEditor) -> Result<bool, Failure> {
     if conversation.translator.depth() == 0 && conversation.pending {
         let mut answer = String::new();

@@ -70,7 +70,7 @@ pub struct Redb {
     present: RwLock<Bits>,
     /// The digest of the rows that are read when the base is opened. Locked while something is installed.
     digest: Mutex<u64>,
-    /// What was read when it was opened, for who asks first.
+    /// The summary read at opening, for its first reader.
     loaded: Mutex<Option<Loaded>>,
     /// Taken only when the base is dropped.
     database: Option<Database>,
@@ -348,7 +348,7 @@ impl Redb {
         }
     }
 
-    /// What there is of an object whose state was not found, or not as it was written.
+    /// Classifies an object whose state was not found, or not as it was written.
     fn find_alone(&self, oref: Oref) -> Result<Option<Stored>, Error> {
         // Nothing is installed meanwhile, so objects and set are from one moment.
         let _alone = self.digest.lock();
@@ -400,7 +400,7 @@ impl Redb {
 /// Bytes of the cache of an examination.
 const CHECK_CACHE_BYTES: usize = 16 << 20;
 
-/// What the base has of an object.
+/// The base's record of an object.
 #[derive(Clone, Debug)]
 enum Found {
     State(Stored),

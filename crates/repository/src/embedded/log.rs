@@ -77,7 +77,7 @@ impl Log {
         Ok(())
     }
 
-    /// Whether something was written to a log, which happens only when its store has a base.
+    /// True if something was written to a log, which happens only when its store has a base.
     pub fn was_used(disk: &dyn Disk) -> io::Result<bool> {
         for name in NAMES.into_iter().chain([WITNESS]) {
             if let Some(file) = disk.open(name, false)?

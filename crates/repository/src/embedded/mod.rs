@@ -63,7 +63,7 @@ pub type Files = Store<Redb, Log>;
 /// The names of the files of a store.
 pub const FILES: [&str; 6] = ["lock", base::NAME, base::NEW_NAME, log::NAMES[0], log::NAMES[1], log::WITNESS];
 
-/// Whether there is a store in a folder, or what is left of one that has lost its base.
+/// True if there is a store in a folder, or what is left of one that has lost its base.
 pub fn exists(folder: &Path) -> bool {
     let used = |name| folder.join(name).metadata().is_ok_and(|found| found.len() > 0);
     folder.join(base::NAME).is_file() || log::NAMES.into_iter().chain([log::WITNESS]).any(used)

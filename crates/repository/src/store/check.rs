@@ -56,7 +56,7 @@ pub(crate) enum Garbage {
     HalfFreed,
 }
 
-/// How a check goes over the objects.
+/// The walk of a check over the objects.
 type Scan<'s> = dyn Fn(Oref, usize) -> Result<Scanned, Error> + 's;
 
 /// Goes over all objects twice: for their classes, then for their references.

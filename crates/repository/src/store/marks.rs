@@ -20,7 +20,7 @@ pub type Page = Box<[u64; Bits::WORDS]>;
 
 impl Bits {
     const WORDS: usize = 64;
-    /// How many orefs a page has.
+    /// Orefs of a page.
     pub const PAGE: u64 = 64 * Bits::WORDS as u64;
 
     fn place(oref: Oref) -> (u64, usize, u64) {

@@ -65,7 +65,7 @@ pub struct Planted {
     store: Arc<dyn Repository>,
     bug: Option<Bug>,
     commits: AtomicU64,
-    /// What was told, up to which commit.
+    /// Invalidations told, and the last commit that they cover.
     told: Mutex<BTreeMap<Oref, Tid>>,
     /// Batches that were not done, though nobody was told.
     not_done: Mutex<HashSet<BatchId>>,

@@ -45,7 +45,7 @@ impl Damage {
     pub const ALL: [Damage; 4] = [Damage::Bit, Damage::Misplaced, Damage::Lost, Damage::Older];
 }
 
-/// How a damage ended.
+/// The outcome of a damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ended {
     /// Nothing that is used was damaged.
@@ -174,7 +174,7 @@ impl Sound {
         }
     }
 
-    /// What a store on a damaged disk does: nothing is given that is not so, and what is lost is told.
+    /// Opens and reads a store on a damaged disk: it serves nothing wrong, and tells each loss.
     fn examine(&self, sim: &Sim, damage: Damage) -> Result<Ended, String> {
         let store = match open(sim) {
             Ok(store) => store,

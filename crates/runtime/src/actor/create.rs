@@ -74,7 +74,7 @@ pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mu
     }
 }
 
-/// Whether the actors of a class keep to their node: those that are not functional, whose messages need the actor itself.
+/// True if the actors of a class keep to their node: those that are not functional, whose messages need the actor itself.
 fn lasts(table: &Table) -> bool {
     table.info().actor().is_some_and(|class| !class.functional)
 }

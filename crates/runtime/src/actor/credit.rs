@@ -35,7 +35,7 @@ const TAKEN_BYTES: u32 = (WINDOW_BYTES / 4) as u32;
 /// With so many messages waiting for an actor, those who send to it from elsewhere are to wait.
 pub(super) const FAR_LONG: u64 = 1024;
 
-/// How long it says nothing for the sake of an actor that serves none of its mail, after the last message has come.
+/// The longest time without an acknowledgement for the sake of an actor that serves none of its mail, since its last message.
 const UNSERVED: Duration = Duration::from_millis(250);
 
 /// How long a node that has nothing to do waits before it says what it has taken, though an actor has much mail.
@@ -59,7 +59,7 @@ impl Against {
         Against::Mail { actor, seen: Seen::default(), since_ns }
     }
 
-    /// Whether an actor's mail is a reason still: it is long, and the actor serves some.
+    /// True if an actor's mail is a reason still: it is long, and the actor serves some.
     ///
     /// # Safety
     /// The actor is one of this node.

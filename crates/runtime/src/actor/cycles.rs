@@ -30,7 +30,7 @@ use crate::object::get;
 /// How many joins and messages are looked at for one request before anything else is done.
 const AT_ONCE: u64 = 256;
 
-/// How many milliseconds pass between two searches through all requests.
+/// Milliseconds between two searches through all requests.
 pub(super) const LOOK_MS: i64 = 50;
 
 /// The longest such time.
@@ -66,12 +66,12 @@ pub(super) struct Suspects {
     cost: u64,
     /// Batches of packets that were taken.
     pub(super) received: u64,
-    /// Whether something was too new to be told to others then.
+    /// True if something was too new to be told to others then.
     pub(super) young: bool,
 }
 
 impl Suspects {
-    /// Whether there is something to look at before the next turn.
+    /// True if there is something to look at before the next turn.
     pub(super) fn are_due(&self) -> bool {
         self.due || !self.new.is_empty()
     }
@@ -121,7 +121,7 @@ impl Cx {
         1 + self.actors.stats.turns + self.actors.suspects.received
     }
 
-    /// Whether there may be waits for which the search was not made.
+    /// True if there may be waits for which the search was not made.
     pub(super) fn may_be_stuck(&self) -> bool {
         let suspects = &self.actors.suspects;
         let waits = !suspects.busy.is_empty() || self.actors.remote.asked > 0 && !self.is_guest();
@@ -157,8 +157,8 @@ impl Cx {
     }
 }
 
-/// A request was queued, whose answer somebody awaits: who is asked may wait for who asks, unless
-/// it is about to go on.
+/// Makes a queued request with an awaited answer a suspect: its receiver may wait for its sender,
+/// unless the receiver is about to go on.
 ///
 /// # Safety
 /// `cx` is the current context, and `sent` a message.
@@ -180,8 +180,8 @@ pub(super) unsafe fn suspect(cx: *mut Cx, sent: Word) {
     }
 }
 
-/// It is known now who awaits an answer that was kept, and is owed by this: what was queued
-/// meanwhile may wait for itself from now on.
+/// Makes suspects of the requests queued while an answer was kept: its receiver is known now, so
+/// they may wait for themselves.
 ///
 /// # Safety
 /// `cx` is the current context, `owing` owes an answer, and `to` is a join or a caller.
@@ -363,8 +363,7 @@ unsafe fn look_at(cx: *mut Cx, sent: Word, most: u64) -> Option<()> {
     }
 }
 
-/// Whether the actor that a request is queued for waits, directly or through others, for whoever
-/// sent the request. `None` if more was to be looked at than so many joins and messages.
+/// True if the receiver of a queued request waits, directly or through others, for its sender. `None` if more was to be looked at than so many joins and messages.
 unsafe fn waits_for_itself(sent: Word, steps: &mut u64, most: u64) -> Option<bool> {
     // SAFETY: promised by the caller; everything reached is an object of the node.
     unsafe {

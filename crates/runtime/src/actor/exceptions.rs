@@ -36,7 +36,7 @@ pub unsafe fn note_exception(running: Word, kept: Word, due: Due) {
     }
 }
 
-/// What becomes of an exception that a wait concerns.
+/// The fate of an exception that a wait concerns.
 #[derive(Clone, Copy, Debug)]
 pub struct Concerned {
     /// It may be raised.

@@ -276,7 +276,7 @@ pub mod far {
 pub mod mail {
     use crate::abi::Word;
 
-    /// How many messages are queued, in the lower half, and the words of the objects that they carry; 0 if none are.
+    /// The number of queued messages, in the lower half, and the words of the objects that they carry; 0 if none are queued.
     pub const COUNT: usize = 0;
     /// Where these words begin in it.
     pub const CARRIED_SHIFT: u32 = 32;
@@ -293,7 +293,7 @@ pub mod mail {
     /// First and last message of the first method.
     pub const LISTS: usize = 6;
 
-    /// How many messages there are, of what stands in [`COUNT`].
+    /// The number of messages in a value of [`COUNT`].
     pub fn count(waiting: Word) -> u64 {
         waiting & u64::from(u32::MAX)
     }
@@ -303,7 +303,7 @@ pub mod mail {
         waiting >> CARRIED_SHIFT
     }
 
-    /// What a message adds to [`COUNT`].
+    /// The amount that a message adds to [`COUNT`].
     ///
     /// # Safety
     /// `sent` is a message.
@@ -438,7 +438,7 @@ pub struct ActorClass {
     pub methods: usize,
     /// The bytes of its largest message, without the objects that it carries.
     pub message_bytes: usize,
-    /// Whether a message can carry objects that count.
+    /// True if a message can carry objects that count.
     pub carries: bool,
     /// How many lists the mail has: one where the oldest message is always the next one, else one for each method.
     pub lists: usize,

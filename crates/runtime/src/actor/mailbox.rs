@@ -44,7 +44,7 @@ pub(super) const FULL: u8 = 17;
 /// It has room again.
 pub(super) const ROOM: u8 = 18;
 
-/// What a sender fails with.
+/// The text of the `failure` that a refused sender gets.
 const REFUSED: &str = "mailbox full";
 
 /// The least bound: fewer messages than [`MAIL_LONG`] are not counted.
@@ -53,10 +53,10 @@ const BOUND_MIN: usize = 1 << 20;
 /// The bound is at most this part of the heap.
 const HEAP_PART: usize = 4;
 
-/// How long a sender is parked.
+/// The longest time that a sender is parked.
 const PARK_NS: u64 = 1_000_000_000;
 
-/// How often a node is told again at most that messages are served.
+/// The shortest time between two ROOM packets about the same mailbox.
 const TELL_NS: u64 = 200_000_000;
 
 /// Bytes that may come from each other node beyond the bound.
@@ -65,7 +65,7 @@ const FAR_BYTES: usize = 1 << 20;
 /// Messages that go to an actor of another node whose mailbox is nearly full, from senders that cannot make way.
 const FAR_MESSAGES: u32 = 1024;
 
-/// What a node knows of mailboxes that are nearly full.
+/// The mailboxes that are nearly full, as a node knows them.
 #[derive(Debug, Default)]
 pub(super) struct Mailboxes {
     /// The bound in bytes.
@@ -77,7 +77,7 @@ pub(super) struct Mailboxes {
     stuck: Vec<(Word, Seen)>,
     /// Nodes that were told that an actor's mailbox is nearly full. Kept by nobody.
     told: Vec<Told>,
-    /// What stands for actors of other nodes whose mailboxes are nearly full. Kept by nobody.
+    /// Stand-ins of other nodes' actors whose mailboxes are nearly full. Weak: the collector does not keep them for this.
     far: FxHashMap<Word, Far>,
     /// The receiver of the message of another node that is taken now.
     arrives: Word,
@@ -91,14 +91,14 @@ struct Parked {
     waiters: Vec<Word>,
 }
 
-/// How long a mailbox may serve nothing: until this time.
+/// The deadline until which a mailbox may serve nothing.
 #[derive(Debug)]
 pub(super) struct Patience {
     until_ns: u64,
     seen: Seen,
 }
 
-/// What waited in a mailbox when it was looked at last, by which it is known whether messages were served since, though others came.
+/// The contents of a mailbox at the last look. A change in them shows that messages were served, though others came.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Seen {
     /// The first messages of all lists.
@@ -150,7 +150,7 @@ struct Far {
 }
 
 impl Mailboxes {
-    /// Whether there is something to look at before a step.
+    /// True if there is something to look at before a step.
     pub(super) fn is_waiting(&self) -> bool {
         !self.parked.is_empty()
     }
@@ -392,7 +392,7 @@ unsafe fn node_of(proxy: Word) -> u32 {
     unsafe { far_address(get(proxy, far::PLACE), get(proxy, far::GENERATION)).node }
 }
 
-/// Whether senders to an actor need not wait, or would in vain.
+/// True if senders to an actor need not wait, or would in vain.
 pub(super) unsafe fn is_open(cx: *mut Cx, actor: Word) -> bool {
     // SAFETY: promised by the caller: an actor, here or elsewhere.
     unsafe {
@@ -409,7 +409,7 @@ pub(super) unsafe fn is_open(cx: *mut Cx, actor: Word) -> bool {
     }
 }
 
-/// Whether half of an actor's mailbox is free.
+/// True if half of an actor's mailbox is free.
 unsafe fn has_room(cx: *mut Cx, actor: Word) -> bool {
     // SAFETY: promised by the caller: an actor of this node.
     unsafe {
@@ -449,7 +449,7 @@ impl Patience {
         Patience { until_ns: unsafe { now(cx) }.saturating_add(PARK_NS), seen: Seen::default() }
     }
 
-    /// Whether the mailbox of an actor, here or elsewhere, has served nothing for long.
+    /// True if the mailbox of an actor, here or elsewhere, has served nothing for long.
     pub(super) unsafe fn is_over(&mut self, cx: *mut Cx, actor: Word) -> bool {
         // SAFETY: promised by the caller: the current context.
         unsafe {
@@ -466,7 +466,7 @@ impl Patience {
     }
 }
 
-/// Whether a join that makes way shall wait for room in the mailbox to which it has sent.
+/// True if a join that makes way shall wait for room in the mailbox to which it has sent.
 pub(super) unsafe fn park(cx: *mut Cx, waiter: Word) -> bool {
     // SAFETY: promised by the caller: the current context and a join of it.
     unsafe {

@@ -213,7 +213,7 @@ impl Actors {
         self.remote.set_network(network, nodes);
     }
 
-    /// Whether new actors can go to other nodes.
+    /// True if new actors can go to other nodes.
     pub(super) fn is_spread(&self) -> bool {
         self.spreads != 0
     }
@@ -271,12 +271,12 @@ impl Actors {
         std::mem::take(&mut self.turn_over)
     }
 
-    /// Whether packets are being taken.
+    /// True if packets are being taken.
     pub(super) fn accepts(&self) -> bool {
         self.accepts
     }
 
-    /// How much there is to do.
+    /// The amount of work that waits.
     pub(super) fn ready_count(&self) -> usize {
         self.ready.len()
     }

@@ -67,7 +67,7 @@ impl Placement {
         }
     }
 
-    /// Whether a creation at this height of the stack is placed by load.
+    /// True if a creation at this height of the stack is placed by load.
     fn is_high(&mut self, stack: usize) -> bool {
         if stack < self.at {
             self.highest = self.highest.max(stack);

@@ -75,9 +75,9 @@ const POST_TURNS: u32 = 32;
 #[derive(Default)]
 pub(super) struct Remote {
     pub(super) network: Option<Box<dyn Network>>,
-    /// How many of the objects below are requests to other nodes that were not answered.
+    /// The number of unanswered requests to other nodes among the objects below.
     pub(super) asked: usize,
-    /// How often this node has looked at all its requests.
+    /// The number of searches through all requests of this node.
     pub(super) looks: u32,
     /// What others know of this node's objects, by index: actors, places of answers, and those whose answer is under way.
     pub(super) exports: Vec<Export>,
@@ -85,7 +85,7 @@ pub(super) struct Remote {
     exported: FxHashMap<Word, u32>,
     /// By the number of the node that chose their addresses: actors that others have made here, by index.
     pub(super) born: Vec<FxHashMap<u32, Export>>,
-    /// By actor in `born`: who chose its address, and the index. All nodes know an actor by one address, so one object stands for it in each.
+    /// By actor in `born`: the node that chose its address, and the index. All nodes know an actor by one address, so one object stands for it in each.
     names: FxHashMap<Word, (u32, u32)>,
     /// By node: how many actors were made there.
     pub(super) made: Vec<u32>,
@@ -175,7 +175,7 @@ pub(super) struct Export {
     known: SmallVec<[(u32, i64); 1]>,
     /// The node from which an answer is awaited for it.
     pub(super) asked: Option<u32>,
-    /// How often the node had looked at all its requests then.
+    /// The node's number of searches at that time.
     pub(super) asked_at: u32,
     /// Whether an actor that others make here was made, not only heard of.
     pub(super) created: bool,

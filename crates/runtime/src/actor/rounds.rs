@@ -52,7 +52,7 @@ const WAITS_MAX: usize = 1 << 17;
 /// Most rounds that are cut before all nodes are asked again.
 const ROUNDS_MAX: usize = 64;
 
-/// How many milliseconds pass between two joins of all words, and how many times what the last
+/// Milliseconds between two joins of all words, and the multiple of the time that the last
 /// took.
 const JOIN_MS: i64 = 10;
 const JOIN_TIMES: i64 = 50;
@@ -65,14 +65,14 @@ type Request = [u32; 3];
 /// The state of the search for rounds over several nodes.
 #[derive(Default, Debug)]
 pub(super) struct Rounds {
-    /// What the first node has asked with last.
+    /// The number of the first node's last question.
     number: u32,
-    /// What was told since.
+    /// Words told since then.
     told: Option<Vec<u8>>,
     /// The first node has asked, and was not answered; and whether with names.
     is_asked: bool,
     with_names: bool,
-    /// How many requests of rounds within this node have failed since something was told.
+    /// The number of requests of rounds within this node that have failed since something was told.
     pub(super) cut: u32,
     /// Of the first node: by node, what it has told since it was asked.
     heard: Vec<Option<Waits>>,
@@ -91,7 +91,7 @@ pub(super) struct Rounds {
 }
 
 impl Rounds {
-    /// Whether words are to be joined.
+    /// True if words are to be joined.
     pub(super) fn is_due(&self) -> bool {
         self.is_new && self.cutting == 0
     }
@@ -187,7 +187,7 @@ impl Methods {
         })
     }
 
-    /// Enters somebody who cannot go on before a method does.
+    /// Enters a waiter that cannot go on before a method does.
     unsafe fn enter(&mut self, waits: &mut Waits, method: u32, waiter: Waiter, nodes: u32) {
         match waiter {
             Waiter::Method(waiter) => {
@@ -583,7 +583,7 @@ pub(super) unsafe fn lose(cx: *mut Cx) {
 /// `cx` is the current context, between two turns.
 ///
 /// # Errors
-/// What is wrong about it.
+/// The reason why a packet is refused.
 pub(super) unsafe fn accept(cx: *mut Cx, from: u32, kind: u8, packet: &mut &[u8]) -> Result<(), Wrong> {
     // SAFETY: promised by the caller.
     unsafe {

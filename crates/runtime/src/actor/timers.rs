@@ -20,7 +20,7 @@ const ORDERED_TURNS_IN_MS: u64 = 1000;
 const NAP_MS: i64 = 20;
 
 impl Actors {
-    /// Whether it is looked before this turn whether a timer's time has come: the clock is not
+    /// True if timers are compared with the clock before this turn: the clock is not
     /// asked at each.
     fn looks_at_timers(&self) -> bool {
         !self.timers.is_empty() && (self.turn_over || self.stats.turns.is_multiple_of(LOOKS_AT_TIMERS))
@@ -74,7 +74,7 @@ pub unsafe fn end_timer(cx: *mut Cx, waiter: Word) {
     }
 }
 
-/// How long a node waits that has nothing to do: until the time of the first timer, of a search, or
+/// The waiting time of an idle node: until the time of the first timer, of a search, or
 /// of a look at what waits.
 pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
     // SAFETY: promised by the caller.
@@ -102,7 +102,7 @@ pub(super) unsafe fn wake_due(cx: *mut Cx) {
     }
 }
 
-/// Sleeps until the next timer, if there is one, and wakes who waits for it, or finds something
+/// Sleeps until the next timer, if there is one, and resumes its waiters, or finds something
 /// else to do before. Whether one or the other.
 pub(super) unsafe fn wake_next(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.

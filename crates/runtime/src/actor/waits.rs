@@ -37,7 +37,7 @@ impl Waiter {
     }
 }
 
-/// Whether a join waits for replies or the end of a call, and for nothing else.
+/// True if a join waits for replies or the end of a call, and for nothing else.
 #[inline]
 pub(super) unsafe fn is_blocked(waiter: Word) -> bool {
     const MASK: u64 = join::WAITS | join::SELECTS | join::READY | join::ENDED;

@@ -77,7 +77,7 @@ pub struct Simulated {
     pub output: String,
     /// What the actors of each node did.
     pub stats: Vec<Stats>,
-    /// How many events there were, and the digest of their log.
+    /// The number of events, and the digest of their log.
     pub events: (u64, String),
 }
 

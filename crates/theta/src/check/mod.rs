@@ -350,7 +350,7 @@ impl<'a> Checker<'a> {
         self.below(sub, sup) || sup == Types::ANY || self.adapts(sub, sup)
     }
 
-    /// Whether values of routine type `sub` can stand for `sup` by an adapter (section 5 of the definition: routine types
+    /// True if values of routine type `sub` can stand for `sup` by an adapter (section 5 of the definition: routine types
     /// conform as methods do, and `any` is above all types).
     fn adapts(&self, sub: TypeId, sup: TypeId) -> bool {
         let types = &self.program.types;
@@ -371,7 +371,7 @@ impl<'a> Checker<'a> {
             && a.signals.iter().all(|s| b.signal(s.name).is_some_and(|t| all_fit(&s.values, &t.values)))
     }
 
-    /// Whether another object must be made of a value of type `sub` that fits, for it to stand for `sup`: a box, or an
+    /// True if another object must be made of a value of type `sub` that fits, for it to stand for `sup`: a box, or an
     /// adapter.
     pub(crate) fn is_converted(&self, sub: TypeId, sup: TypeId) -> bool {
         let boxed = sup == Types::ANY && self.program.types.kind(sub).is_basic();

@@ -251,7 +251,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether `end` is next, and no member of that name.
+    /// True if `end` is next, and no member of that name.
     fn at_end(&self) -> bool {
         self.is(Tok::End) && !matches!(self.ahead(1).tok, Tok::LParen | Tok::Colon)
     }

@@ -76,7 +76,7 @@ impl Parser<'_> {
             )
     }
 
-    /// Whether a line starts with `f (a: T`, `f () returns` or `T = class`: the next definition, so an `end` is missing
+    /// True if a line starts with `f (a: T`, `f () returns` or `T = class`: the next definition, so an `end` is missing
     /// here.
     fn is_heading(&self) -> bool {
         if !self.is(Tok::Name) || !self.token().new_line {

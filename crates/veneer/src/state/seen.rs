@@ -35,18 +35,18 @@ pub(super) struct Seen {
     omitted: u64,
     /// The number of the next failure.
     order: u64,
-    /// Whether stubs were dropped or failures came since [`State::find_lost`].
+    /// True if stubs were dropped or failures came since [`State::find_lost`].
     stale: bool,
-    /// How many failures there may be before [`State::bound_untold`] looks for lost ones.
+    /// The number of failures at which [`State::bound_untold`] looks for lost ones.
     most: usize,
     /// The transaction being recorded, and that at the begin of the batch.
     transaction: u32,
     first_transaction: u32,
-    /// Whether failures of batches that were answered would prevent a commit.
+    /// True if failures of batches that were answered would prevent a commit.
     server_unseen: bool,
     /// The calls up to this position need not be told.
     forgiven: u32,
-    /// What was not sent of the batch that is a transaction.
+    /// Calls that were not sent, of the batch that is a transaction.
     shipped: Vec<Arc<Error>>,
 }
 
@@ -54,11 +54,11 @@ struct Untold {
     error: Arc<Error>,
     order: u64,
     transaction: u32,
-    /// Whether it was not sent.
+    /// True if it was not sent.
     refused: bool,
-    /// Whether it was inside a structure, whose stubs nobody can claim.
+    /// True if it was inside a structure, whose stubs nobody can claim.
     inside: bool,
-    /// Whether a stub is left that tells it.
+    /// True if a stub is left that tells it.
     claimable: bool,
 }
 
@@ -74,7 +74,7 @@ impl Seen {
         self.untold.is_empty() && self.omitted == 0
     }
 
-    /// Whether the program was told of all failures that the server knows of the transaction being recorded.
+    /// True if the program was told of all failures that the server knows of the transaction being recorded.
     fn all_told(&self) -> bool {
         self.omitted == 0 && self.untold.values().all(|u| u.refused || u.transaction != self.transaction)
     }
@@ -255,7 +255,7 @@ impl State {
 
     // What the server knows of it.
 
-    /// Whether the next command is to be `history clear`.
+    /// True if the next command is to be `history clear`.
     pub(super) fn must_clear(&self) -> bool {
         self.seen.server_unseen
             && self.commands == 0
@@ -319,7 +319,7 @@ impl State {
         self.seen.stale = true;
     }
 
-    /// What was not sent of the batch that is a transaction.
+    /// Calls that were not sent, of the batch that is a transaction.
     pub(crate) fn take_shipped_refusals(&mut self) -> Vec<Arc<Error>> {
         let refusals = std::mem::take(&mut self.seen.shipped);
         refusals.iter().for_each(|error| self.tell(error));
@@ -338,7 +338,7 @@ impl State {
     }
 }
 
-/// Whether an error number says that failures were not seen.
+/// True if an error number says that failures were not seen.
 pub(super) fn is_unseen(number: u32) -> bool {
     number == ErrorNumber::Unseen as u32
 }

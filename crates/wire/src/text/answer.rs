@@ -41,7 +41,7 @@ impl Item {
         }
     }
 
-    /// What an iterator has yielded at once.
+    /// The values of one yield.
     pub(super) fn row(mut items: Vec<Item>) -> Item {
         if items.len() == 1 {
             return items.remove(0);
@@ -150,7 +150,7 @@ fn json_value(value: &Value<'_>) -> Json {
 pub(super) struct Answer {
     /// Each with its label.
     pub(super) shown: Vec<(String, Item)>,
-    /// What an iterator has yielded, if that was asked for, and whether it would have gone on.
+    /// The yields of an iterator, if they were asked for; true if there are more.
     pub(super) listed: Option<(Vec<Item>, bool)>,
     pub(super) exceptions: Vec<Item>,
     pub(super) omitted: u64,

@@ -93,7 +93,7 @@ impl Translator {
         Read { value, text }
     }
 
-    /// Whether a type is one of records, structs, oneofs or `maybe`.
+    /// True if a type is one of records, structs, oneofs or `maybe`.
     fn is_tagged(&self, ty: TypeNumber) -> bool {
         let name = self.numbering.interface().type_name(ty);
         ["record[", "struct[", "oneof[", "maybe["].iter().any(|start| name.starts_with(start))

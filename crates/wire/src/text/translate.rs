@@ -35,7 +35,7 @@ impl LineError {
     }
 }
 
-/// Whether what was appended asks for a reply, which must be given to [`Translator::reply`] before the next line.
+/// True if what was appended asks for a reply, which must be given to [`Translator::reply`] before the next line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
     /// No reply comes.
@@ -151,7 +151,7 @@ pub struct Translator {
     procedure_count: u32,
     frees: Vec<Ref>,
     pub(super) stage: Stage,
-    /// Whether answers are JSON, a line each.
+    /// True if answers are JSON, a line each.
     pub(super) json: bool,
 }
 

@@ -16,7 +16,7 @@ use crate::process::ServerProcess;
 /// Objects of one transaction.
 const AT_ONCE: i64 = 1_000;
 
-/// How often the memory is told.
+/// Reports of the memory during a run.
 const TOLD: i64 = 20;
 
 /// The settings of the server: so small a cache is full soon.
