@@ -1,8 +1,9 @@
 //! What the fuzz targets run. The bodies live with the tests of the session, of the compiler, of the store and of nodes, which run them on every
 //! build for a few seconds (`BIFROST_FUZZ_SECONDS`), with inputs from a seed instead of a fuzzer.
 //!
-//! `fuzz/run.sh` runs all targets, or those named, for some time each, from the inputs in `fuzz/corpus`; it needs a nightly
-//! compiler and `cargo install cargo-fuzz`. Ordinary tests replay these inputs.
+//! `fuzz/run.sh` runs all targets, or those named, for some time each, from the inputs in
+//! `fuzz/corpus`; it needs a nightly compiler and `cargo install cargo-fuzz`. Ordinary tests replay
+//! these inputs.
 
 #[path = "../../crates/server/tests/support/lines.rs"]
 mod lines;

@@ -26,10 +26,12 @@ use crate::schema::{Schema, Volatile};
 /// what others have changed.
 pub const MIGRATIONS_MAX: u32 = 8;
 
-/// Why a transaction was not committed. It is aborted, unless it is doomed: everything is as it was when it began.
+/// Why a transaction was not committed. It is aborted, unless it is doomed: everything is as it was
+/// when it began.
 #[derive(Debug, thiserror::Error)]
 pub enum NotCommitted {
-    /// Code was ended from outside, perhaps in the middle of a method. The transaction stays as it is until it is aborted.
+    /// Code was ended from outside, perhaps in the middle of a method. The transaction stays as it
+    /// is until it is aborted.
     #[error("a method may have been ended half way ({0}); the transaction can only be aborted")]
     Doomed(Doom),
     /// Others have changed what it has read: those of these objects that are still here, at most [`OVERTAKEN_MAX`].
@@ -177,7 +179,8 @@ impl Cache {
     /// Ends the transaction: what it wrote, and what that refers to now, becomes durable and visible to others.
     ///
     /// # Errors
-    /// [`NotCommitted`]; the transaction is aborted, but for one that is [doomed](NotCommitted::Doomed).
+    /// [`NotCommitted`]; the transaction is aborted, but for one that is
+    /// [doomed](NotCommitted::Doomed).
     pub fn commit(&self, cx: &mut Cx, batch: Option<(BatchId, Bytes)>) -> Result<Tid, NotCommitted> {
         self.shared.commit(cx, batch)
     }
@@ -502,7 +505,8 @@ impl Shared {
     fn try_fetch(&self, cx: &mut Cx, object: Word) -> Result<bool, NotFetched> {
         let _fetching = self.fetching.lock();
         let failed = |text: String| NotFetched::Failed(format!("the object cannot be fetched: {text}"));
-        // SAFETY: the object is one of the context, and absent, so it has a number, if it was not made in an aborted transaction.
+        // SAFETY: the object is one of the context, and absent, so it has a number, if it was not
+        // made in an aborted transaction.
         let number = unsafe { number(object) };
         if number == 0 {
             return Err(NotFetched::Failed(UNDONE.to_owned()));

@@ -66,7 +66,8 @@ fn own_name(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// The heading of a migration that is missing. `now` is the class as it is; `taken` has the names of other routines.
+/// The heading of a migration that is missing. `now` is the class as it is; `taken` has the names
+/// of other routines.
 pub(crate) fn heading(
     program: &Program,
     stored: &ClassDescriptor,
@@ -88,8 +89,8 @@ pub(crate) fn has_routine(program: &Program, name: &str) -> bool {
     program.routines.values().any(|def| own_name(&def.name) == name)
 }
 
-/// The type of an instance variable that was stored. Of references a store keeps no types: it is that of the variable which
-/// has the name now, or `any`.
+/// The type of an instance variable that was stored. Of references a store keeps no types: it is
+/// that of the variable which has the name now, or `any`.
 fn type_of<'p>(program: &'p Program, now: TypeId, field: &Field) -> &'p str {
     match field.kind {
         FieldKind::Nil => "null",

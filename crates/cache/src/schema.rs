@@ -36,7 +36,8 @@ pub enum SchemaError {
 }
 
 impl SchemaError {
-    /// The migration that is missing, whole but for its work, if one can help: a routine that compiles beside the class.
+    /// The migration that is missing, whole but for its work, if one can help: a routine that
+    /// compiles beside the class.
     pub fn migration(&self) -> Option<String> {
         let SchemaError::Changed { migration: Some(heading), .. } = self else { return None };
         let name = heading.split(' ').next().unwrap_or_default();
@@ -111,8 +112,8 @@ impl Schema {
         Schema::reporting(image, repository, None)
     }
 
-    /// As [`Schema::new`]. With `report`, texts for clients say no more of a failure of the repository than what they can do;
-    /// places in files and messages of the system go there.
+    /// As [`Schema::new`]. With `report`, texts for clients say no more of a failure of the
+    /// repository than what they can do; places in files and messages of the system go there.
     ///
     /// # Errors
     /// As for [`Schema::new`].
@@ -169,7 +170,8 @@ impl Schema {
         self.tell_as(error.told(), &error.to_string())
     }
 
-    /// The short text of a failure, whose whole text is reported, or the whole text if nobody takes reports.
+    /// The short text of a failure, whose whole text is reported, or the whole text if nobody takes
+    /// reports.
     pub(crate) fn tell_as(&self, short: &str, whole: &str) -> String {
         let Some(report) = self.report else { return whole.to_owned() };
         report(whole);
@@ -186,7 +188,8 @@ impl Schema {
         &self.image
     }
 
-    /// True if a class is what it was; `before` are others that are not, whose migrations have names too.
+    /// True if a class is what it was; `before` are others that are not, whose migrations have
+    /// names too.
     fn compare(
         &self,
         ty: TypeId,

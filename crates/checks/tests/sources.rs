@@ -55,7 +55,8 @@ const REACHED: &[(&str, &str)] = &[
     // Code is written through one view of its memory and run through another.
     ("crates/jit/src/memory.rs", "rustix::fs::{MemfdFlags, ftruncate, memfd_create}"),
     ("crates/jit/src/memory.rs", "rustix::mm"),
-    // A malformed form ends a process with debug assertions, and its text must not be lost with the output of a test.
+    // A malformed form ends a process with debug assertions, and its text must not be lost with the
+    // output of a test.
     ("crates/jit/src/lib.rs", "std::io::stderr()"),
     ("crates/jit/src/lib.rs", "std::process::abort()"),
     // How long a group of commits takes, and so how long a small one waits for others; nothing else hangs on it.

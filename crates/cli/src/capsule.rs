@@ -96,7 +96,8 @@ pub struct ProgramArgs {
     /// Most bytes of all objects of a node
     #[arg(long, value_name = "BYTES")]
     pub heap_bytes_max: Option<usize>,
-    /// Most bytes of messages that wait for one actor; at least a megabyte, and at most a quarter of the heap [default: 134217728]
+    /// Most bytes of messages that wait for one actor; at least a megabyte, and at most a quarter
+    /// of the heap [default: 134217728]
     #[arg(long, value_name = "BYTES")]
     pub mailbox_bytes_max: Option<usize>,
     /// Bytes of stack of a node

@@ -17,8 +17,8 @@ use crate::failure::{Exit, Failure, Outcome, print};
 
 /// Check Theta sources
 ///
-/// Reports mistakes with the source line and what to do about each, and warnings if there are no mistakes. Exit
-/// status 1 if there are errors, or warnings that are denied.
+/// Reports mistakes with the source line and what to do about each, and warnings if there are no
+/// mistakes. Exit status 1 if there are errors, or warnings that are denied.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -49,8 +49,8 @@ pub struct Args {
     /// Where imports start [default: the folder of the first file]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Compare the classes with those of the objects in a store, a folder that no server has open or the URL of a database,
-    /// and write every migration that is missing
+    /// Compare the classes with those of the objects in a store, a folder that no server has open
+    /// or the URL of a database, and write every migration that is missing
     #[arg(long, value_name = "STORE")]
     store: Option<String>,
 }

@@ -71,8 +71,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens a session. The token is sent only to a server that asks for it, by refusing a client without, and over
-    /// TCP only: where a socket file leads, no honest server asks.
+    /// Opens a session. The token is sent only to a server that asks for it, by refusing a client
+    /// without, and over TCP only: where a socket file leads, no honest server asks.
     ///
     /// # Errors
     /// Nobody listens, or the server refuses.

@@ -68,8 +68,9 @@ pub struct Args {
     /// How many threads run the program's actors, if it has some [default: 1]
     #[arg(long, value_name = "N")]
     nodes: Option<u32>,
-    /// Most bytes of the objects of all sessions and nodes together [default: three quarters of the memory that the control group or
-    /// the machine has]. Beyond it the newest of the largest batches are ended
+    /// Most bytes of the objects of all sessions and nodes together [default: three quarters of the
+    /// memory that the control group or the machine has]. Beyond it the newest of the largest
+    /// batches are ended
     #[arg(long, value_name = "BYTES")]
     server_heap_bytes_max: Option<usize>,
     /// Let everybody in over TCP on loopback addresses
@@ -264,8 +265,8 @@ fn say(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Raises the number of files that the process may open as far as it may by itself. Only programs that use
-/// `select` need the lower number that it starts with.
+/// Raises the number of files that the process may open as far as it may by itself. Only programs
+/// that use `select` need the lower number that it starts with.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     // Refused or not, the server compares the limit with its settings.

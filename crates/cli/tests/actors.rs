@@ -116,7 +116,8 @@ fn numbers_of_nodes_that_cannot_be() {
     }
 }
 
-/// Selections with a time limit of an hour, each of which is served. `main` says when it has made so many, and when it has made three times as many.
+/// Selections with a time limit of an hour, each of which is served. `main` says when it has made
+/// so many, and when it has made three times as many.
 const SERVED: &str = "Box = actor
   take () returns (int)
     got: int := 0
@@ -181,7 +182,8 @@ fn selections_that_were_served_keep_no_memory() {
     assert!(second < first + 4 * 1024, "{first} KiB after {COUNT}, {second} KiB after {}", 2 * COUNT);
 }
 
-/// Two actors request each other while somebody waits for a message for an hour, so that the run is not over.
+/// Two actors request each other while somebody waits for a message for an hour, so that the run is
+/// not over.
 const STUCK: &str = "A = actor
   go (b: A) returns (int)
     x: int := b.back(self)

@@ -241,7 +241,8 @@ fn who_floods_a_slow_actor_of_another_capsule_waits_for_it() {
         let command = command.args(["run", "--capsules", "2", "--stats"]).arg(&file).args([what, count]);
         command.output().unwrap()
     };
-    // A system that stops one process for longer than the other waits for it lets mail grow in any one run.
+    // A system that stops one process for longer than the other waits for it lets mail grow in any
+    // one run.
     let mut longest: Vec<u64> = vec![];
     while longest.last().is_none_or(|last| *last >= 100_000) {
         assert!(longest.len() < 6, "so many messages were queued, where 100,000 should do: {longest:?}");

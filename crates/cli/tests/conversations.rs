@@ -1,8 +1,9 @@
 //! The conversations of the documents, held over bare sockets.
 //!
-//! A conversation is the script of a `bifrost shell` or an `nc` in a document, and the transcript in `docs/spec/wire.md`. Each is held
-//! over a unix and a TCP socket, whole, a line at a time and a byte at a time; the answers are those that the document shows.
-//! `BIFROST_UPDATE=1 cargo test -p bifrost-cli --test conversations` writes the transcript.
+//! A conversation is the script of a `bifrost shell` or an `nc` in a document, and the transcript
+//! in `docs/spec/wire.md`. Each is held over a unix and a TCP socket, whole, a line at a time and a
+//! byte at a time; the answers are those that the document shows. `BIFROST_UPDATE=1 cargo test -p
+//! bifrost-cli --test conversations` writes the transcript.
 
 mod document;
 mod player;
@@ -17,8 +18,8 @@ use support::{EXAMPLES, Server, example, example_root, examples};
 /// Further arguments of the server of a document.
 const BARE: &str = " --listen unix://FOLDER/bare --listen tcp://127.0.0.1:0 --anonymous-loopback";
 
-/// The script of a shell as a conversation over a socket: with its beginning, its end, and the `flush` with which the shell
-/// ends a batch.
+/// The script of a shell as a conversation over a socket: with its beginning, its end, and the
+/// `flush` with which the shell ends a batch.
 fn as_conversation(script: &str) -> String {
     let script = script.strip_suffix("bye\n").unwrap_or(script);
     let asked = script.lines().last().is_some_and(|line| line.starts_with('?') || line.starts_with("flush"));

@@ -1,4 +1,5 @@
-//! Stores whose files are not what was written, and stores of earlier programs: what commands say of them.
+//! Stores whose files are not what was written, and stores of earlier programs: what commands say
+//! of them.
 
 mod support;
 
@@ -52,7 +53,8 @@ fn tool(arguments: &[&str], store: &Path) -> Output {
     bifrost().args(arguments).arg(store).output().unwrap()
 }
 
-/// A command on a damaged store ends with a clear error, or does what it should: no panic is printed, and no signal ends it.
+/// A command on a damaged store ends with a clear error, or does what it should: no panic is
+/// printed, and no signal ends it.
 #[track_caller]
 fn told(output: &Output, why: &str) -> bool {
     let said = stderr(output);

@@ -46,7 +46,8 @@ fn the_terminal_shows_all_of_it() {
             .unwrap_or_else(|| panic!("{name}: {text}"));
         line.trim_start()[name.len()..].split_whitespace().collect()
     };
-    // The element of a list: a crossing for each `next` and one for `first`, against one. The swap: three against one.
+    // The element of a list: a crossing for each `next` and one for `first`, against one. The swap:
+    // three against one.
     assert_eq!(row("each call waits for its result")[0], "20");
     assert_eq!(row("one batch")[0], "1");
     assert!(text.contains("The element is 400."), "{text}");

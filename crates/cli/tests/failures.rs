@@ -414,7 +414,8 @@ fn what_the_server_does_not_have_fails_when_it_is_called() {
     let lost = p.same_char('x');
     assert_eq!(missing(lost.claim().unwrap_err()), "Probe.same_char");
     assert_eq!(missing(p.same_bool(true).claim().unwrap_err()), "Probe.same_bool");
-    // What depends on it is not sent either, nor is a structure with it in it, which the next claim tells.
+    // What depends on it is not sent either, nor is a structure with it in it, which the next claim
+    // tells.
     assert_eq!(missing(lost.eq_('x').claim().unwrap_err()), "Probe.same_char");
     let count = s.cell_with(0);
     s.foreach(p.numbers(3), |i| {

@@ -204,7 +204,8 @@ fn failures_are_those_of_the_call_and_of_what_needs_it() {
     );
     assert_eq!(other.claim().map_err(told), Ok(1));
     assert_eq!(failure(counter.fall().claim()), "failure(unhandled exception: zero)");
-    // In loops the round is told, also of what nobody waits for there: by the flush, and in the history.
+    // In loops the round is told, also of what nobody waits for there: by the flush, and in the
+    // history.
     s.clear_exceptions();
     s.foreach(s.value(1).to(4), |i| {
         s.if_(i.eq_(3), || {
@@ -321,7 +322,8 @@ fn messages_of_routines_are_under_way_until_they_are_served() {
 fn a_full_mailbox_refuses_its_senders_and_others_go_on() {
     let bounds = ["mailbox_bytes_max=1048576", "limits.requests_max=100000"];
     let mut command = bifrost();
-    // Each message that is refused and that nobody awaits is a line of the log, which nobody reads here.
+    // Each message that is refused and that nobody awaits is a line of the log, which nobody reads
+    // here.
     command.env("BIFROST_LOG", "off");
     let server =
         Server::spawn(command, &program(), &["--nodes", "2", "--set", bounds[0], "--set", bounds[1]]);
@@ -575,7 +577,8 @@ fn a_client_that_is_killed_leaves_nothing() {
 fn a_client_that_dies_while_it_waits_is_noticed() {
     let listen = ["--listen", "shm://FOLDER/shm"];
     dies_while_it_waits(&server(&[&listen[..], &NODES].concat()), Duration::from_secs(5));
-    // Over TCP a client that is gone looks like one that only sends nothing more: it has the time of its batch.
+    // Over TCP a client that is gone looks like one that only sends nothing more: it has the time
+    // of its batch.
     let listen = ["--listen", "tcp://127.0.0.1:0", "--anonymous-loopback"];
     let time = ["--set", "limits.batch_time_ms_max=2000"];
     dies_while_it_waits(&server(&[&listen[..], &NODES, &time].concat()), Duration::from_secs(60));

@@ -40,7 +40,8 @@ fn entries() -> (tempfile::TempDir, Server) {
     (folder, server)
 }
 
-/// The answers to lines behind `hello 1`, up to the end, in each way of cutting and over each socket; the same each time.
+/// The answers to lines behind `hello 1`, up to the end, in each way of cutting and over each
+/// socket; the same each time.
 #[track_caller]
 fn said(server: &Server, lines: &str) -> String {
     let script = format!("hello 1\n{lines}bye\n");
@@ -57,7 +58,8 @@ fn said(server: &Server, lines: &str) -> String {
     all.remove(0)
 }
 
-/// The replies to commands behind `hello`; each as its text for debugging, since they borrow what came.
+/// The replies to commands behind `hello`; each as its text for debugging, since they borrow what
+/// came.
 fn replies<T>(server: &Server, commands: &[u8], take: impl Fn(&Reply<'_>) -> Option<T>) -> Vec<T> {
     let mut socket = UnixStream::connect(server.urls[0].strip_prefix("unix://").unwrap()).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

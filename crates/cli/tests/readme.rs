@@ -1,9 +1,12 @@
 //! The commands of the documents do what the documents say.
 //!
-//! A block `sh tested` is run; a `text` block right behind it is what it prints. A block `sh background` is started, and gone on
-//! with when it has said `ready`. A block `sh socket` is a conversation over a unix socket, which the test holds itself, for not
-//! every machine has an `nc`. Any other `sh` block must be in [`COVERED`]. All run in an empty folder with `examples`
-//! in it, beside the checkout, which is called `bifrost`, and with the blocks whose fence says `file=NAME`. `BIFROST_UPDATE=1 cargo test -p bifrost-cli --test readme` writes what the commands print.
+//! A block `sh tested` is run; a `text` block right behind it is what it prints. A block `sh
+//! background` is started, and gone on with when it has said `ready`. A block `sh socket` is a
+//! conversation over a unix socket, which the test holds itself, for not every machine has an `nc`.
+//! Any other `sh` block must be in [`COVERED`]. All run in an empty folder with `examples` in it,
+//! beside the checkout, which is called `bifrost`, and with the blocks whose fence says
+//! `file=NAME`. `BIFROST_UPDATE=1 cargo test -p bifrost-cli --test readme` writes what the commands
+//! print.
 
 mod document;
 mod player;

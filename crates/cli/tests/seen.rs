@@ -1,5 +1,6 @@
-//! Failures and the program that made them: whatever was not told prevents a commit, names itself at the next claim or flush,
-//! and is told once. With a generated client against servers of their own.
+//! Failures and the program that made them: whatever was not told prevents a commit, names itself
+//! at the next claim or flush, and is told once. With a generated client against servers of their
+//! own.
 
 mod support;
 
@@ -67,7 +68,8 @@ fn a_commit_refuses_what_was_not_sent_and_names_all_of_it() {
     let (s, db) = connect(&server);
     let bob = db.fetch("bob");
     bob.touch();
-    // A receiver of another session is that session's; as a condition or an argument it is refused here.
+    // A receiver of another session is that session's; as a condition or an argument it is refused
+    // here.
     let wrong = stranger.name();
     let _ = db.fetch(&wrong);
     leaked(&s, &db).touch();
@@ -163,7 +165,8 @@ fn a_method_that_the_server_no_longer_has_is_told() {
     db.fetch("bob").touch();
     let done = s.commit();
     names(done.claim().unwrap_err(), &[GONE]);
-    // In a structure nothing of it is sent, so the cell holds its first value, and no claim says so.
+    // In a structure nothing of it is sent, so the cell holds its first value, and no claim says
+    // so.
     let total = s.cell_with(0);
     s.foreach(db.users(), |user| {
         user.touch();

@@ -135,7 +135,8 @@ fn collections_are_events() {
     }
 }
 
-/// A client that asks without end and takes no answer, until the server is stuck in writing one to it.
+/// A client that asks without end and takes no answer, until the server is stuck in writing one to
+/// it.
 fn stuck(server: &Server) -> UnixStream {
     let mut client = UnixStream::connect(server.folder.path().join("socket")).unwrap();
     client.set_write_timeout(Some(std::time::Duration::from_millis(300))).unwrap();
@@ -149,7 +150,8 @@ fn stuck(server: &Server) -> UnixStream {
 fn the_first_signal_drains_and_the_second_ends_at_once() {
     for (signals, code) in [(&["TERM"][..], 0), (&["TERM", "TERM"], 1), (&["INT", "TERM"], 1)] {
         let mut server = Server::start("database", &[]);
-        // The end waits for its session, which takes no interruption for as long as it has something to tell.
+        // The end waits for its session, which takes no interruption for as long as it has
+        // something to tell.
         let client = stuck(&server);
         let mut log = BufReader::new(server.child.stderr.take().unwrap()).lines();
         support::kill(&server.child, signals[0]);

@@ -72,7 +72,8 @@ fn rest<S: Read>(stream: &mut S) -> Vec<u8> {
     bytes
 }
 
-/// Sends a byte after each pause until the stream has ended, and returns how long that took, and what came.
+/// Sends a byte after each pause until the stream has ended, and returns how long that took, and
+/// what came.
 fn trickle(mut stream: UnixStream, byte: u8) -> (Duration, Vec<u8>) {
     let start = Instant::now();
     stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();

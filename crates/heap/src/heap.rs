@@ -204,7 +204,8 @@ impl Heap {
         self.fresh_bytes >= self.interval_bytes()
     }
 
-    /// True if a collection may give memory back: more is held than what lived after the last one, by some chunks.
+    /// True if a collection may give memory back: more is held than what lived after the last one,
+    /// by some chunks.
     pub fn has_spare(&self) -> bool {
         self.held_bytes() > self.live_bytes.saturating_mul(2).saturating_add(2 * CHUNK_BYTES)
     }

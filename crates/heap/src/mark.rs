@@ -65,7 +65,8 @@ impl Marker {
         }
     }
 
-    /// From now on keeps a list of the objects that are found and of which this is so; it gets references.
+    /// From now on keeps a list of the objects that are found and of which this is so; it gets
+    /// references.
     pub fn name(&mut self, named: fn(Word) -> bool) {
         (self.looks, self.named) = (true, Some(named));
     }

@@ -14,7 +14,8 @@ pub enum Need {
     Always,
 }
 
-/// The source of a heap's memory, which other heaps share. It is asked for chunks and for large objects, not for each object.
+/// The source of a heap's memory, which other heaps share. It is asked for chunks and for large
+/// objects, not for each object.
 pub trait Source: Debug + Send + Sync {
     /// Takes so many bytes; false if there are none for this heap.
     fn take(&self, bytes: usize, need: Need) -> bool;
@@ -29,15 +30,16 @@ pub trait Source: Debug + Send + Sync {
     fn is_tight(&self) -> bool;
 }
 
-/// Returns memory to the system that was freed and that the allocator keeps for the thread that has freed it: others could
-/// not use it, and would take more from the system.
+/// Returns memory to the system that was freed and that the allocator keeps for the thread that has
+/// freed it: others could not use it, and would take more from the system.
 pub(crate) fn return_free_memory() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         unsafe extern "C" {
             fn malloc_trim(pad: usize) -> std::ffi::c_int;
         }
-        // SAFETY: the C library's function of this name and form, which any thread may call at any time.
+        // SAFETY: the C library's function of this name and form, which any thread may call at any
+        // time.
         unsafe { malloc_trim(0) };
     }
 }

@@ -96,9 +96,11 @@ pub(crate) struct While {
 pub(crate) struct Await {
     /// The numbers of what may be pending.
     pub pending: Box<[u16]>,
-    /// Those of them that are read behind it: an exception in place of the reply is raised also if it was before.
+    /// Those of them that are read behind it: an exception in place of the reply is raised also if
+    /// it was before.
     pub read: Box<[u16]>,
-    /// Those of them that handlers around it read, or what follows these: an exception is kept when it was raised.
+    /// Those of them that handlers around it read, or what follows these: an exception is kept when
+    /// it was raised.
     pub kept: Box<[u16]>,
     pub site: Site,
     /// Of functions that may wait: the number of the way in.

@@ -91,8 +91,8 @@ pub struct Routine {
 }
 
 impl Routine {
-    /// True if it is one that runs the program itself, which nobody else calls: `setup` and `start` without arguments, and
-    /// `main`, also those that are called by the path of their file.
+    /// True if it is one that runs the program itself, which nobody else calls: `setup` and `start`
+    /// without arguments, and `main`, also those that are called by the path of their file.
     pub fn is_entry(&self) -> bool {
         let name = self.name.rsplit('.').next().unwrap_or(&self.name);
         matches!(self.body, Body::Func(_))
@@ -132,7 +132,8 @@ pub struct Program {
     pub(crate) boxes: HashMap<TypeId, ClassId>,
     /// The classes of routine values: what they call, and which operands they hold.
     pub(crate) bound: HashMap<(Callee, Vec<bool>), ClassId>,
-    /// The classes of routine values that stand for another routine type: the type that they hold, and their own.
+    /// The classes of routine values that stand for another routine type: the type that they hold,
+    /// and their own.
     pub(crate) adapters: HashMap<(TypeId, TypeId), ClassId>,
 }
 

@@ -692,8 +692,8 @@ struct Found {
     vars: Vec<Pending>,
 }
 
-/// Shows every wait, with the variables that are read behind it, otherwise than by an exception, and at the handlers around or behind these.
-/// A wait reads nothing.
+/// Shows every wait, with the variables that are read behind it, otherwise than by an exception,
+/// and at the handlers around or behind these. A wait reads nothing.
 ///
 /// Cost: as [`live`].
 pub fn live_at_waits<'a>(func: &'a Func, see: &'a mut Show<'a>) {

@@ -43,10 +43,11 @@ pub fn class_of(program: &mut Program, callee: Callee, held: &[bool]) -> (ClassI
     (class, ty)
 }
 
-/// The class of the objects of routine type `wanted` that hold a value of routine type `held`, and whether it is new: then
-/// the caller gives it its method by [`complete_adapter`].
+/// The class of the objects of routine type `wanted` that hold a value of routine type `held`, and
+/// whether it is new: then the caller gives it its method by [`complete_adapter`].
 ///
-/// Such an object stands where the words of arguments or results differ: a basic value where the other type has `any`.
+/// Such an object stands where the words of arguments or results differ: a basic value where the
+/// other type has `any`.
 pub fn adapter_of(program: &mut Program, held: TypeId, wanted: TypeId) -> (ClassId, bool) {
     if let Some(class) = program.adapters.get(&(held, wanted)) {
         return (*class, false);

@@ -545,15 +545,17 @@ impl Jit {
     }
 }
 
-/// Compiles something. A panic is a mistake of this crate or of the code generator, and so is a malformed intermediate form: the
-/// function is interpreted. With debug assertions, as in tests and in fuzzing, the verifier looks at every function ([`Jit::new`]), and
-/// either mistake ends the process.
+/// Compiles something. A panic is a mistake of this crate or of the code generator, and so is a
+/// malformed intermediate form: the function is interpreted. With debug assertions, as in tests and
+/// in fuzzing, the verifier looks at every function ([`Jit::new`]), and either mistake ends the
+/// process.
 fn guarded<T>(compile: impl FnOnce() -> Result<T, CompileError> + UnwindSafe) -> Result<T, CompileError> {
     let compiled = catch_unwind(compile)
         .unwrap_or_else(|_| Err(CompileError::Malformed("the code generator panicked".to_owned())));
     match compiled {
         Err(CompileError::Malformed(text)) if cfg!(debug_assertions) => {
-            // Nothing unwinds through the code that called, and the output of a test is lost with its process.
+            // Nothing unwinds through the code that called, and the output of a test is lost with
+            // its process.
             let _ = writeln!(std::io::stderr(), "{text}");
             std::process::abort()
         }

@@ -163,7 +163,8 @@ pub enum Error {
 }
 
 impl Error {
-    /// The failure without places in files and without messages of the system or the database: what a client may be told.
+    /// The failure without places in files and without messages of the system or the database: what
+    /// a client may be told.
     pub fn told(&self) -> &'static str {
         match self {
             Error::NoRoom { .. } => "there is no room for it; nothing was stored",

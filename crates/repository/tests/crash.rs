@@ -203,8 +203,9 @@ fn damaged_logs() {
 /// Damages in one run of [`damaged_bases`].
 const DAMAGES: u64 = 10_000;
 
-/// Bits of a base rot, and sectors of it are lost, or in the place of others, or older than they should be: nothing wrong is given, and
-/// each damage is told with what is lost. An older sector may be given as what it once was; the check finds it.
+/// Bits of a base rot, and sectors of it are lost, or in the place of others, or older than they
+/// should be: nothing wrong is given, and each damage is told with what is lost. An older sector
+/// may be given as what it once was; the check finds it.
 #[test]
 fn damaged_bases() {
     let start = Instant::now();

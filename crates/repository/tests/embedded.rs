@@ -188,7 +188,8 @@ fn a_log_that_is_older_than_what_was_acknowledged_is_refused() {
             std::fs::copy(from.join(name), to.join(name)).unwrap();
         }
     };
-    // Killed, with its own log; with that of an earlier moment; with none of its bytes; with a lost end.
+    // Killed, with its own log; with that of an earlier moment; with none of its bytes; with a lost
+    // end.
     let killed = copied(folder.path());
     assert_eq!(open(killed.path(), &small(10)).unwrap().head(), head);
     let killed = copied(folder.path());
@@ -205,7 +206,8 @@ fn a_log_that_is_older_than_what_was_acknowledged_is_refused() {
         file.set_len(file.metadata().unwrap().len().min(15 * 4096)).unwrap();
     }
     refused(killed.path(), "the log is older than the store");
-    // Ended in order: the base has all; only files of an earlier moment, with the number of theirs, are refused.
+    // Ended in order: the base has all; only files of an earlier moment, with the number of theirs,
+    // are refused.
     drop(store);
     let ended = copied(folder.path());
     logs(early.path(), ended.path(), &["log.0", "log.1", "acknowledged"]);

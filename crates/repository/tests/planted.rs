@@ -1,5 +1,5 @@
-//! The suite can fail: twelve planted bugs over validation, invalidation, isolation, replies and crashes, and each is caught by the
-//! tests that look for its like.
+//! The suite can fail: twelve planted bugs over validation, invalidation, isolation, replies and
+//! crashes, and each is caught by the tests that look for its like.
 
 mod support;
 

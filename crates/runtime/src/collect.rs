@@ -299,7 +299,8 @@ impl Cx {
         self.collecting.pauses_ns += took;
     }
 
-    /// The living objects of which this is so, found by a collection; none if there can be none now. They live until the next one.
+    /// The living objects of which this is so, found by a collection; none if there can be none
+    /// now. They live until the next one.
     pub(crate) fn living(&mut self, named: fn(Word) -> bool) -> Vec<Word> {
         self.collecting.named = Some(named);
         self.collect();
@@ -342,8 +343,8 @@ impl Cx {
         }
     }
 
-    /// Ends the code for which there is no memory left: by `failure`, or, if all sessions together have too much, with its
-    /// batch.
+    /// Ends the code for which there is no memory left: by `failure`, or, if all sessions together
+    /// have too much, with its batch.
     #[cold]
     pub fn out_of_memory(&mut self, full: HeapFull) -> Ret {
         if full.exhausted == Exhausted::Shared && self.is_in_batch() {
@@ -355,9 +356,9 @@ impl Cx {
         self.exhausted(&format!("out of memory: {full}"))
     }
 
-    /// Signals `failure(text)` because stack or heap are exhausted, which [dooms](Cx::doom) the transaction. Does not collect,
-    /// for code that is entered without an exit frame. The text goes beyond the limits if need be, into a small reserve; when
-    /// that is used up it is empty.
+    /// Signals `failure(text)` because stack or heap are exhausted, which [dooms](Cx::doom) the
+    /// transaction. Does not collect, for code that is entered without an exit frame. The text goes
+    /// beyond the limits if need be, into a small reserve; when that is used up it is empty.
     #[cold]
     pub fn exhausted(&mut self, text: &str) -> Ret {
         self.doom(Doom::Exhausted(text.to_owned()));

@@ -58,7 +58,8 @@ pub struct Limits {
     pub heap_bytes: usize,
     /// Bytes that one batch may add to the heap. What it makes and drops again does not count.
     pub batch_heap_bytes: usize,
-    /// Bytes that wait in the mailbox of one actor; at least a megabyte and at most a quarter of the heap.
+    /// Bytes that wait in the mailbox of one actor; at least a megabyte and at most a quarter of
+    /// the heap.
     pub mailbox_bytes: usize,
     /// Bytes of stack.
     pub stack_bytes: usize,
@@ -94,8 +95,8 @@ pub enum Collect {
     Checked,
     /// At every so many allocations (1 for each of them), checked as well. All allocation takes the slow way: for tests.
     Zeal(u32),
-    /// The allocation with this number, counted from 1, finds the heap full, and only that one. All allocation takes the slow
-    /// way: for tests.
+    /// The allocation with this number, counted from 1, finds the heap full, and only that one. All
+    /// allocation takes the slow way: for tests.
     Full(u32),
 }
 

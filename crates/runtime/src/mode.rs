@@ -192,8 +192,8 @@ pub enum NotKept {
     Failed(String),
 }
 
-/// The reason for which a transaction can only be aborted: code was ended from outside, in the middle of a method perhaps.
-/// No handler of an exception takes it away.
+/// The reason for which a transaction can only be aborted: code was ended from outside, in the
+/// middle of a method perhaps. No handler of an exception takes it away.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doom {
     /// The run was ended.
@@ -385,7 +385,8 @@ impl Cx {
         self.transaction.scope != Scope::Outside
     }
 
-    /// True for a client's batch, which can be ended, and not for a program with transactions of its own.
+    /// True for a client's batch, which can be ended, and not for a program with transactions of
+    /// its own.
     pub(crate) fn is_in_batch(&self) -> bool {
         self.transaction.scope == Scope::Always && self.transaction.keeper.is_some()
     }
@@ -406,8 +407,8 @@ impl Cx {
         self.set_scope(Scope::Outside);
     }
 
-    /// Notes that code is ended from outside: the transaction under way, if there is one, can only be aborted. The first reason
-    /// stays.
+    /// Notes that code is ended from outside: the transaction under way, if there is one, can only
+    /// be aborted. The first reason stays.
     #[cold]
     pub fn doom(&mut self, why: Doom) {
         let Transaction { keeper, doomed, .. } = &self.transaction;
@@ -598,9 +599,10 @@ impl Cx {
         self.transaction.undo.iter().map(|(object, _)| *object)
     }
 
-    /// Ends the transaction: what was persistent becomes unread, all else clean. With `undo` everything becomes what it was when
-    /// the transaction began; objects that it made can be used no more ([`is_undone`]), but where the program says what a transaction is:
-    /// there they stay what they are.
+    /// Ends the transaction: what was persistent becomes unread, all else clean. With `undo`
+    /// everything becomes what it was when the transaction began; objects that it made can be used
+    /// no more ([`is_undone`]), but where the program says what a transaction is: there they stay
+    /// what they are.
     ///
     /// No code runs meanwhile or is to go on afterwards, but for that around a transaction of the program.
     ///
@@ -645,8 +647,9 @@ impl Cx {
         }
     }
 
-    /// Makes an object clean, or unread if it is persistent, and adds what it refers to. With `undone`, what the transaction has
-    /// made can be used no more ([`is_undone`]), but for what never changes.
+    /// Makes an object clean, or unread if it is persistent, and adds what it refers to. With
+    /// `undone`, what the transaction has made can be used no more ([`is_undone`]), but for what
+    /// never changes.
     ///
     /// # Safety
     /// `object` is a reference or 0.
@@ -680,7 +683,8 @@ impl Cx {
 /// The reason that an object of an aborted transaction cannot be used.
 pub const UNDONE: &str = "the object was made in a transaction that was aborted";
 
-/// True if an object was made in a transaction of a session that was aborted: it is absent and nobody can fetch it.
+/// True if an object was made in a transaction of a session that was aborted: it is absent and
+/// nobody can fetch it.
 ///
 /// # Safety
 /// `object` is a reference.

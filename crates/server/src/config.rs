@@ -42,26 +42,29 @@ pub struct Config {
     pub nodes: u32,
     /// Most sessions at a time.
     pub sessions_max: usize,
-    /// Most connections at a time whose client has not said `hello`, besides the sessions. With one more, the oldest silent one is
-    /// closed.
+    /// Most connections at a time whose client has not said `hello`, besides the sessions. With one
+    /// more, the oldest silent one is closed.
     pub greetings_max: usize,
     /// The same for the TCP connections of one address.
     pub greetings_address_max: usize,
-    /// Most new TCP connections of one address in a second; after a rest, those of five seconds at once.
+    /// Most new TCP connections of one address in a second; after a rest, those of five seconds at
+    /// once.
     pub connections_per_second_max: u32,
-    /// The delay before the next token of an address is checked after a wrong one, in milliseconds. Each further
-    /// wrong one doubles it, up to eight times as long.
+    /// The delay before the next token of an address is checked after a wrong one, in milliseconds.
+    /// Each further wrong one doubles it, up to eight times as long.
     pub wrong_token_ms: u64,
     /// With `memory:`: most bytes of all objects that are kept.
     pub memory_bytes_max: u64,
     /// Most bytes of the objects of a session.
     pub heap_bytes_max: usize,
-    /// Most bytes of the objects of all sessions and nodes together. The newest of the largest batches are ended before they are more.
+    /// Most bytes of the objects of all sessions and nodes together. The newest of the largest
+    /// batches are ended before they are more.
     pub server_heap_bytes_max: usize,
     /// Most bytes that one batch may add to the objects. What it makes and drops again does not count. Answers of actors that wait for a session
     /// have as many at most.
     pub batch_heap_bytes_max: usize,
-    /// Most bytes of messages that wait for one actor; at least a megabyte, and at most a quarter of `heap_bytes_max`.
+    /// Most bytes of messages that wait for one actor; at least a megabyte, and at most a quarter
+    /// of `heap_bytes_max`.
     pub mailbox_bytes_max: usize,
     /// Most bytes of objects that a session keeps in its cache. What one call reads may be more.
     pub cache_bytes_max: usize,

@@ -194,7 +194,8 @@ impl Form {
         matches!(self, Form::Text(text) if text.has_more())
     }
 
-    /// True if the bytes that were not used up begin a command whose rest is missing. Those of an open structure are whole commands.
+    /// True if the bytes that were not used up begin a command whose rest is missing. Those of an
+    /// open structure are whole commands.
     fn is_unfinished(&self, session: &Session, unused: usize) -> bool {
         match self {
             Form::Text(_) => unused > 0,
@@ -203,7 +204,8 @@ impl Form {
     }
 }
 
-/// The times by which a client must have sent something. Bytes renew none of them: only whole commands do.
+/// The times by which a client must have sent something. Bytes renew none of them: only whole
+/// commands do.
 struct Times {
     idle: Duration,
     transaction_idle: Duration,

@@ -1,11 +1,12 @@
 //! [`Connections`]: the table of a server's connections, and the bounds that each address has.
 //!
-//! A connection enters with [`Connections::enter`] and is a newcomer until its client has said a `hello` that the
-//! server accepts; [`Place::open_session`] then gives it the place of a session. So a client that says
-//! nothing takes no place from one that does.
+//! A connection enters with [`Connections::enter`] and is a newcomer until its client has said a
+//! `hello` that the server accepts; [`Place::open_session`] then gives it the place of a session.
+//! So a client that says nothing takes no place from one that does.
 //!
-//! Each address has a rate of new connections. One that has shown a wrong token waits for its turn before the
-//! next token is looked at, whether that is right or not: else the time of the answer would tell.
+//! Each address has a rate of new connections. One that has shown a wrong token waits for its turn
+//! before the next token is looked at, whether that is right or not: else the time of the answer
+//! would tell.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -80,8 +81,8 @@ struct Visits {
     turn: Instant,
 }
 
-/// The place of a connection in the table, until dropped. Its thread drops it last, when it has let go of all
-/// else, the store above all: a server without places can open its store again.
+/// The place of a connection in the table, until dropped. Its thread drops it last, when it has let
+/// go of all else, the store above all: a server without places can open its store again.
 #[derive(Debug)]
 pub(crate) struct Place {
     connections: Arc<Connections>,
@@ -177,8 +178,8 @@ impl Connections {
         self.open.lock().stopping
     }
 
-    /// Has all connections end: running batches are cancelled, clients are told. Returns how many sessions did
-    /// not end in time.
+    /// Has all connections end: running batches are cancelled, clients are told. Returns how many
+    /// sessions did not end in time.
     pub(crate) fn stop(&self) -> usize {
         let start = Instant::now();
         let mut open = self.open.lock();

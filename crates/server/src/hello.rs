@@ -1,7 +1,8 @@
-//! [`receive`]: the time before a session, until its client has said a `hello` that the server accepts.
+//! [`receive`]: the time before a session, until its client has said a `hello` that the server
+//! accepts.
 //!
-//! The `hello` is looked at and left in the input, for the session. Until then there is no session, no cache and no
-//! objects; a connection has a thread, and [`GREETING_BYTES_MAX`] of input.
+//! The `hello` is looked at and left in the input, for the session. Until then there is no session,
+//! no cache and no objects; a connection has a thread, and [`GREETING_BYTES_MAX`] of input.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -182,7 +183,8 @@ impl Greeted {
         }
     }
 
-    /// The token of the first line that is no comment. A line that is malformed is answered, and left out.
+    /// The token of the first line that is no comment. A line that is malformed is answered, and
+    /// left out.
     fn look_at_lines(&mut self, stream: &mut Stream) -> Result<Option<String>, Ended> {
         while let Some(length) = self.input.iter().position(|byte| *byte == b'\n') {
             let Ok(line) = std::str::from_utf8(&self.input[..length]) else {

@@ -3,10 +3,11 @@
 //! [`Server::start`] takes a compiled program and a [`Config`], makes the program's objects, listens, and
 //! serves each connection on a thread of its own until [`Server::stop`].
 //!
-//! [`program`] reads Theta files; [`config`] gathers settings; [`objects`] opens the store; [`space`] is the objects of a
-//! session; [`connections`] is the table of connections and their bounds, [`hello`] the time before a session, and
-//! [`connection`] moves bytes between a stream and a session; [`metrics`] says what sessions and store have done, in the
-//! form that Prometheus reads.
+//! [`program`] reads Theta files; [`config`] gathers settings; [`objects`] opens the store;
+//! [`space`] is the objects of a session; [`connections`] is the table of connections and their
+//! bounds, [`hello`] the time before a session, and [`connection`] moves bytes between a stream and
+//! a session; [`metrics`] says what sessions and store have done, in the form that Prometheus
+//! reads.
 //!
 //! What is deliberately absent: any knowledge of commands. Bytes go to `session`, and what it answers
 //! goes back.

@@ -1,4 +1,5 @@
-//! The time at which a node that rests is to look at its waits ([`Wait::IdleFor`](bifrost_runtime::actor::Wait)).
+//! The time at which a node that rests is to look at its waits
+//! ([`Wait::IdleFor`](bifrost_runtime::actor::Wait)).
 //!
 //! Time is counted in ticks, of which a thread of the run makes one every two milliseconds: a node
 //! that goes to rest asks no clock.

@@ -1,11 +1,13 @@
 //! The memory of all heaps of a server together.
 //!
-//! [`Memory`] counts the chunks and the large objects of all heaps against one limit. Each context has a [`Share`] of it, which
-//! its heap asks. A heap of at most [`SMALL_BYTES`] gets memory up to the limit, a larger one up to seven eighths of it: sessions
-//! that need little work while others fill the server.
+//! [`Memory`] counts the chunks and the large objects of all heaps against one limit. Each context
+//! has a [`Share`] of it, which its heap asks. A heap of at most [`SMALL_BYTES`] gets memory up to
+//! the limit, a larger one up to seven eighths of it: sessions that need little work while others
+//! fill the server.
 //!
-//! A heap that gets nothing is collected first. Then the largest batch of all that run is ended, of about equal ones the newest:
-//! either the one that asks, or another one, whose memory is waited for.
+//! A heap that gets nothing is collected first. Then the largest batch of all that run is ended, of
+//! about equal ones the newest: either the one that asks, or another one, whose memory is waited
+//! for.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -46,7 +48,8 @@ pub(crate) struct Share {
     /// Ends the context's batch; nothing for contexts whose work is no batch.
     poll: Option<Arc<Poll>>,
     held: AtomicUsize,
-    /// The epoch of the run that has taken bytes last, its number among all batches, and how many bytes it has taken.
+    /// The epoch of the run that has taken bytes last, its number among all batches, and how many
+    /// bytes it has taken.
     epoch: AtomicU64,
     batch: AtomicU64,
     grown: AtomicUsize,
@@ -104,8 +107,8 @@ impl Memory {
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
     }
 
-    /// Takes bytes for a heap that cannot go on without them. Ends a batch for it, unless one that was ended has still to give
-    /// its memory back; false if that is its own.
+    /// Takes bytes for a heap that cannot go on without them. Ends a batch for it, unless one that
+    /// was ended has still to give its memory back; false if that is its own.
     fn make_room(&self, asks: &Share, bytes: usize, most: usize) -> bool {
         let until = Instant::now() + WITHIN;
         let mut shares = self.shares.lock();
@@ -205,16 +208,16 @@ impl Source for Share {
     }
 }
 
-/// Three quarters of the memory that the control group of this process has, or the machine; no limit where the system does
-/// not tell.
+/// Three quarters of the memory that the control group of this process has, or the machine; no
+/// limit where the system does not tell.
 pub fn default_bytes() -> usize {
     let bytes = memory_bytes(Path::new("/")).unwrap_or(i64::MAX as u64);
     // As a setting it is a number with a sign.
     usize::try_from(bytes - bytes / 4).unwrap_or(isize::MAX as usize)
 }
 
-/// The least of the machine's memory and of the limits of the control groups that the process is in, as the files below
-/// `root` tell.
+/// The least of the machine's memory and of the limits of the control groups that the process is
+/// in, as the files below `root` tell.
 fn memory_bytes(root: &Path) -> Option<u64> {
     let read = |path: &Path| std::fs::read_to_string(root.join(path.strip_prefix("/").unwrap_or(path))).ok();
     let machine = read(Path::new("/proc/meminfo")).and_then(|text| {

@@ -243,8 +243,9 @@ impl Drop for Request {
 }
 
 impl Endpoint {
-    /// Listens, and answers each `GET /metrics` with what `measure` gives then. Each request has a thread, so
-    /// that none waits for a slow one; of more than [`REQUESTS_MAX`] the oldest silent one is closed.
+    /// Listens, and answers each `GET /metrics` with what `measure` gives then. Each request has a
+    /// thread, so that none waits for a slow one; of more than [`REQUESTS_MAX`] the oldest silent
+    /// one is closed.
     ///
     /// # Errors
     /// The address cannot be listened on, or there is no thread.

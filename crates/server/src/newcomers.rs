@@ -1,9 +1,9 @@
 //! [`Newcomers`]: connections before their greeting.
 //!
-//! Such a connection costs its server a thread and descriptors, and its peer nothing. So there are bounds: for
-//! all together, and for each [`Origin`]. At a bound the oldest connection whose peer is silent makes way,
-//! so that silent strangers keep nobody out. A connection whose bytes wait to be read is not silent,
-//! for the first second.
+//! Such a connection costs its server a thread and descriptors, and its peer nothing. So there are
+//! bounds: for all together, and for each [`Origin`]. At a bound the oldest connection whose peer
+//! is silent makes way, so that silent strangers keep nobody out. A connection whose bytes wait to
+//! be read is not silent, for the first second.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use bifrost_transport::{Stream, StreamStopper};
 
-/// The time for which unread bytes keep a connection from making way: its thread may not have run yet.
+/// The time for which unread bytes keep a connection from making way: its thread may not have run
+/// yet.
 const HEARD_WITHIN: Duration = Duration::from_secs(1);
 
 /// The place that a connection comes from, as far as bounds are concerned.
@@ -80,8 +81,8 @@ impl Newcomers {
         Newcomers { bounds, waiting: BTreeMap::new(), last: 0 }
     }
 
-    /// Enters a connection, and returns its number. Where there are too many, the oldest silent one is told to
-    /// end: its reads say `Stopped`.
+    /// Enters a connection, and returns its number. Where there are too many, the oldest silent one
+    /// is told to end: its reads say `Stopped`.
     ///
     /// # Errors
     /// The bound, if no connection makes way.
@@ -143,7 +144,8 @@ impl Newcomers {
         origins.into_iter().map(|(origin, _)| origin).collect()
     }
 
-    /// Tells the oldest silent connection of an origin to end. False if each has words that wait to be read.
+    /// Tells the oldest silent connection of an origin to end. False if each has words that wait to
+    /// be read.
     fn dismiss(&mut self, origin: Origin) -> bool {
         let mut of_origin =
             self.waiting.values_mut().filter(|newcomer| !newcomer.leaves && newcomer.origin == origin);

@@ -372,7 +372,8 @@ impl Door {
         self.shared.mark(self.node, idle);
     }
 
-    /// Waits until there is mail, or nothing can happen any more, or it is time to look at what waits.
+    /// Waits until there is mail, or nothing can happen any more, or it is time to look at what
+    /// waits.
     fn rest(&mut self, look_after: Option<Duration>) -> Received {
         let Some(time) = look_after else { return self.sleep() };
         self.shared.idle[self.node as usize].look_at.set(&self.shared.ticks, time);
@@ -726,7 +727,8 @@ impl Nodes {
         Ok(nodes)
     }
 
-    /// The number of events between simulated nodes, and the digest of their log; empty for other nodes.
+    /// The number of events between simulated nodes, and the digest of their log; empty for other
+    /// nodes.
     pub fn events(&self) -> Option<(u64, String)> {
         self.simulation.as_ref().map(Simulation::events)
     }

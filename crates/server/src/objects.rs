@@ -44,9 +44,10 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Opens a store, and has `setup` make the objects where there are none. What runs too long is ended by the watch, if there is
-    /// one. With `report`, clients are not told what only who runs the server can use ([`Schema::reporting`]). The heaps of all contexts
-    /// share the memory, if there is some to share.
+    /// Opens a store, and has `setup` make the objects where there are none. What runs too long is
+    /// ended by the watch, if there is one. With `report`, clients are not told what only who runs
+    /// the server can use ([`Schema::reporting`]). The heaps of all contexts share the memory, if
+    /// there is some to share.
     ///
     /// # Errors
     /// The store cannot be used, or `setup` failed.

@@ -7,7 +7,8 @@ use crate::config::Config;
 /// Descriptors of a connection over a socket, and of one over shared memory.
 const SOCKET_DESCRIPTORS: u64 = 1;
 const SHARED_DESCRIPTORS: u64 = 2;
-/// Descriptors of a session besides, if the program has actors: it watches its client while it waits.
+/// Descriptors of a session besides, if the program has actors: it watches its client while it
+/// waits.
 const WATCH_DESCRIPTORS: u64 = 1;
 /// Descriptors of the process besides those of connections: listeners, the store, standard streams.
 const OTHER_DESCRIPTORS: u64 = 64;

@@ -19,15 +19,16 @@ const NAMES_MAX: usize = 10_000;
 
 /// A connection's conversation.
 ///
-/// Invariant: what it remembers is bounded, by the names and by the bytes of the lines since the last answer. The commands
-/// of an open structure are among them: the session ends a batch that has more bytes than it may.
+/// Invariant: what it remembers is bounded, by the names and by the bytes of the lines since the
+/// last answer. The commands of an open structure are among them: the session ends a batch that has
+/// more bytes than it may.
 pub struct TextForm {
     translator: Translator,
     limits: Limits,
     /// Bytes of lines since the last command that had a reply.
     batch_bytes: u64,
-    /// Commands that the session has not taken yet: those of a structure whose end has not come, and those behind a
-    /// batch that is run again.
+    /// Commands that the session has not taken yet: those of a structure whose end has not come,
+    /// and those behind a batch that is run again.
     commands: Vec<u8>,
     answer: String,
     /// Whether lines were left because of [`ANSWER_BYTES_MAX`].
@@ -96,8 +97,8 @@ impl TextForm {
         self.execute(session, cx);
     }
 
-    /// Hands the session its commands, keeps those that it has not taken, and turns its replies into answers, for which there may
-    /// be more to ask.
+    /// Hands the session its commands, keeps those that it has not taken, and turns its replies
+    /// into answers, for which there may be more to ask.
     fn execute(&mut self, session: &mut Session, cx: &mut Cx) {
         loop {
             let taken = session.handle(cx, &self.commands);

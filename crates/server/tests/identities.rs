@@ -1,4 +1,5 @@
-//! Identity of actors: comparison and keys of maps are the same on each node, and logs name the source of an exception.
+//! Identity of actors: comparison and keys of maps are the same on each node, and logs name the
+//! source of an exception.
 
 #[path = "support/orders.rs"]
 mod orders;

@@ -1,4 +1,5 @@
-//! The bound of mailboxes: an actor that is blocked fills neither its node's heap nor anybody else's time, and its senders hear of it.
+//! The bound of mailboxes: an actor that is blocked fills neither its node's heap nor anybody
+//! else's time, and its senders hear of it.
 
 #[path = "support/orders.rs"]
 mod orders;
@@ -47,7 +48,8 @@ fn who_floods_a_blocked_actor_is_refused_and_nothing_is_lost() {
             for (nodes, at) in [(1, "0"), (2, "0"), (2, "1")] {
                 let (output, _) = ran(&engine, nodes, &[who, at]);
                 let sent = sent(&output, &["mailbox full", "1000"]);
-                // Each takes some eighty bytes. From another node the bound is passed by what was under way.
+                // Each takes some eighty bytes. From another node the bound is passed by what was
+                // under way.
                 let fits = sent > BOUND / 200 && sent < BOUND / 20;
                 assert!(fits, "{mode:?}, {who}, on {at} of {nodes}: {sent}");
             }
@@ -100,7 +102,8 @@ fn the_bound_holds_in_every_order() {
 
 #[test]
 fn who_waits_for_room_goes_on_when_there_is_some() {
-    // The consumer waits for an actor of the other node after each hundred; the producers never hear of the bound.
+    // The consumer waits for an actor of the other node after each hundred; the producers never
+    // hear of the bound.
     let text = "Remote = actor
   pass (n: int) returns (int) reply (n) end pass
 end Remote

@@ -22,8 +22,9 @@ fn printed(engine: &Arc<Engine>, nodes: u32, collect: Collect, arguments: &[&str
     (ran.output, stats)
 }
 
-/// Runs a program that floods node 1 until no more than `bound` messages were queued there, at most six times. A system that
-/// stops the other node for longer than node 1 waits for it lets mail grow in any one run.
+/// Runs a program that floods node 1 until no more than `bound` messages were queued there, at most
+/// six times. A system that stops the other node for longer than node 1 waits for it lets mail grow
+/// in any one run.
 #[track_caller]
 fn waits_for_the_flooded(engine: &Arc<Engine>, arguments: &[&str], bound: u64, expected: &str) {
     let mut longest = vec![];
@@ -205,8 +206,8 @@ fn a_seed_gives_the_same_run_twice() {
             digests.insert(one.0.1);
         }
         assert!(digests.len() > DETERMINED as usize / 2, "other seeds give other runs: {}", digests.len());
-        // A method that is machine code already lets other messages be calls than one that is compiled meanwhile: so
-        // each run begins as a process does.
+        // A method that is machine code already lets other messages be calls than one that is
+        // compiled meanwhile: so each run begins as a process does.
         for seed in 0..5 {
             let ran = || ran(&load(text, Mode::Compiled), seed, arguments);
             assert_eq!(ran(), ran(), "seed {seed}, compiled");

@@ -1,4 +1,5 @@
-//! Arrays of replies that are missing: methods at random store requests in every shape, and answer the same in both ways to run them.
+//! Arrays of replies that are missing: methods at random store requests in every shape, and answer
+//! the same in both ways to run them.
 //!
 //! The verifier of the code generator looks at all that is compiled, as in every test.
 
@@ -166,7 +167,8 @@ impl Generator {
         self.request_of(ty, &n)
     }
 
-    /// A request for an element. All for the same one have the same reply, since no order of the replies is promised.
+    /// A request for an element. All for the same one have the same reply, since no order of the
+    /// replies is promised.
     fn request_at(&mut self, ty: &str, index: &str) -> String {
         self.request_of(ty, &format!("n + 2 * ({index})"))
     }

@@ -1,4 +1,5 @@
-//! Requests that wait for themselves, over one node and several: each such round is told to a requester, and nothing else is.
+//! Requests that wait for themselves, over one node and several: each such round is told to a
+//! requester, and nothing else is.
 
 #[path = "support/orders.rs"]
 mod orders;
@@ -16,7 +17,8 @@ use orders::output::{run_on, simulated};
 /// Orders in which each program is run on simulated nodes.
 const SEEDS: u64 = 60;
 
-/// Runs a program on nodes that are threads, or in the order of a seed: what it printed, and what the nodes did.
+/// Runs a program on nodes that are threads, or in the order of a seed: what it printed, and what
+/// the nodes did.
 fn run(engine: &Arc<Engine>, nodes: u32, seed: Option<u64>, arguments: &[&str]) -> (String, Stats) {
     let collect = if seed.is_some_and(|seed| seed % 8 == 0) { Collect::Zeal(3) } else { Collect::Ordinary };
     let limits = Limits { collect, ..Limits::default() };
@@ -34,7 +36,8 @@ fn run(engine: &Arc<Engine>, nodes: u32, seed: Option<u64>, arguments: &[&str]) 
     (output, stats.iter().fold(Stats::default(), |all, one| all.with(one)))
 }
 
-/// On so many nodes the program prints this, in time and in every order, and so many rounds are found.
+/// On so many nodes the program prints this, in time and in every order, and so many rounds are
+/// found.
 #[track_caller]
 fn prints(text: &str, nodes: std::ops::RangeInclusive<u32>, expected: &str, rounds: u64) {
     for mode in [Mode::Compiled, Mode::Interpreted] {
@@ -299,7 +302,8 @@ fn what_does_not_wait_for_itself_is_not_told_so() {
     prints(NONE, 1..=4, "7 5 4 4 34 16 2\n", 0);
 }
 
-/// Actors in an order, each of which asks some behind it, all at once, on any nodes. Nobody waits for itself, whatever overlaps.
+/// Actors in an order, each of which asks some behind it, all at once, on any nodes. Nobody waits
+/// for itself, whatever overlaps.
 const ORDERED: &str = "Stage = actor
   behind: array[Stage]
   sum: int
@@ -343,8 +347,8 @@ fn whoever_asks_in_order_is_never_told_of_a_round() {
     prints(ORDERED, 1..=4, &expected, 0);
 }
 
-/// Two actors with much mail ask a third for each message, which waits for another node each time: so
-/// one of them waits behind the other, and all its mail behind it.
+/// Two actors with much mail ask a third for each message, which waits for another node each time:
+/// so one of them waits behind the other, and all its mail behind it.
 const QUEUED: &str = "Far = actor
   get () returns (int) reply (1) end get
 end Far
@@ -381,7 +385,8 @@ fn the_search_takes_steps_as_there_are_messages() {
         for (nodes, seed, most) in [(2, None, 1000), (2, Some(1), 300), (1, None, 300), (1, Some(1), 300)] {
             let (output, stats) = run(&engine, nodes, seed, &[&count.to_string()]);
             assert_eq!((output, stats.cycles), (format!("{count}\n"), 0), "{nodes} nodes, {seed:?}");
-            // If all mail were walked for each message, it would be an eighth of the messages for each.
+            // If all mail were walked for each message, it would be an eighth of the messages for
+            // each.
             let steps = stats.searched;
             assert!(steps < most * count, "{steps} steps for {count} messages on {nodes} nodes, {seed:?}");
         }

@@ -1,4 +1,5 @@
-//! Conversations in the text form, at random ([`repeat`]). The body is that of the target `text_form` in `fuzz/`.
+//! Conversations in the text form, at random ([`repeat`]). The body is that of the target
+//! `text_form` in `fuzz/`.
 
 #[path = "support/lines.rs"]
 mod lines;

@@ -21,8 +21,8 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Puts nil in the place of the objects among the values of which `undone` says that an aborted transaction made them;
-    /// whether there are some.
+    /// Puts nil in the place of the objects among the values of which `undone` says that an aborted
+    /// transaction made them; whether there are some.
     pub(crate) fn forget(&mut self, tables: &Tables, undone: impl Fn(Word) -> bool) -> bool {
         let FailureKind::Signal { values, .. } = &mut self.kind else { return false };
         let mut found = false;

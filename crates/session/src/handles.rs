@@ -18,7 +18,8 @@ struct Slot {
     /// The object, 0 while the slot is free.
     object: Word,
     generation: u32,
-    /// The object was made in a transaction that was aborted: the client has the handle, and there is no object.
+    /// The object was made in a transaction that was aborted: the client has the handle, and there
+    /// is no object.
     undone: bool,
 }
 
@@ -106,8 +107,8 @@ impl Handles {
         slot.is_some_and(|slot| slot.undone && slot.generation == handle.generation())
     }
 
-    /// Takes the objects away of which `undone` says that an aborted transaction made them; the client keeps the handles, which stand
-    /// for nothing.
+    /// Takes the objects away of which `undone` says that an aborted transaction made them; the
+    /// client keeps the handles, which stand for nothing.
     pub fn undo(&mut self, undone: impl Fn(Word) -> bool, roots: &mut [Word]) {
         for (at, slot) in self.slots.iter_mut().enumerate() {
             if slot.object != 0 && undone(slot.object) {

@@ -31,11 +31,13 @@ pub(crate) fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
 
 /// The text of a string; it is copied into a reply before anything else runs.
 pub(crate) fn string_of(word: Word) -> Option<&'static str> {
-    // SAFETY: futures and exception values of object types are references, and those of that type are strings.
+    // SAFETY: futures and exception values of object types are references, and those of that type
+    // are strings.
     unsafe { (Table::of(word).info().ty == Types::STRING).then(|| object::text(word)) }
 }
 
-/// An object as it crosses: strings as values, all others as handles. Nothing at the limit of handles.
+/// An object as it crosses: strings as values, all others as handles. Nothing at the limit of
+/// handles.
 pub(crate) fn object_outcome(
     tables: &Tables,
     handles: &mut Handles,
@@ -58,8 +60,9 @@ pub(crate) enum Put<'a> {
     Signal(u32, &'a [u32], &'a str, &'a [Outcome<'a>]),
 }
 
-/// Writes a failure, and says about how many bytes it has. One with values that do not fit into `room` is told
-/// without them, as refused, so that no list of exceptions is longer than a reply may be.
+/// Writes a failure, and says about how many bytes it has. One with values that do not fit into
+/// `room` is told without them, as refused, so that no list of exceptions is longer than a reply
+/// may be.
 pub(crate) fn put_failure(
     tables: &Tables,
     handles: &mut Handles,

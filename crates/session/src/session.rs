@@ -90,7 +90,8 @@ pub(crate) struct Batch {
     pub failures: Vec<Failure>,
     /// Failures beyond the limit.
     pub omitted: u32,
-    /// The number of failures, and of those beyond the limit, that the client has cleared before the `flush`.
+    /// The number of failures, and of those beyond the limit, that the client has cleared before
+    /// the `flush`.
     cleared: (usize, u32),
     /// True if a future is [`Future::Undone`].
     pub undone: bool,
@@ -105,7 +106,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Adds a failure to the list and gives its position there, or a position beyond all lists if it is not kept.
+    /// Adds a failure to the list and gives its position there, or a position beyond all lists if
+    /// it is not kept.
     pub(crate) fn add(&mut self, failure: Failure, limits: &Limits) -> u32 {
         if self.failures.len() as u64 >= limits.get(Limit::Exceptions) {
             self.omitted += 1;
@@ -293,7 +295,8 @@ impl Session {
         self.position
     }
 
-    /// The bytes of the open structure that were read and not used up: whole commands. Their end marker has not come.
+    /// The bytes of the open structure that were read and not used up: whole commands. Their end
+    /// marker has not come.
     pub fn scanned(&self) -> usize {
         self.scan.as_ref().map_or(0, Scan::bytes)
     }

@@ -217,8 +217,9 @@ fn is_sendable(program: &Program, ty: TypeId) -> bool {
     def.actor || built_in || !never && (def.kind.is_basic() || def.immutable) && parts()
 }
 
-/// True if clients can call a routine. One that runs the program itself ([`Routine::is_entry`]) would replace everybody's objects; one
-/// that waits for actors runs as the main one of a program, not in a session.
+/// True if clients can call a routine. One that runs the program itself ([`Routine::is_entry`])
+/// would replace everybody's objects; one that waits for actors runs as the main one of a program,
+/// not in a session.
 fn is_called(program: &Program, waiting: &HashSet<FuncId>, routine: &Routine) -> bool {
     let waits = matches!(routine.body, Body::Func(func) if waiting.contains(&func));
     routine.public && !routine.is_entry() && only_data(program, &routine.signature) && !waits

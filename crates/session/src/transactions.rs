@@ -76,7 +76,8 @@ impl Transactions {
         self.cache.abort(cx);
     }
 
-    /// Everything becomes what it was when the transaction began, but what the client has not looked at stays so.
+    /// Everything becomes what it was when the transaction began, but what the client has not
+    /// looked at stays so.
     pub fn undo(&mut self, cx: &mut Cx) {
         self.cache.abort(cx);
     }

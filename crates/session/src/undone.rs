@@ -1,7 +1,7 @@
 //! Objects of an aborted transaction.
 //!
-//! Objects made in a transaction are gone when it is aborted ([`bifrost_runtime::is_undone`]). The client may have handles and
-//! futures for it; they stand for nothing from then on, and say why.
+//! Objects made in a transaction are gone when it is aborted ([`bifrost_runtime::is_undone`]). The
+//! client may have handles and futures for it; they stand for nothing from then on, and say why.
 
 use bifrost_runtime::abi::Word;
 use bifrost_runtime::{Cx, UNDONE, is_undone};
@@ -15,10 +15,11 @@ use crate::limits::Limits;
 use crate::session::{Batch, Session};
 
 impl Session {
-    /// Forgets what the transaction has made that was aborted: handles and futures for it say so from now on, procedures that use
-    /// it are gone, and exceptions are told without it.
+    /// Forgets what the transaction has made that was aborted: handles and futures for it say so
+    /// from now on, procedures that use it are gone, and exceptions are told without it.
     pub(crate) fn forget_undone(&mut self, cx: &mut Cx) {
-        // SAFETY: the words of handles, futures of objects, exceptions and procedures are references.
+        // SAFETY: the words of handles, futures of objects, exceptions and procedures are
+        // references.
         let undone = |word: Word| unsafe { is_undone(word) };
         let tables = self.tables;
         let roots = self.roots.as_ref().expect("made before anything runs");
@@ -50,8 +51,8 @@ impl Session {
 }
 
 impl Batch {
-    /// Makes failures of the futures that are wanted and whose objects are undone. They are told, and are no exceptions of a
-    /// transaction that would have to be looked at.
+    /// Makes failures of the futures that are wanted and whose objects are undone. They are told,
+    /// and are no exceptions of a transaction that would have to be looked at.
     #[cold]
     pub(crate) fn fail_undone(&mut self, wanted: Ranges<'_>, limits: &Limits) {
         for position in wanted.positions() {

@@ -1,5 +1,5 @@
-//! Code that is ended from outside: by its stack, heap, fuel or time, or by cancellation. Nothing that a method has
-//! done half is ever stored, whatever handles the exception and whoever commits.
+//! Code that is ended from outside: by its stack, heap, fuel or time, or by cancellation. Nothing
+//! that a method has done half is ever stored, whatever handles the exception and whoever commits.
 
 mod support;
 
@@ -51,8 +51,8 @@ fn assert_sound(world: &mut World, what: &str) {
     assert_text(&told, "s = true", what);
 }
 
-/// Plays calls in a session with these limits, clears the exceptions and commits; then again as one batch. Whether the transaction was
-/// doomed, of both.
+/// Plays calls in a session with these limits, clears the exceptions and commits; then again as one
+/// batch. Whether the transaction was doomed, of both.
 #[track_caller]
 fn commit_whatever(
     tables: &'static Tables,

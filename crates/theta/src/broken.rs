@@ -1,8 +1,8 @@
 //! Texts with mistakes of syntax: which reports of the checker can be believed.
 //!
 //! A mistake inside the body of a routine makes that body untrustworthy and nothing else. A mistake
-//! anywhere else may have lost a definition or a part of one. Then reports about names, headings and
-//! exceptions are dropped, and those about values that are known stay.
+//! anywhere else may have lost a definition or a part of one. Then reports about names, headings
+//! and exceptions are dropped, and those about values that are known stay.
 
 use crate::ast::{self, Item};
 use crate::diagnostic::{Code, Diagnostic};

@@ -29,7 +29,8 @@ pub struct Options {
     pub root: String,
     /// The natives that a program may declare (E0213). Without it any name and heading is taken.
     pub natives: Option<Arc<NativeHeadings>>,
-    /// The names of the texts that programs can import without a file, as `std/files.theta`; for suggestions only.
+    /// The names of the texts that programs can import without a file, as `std/files.theta`; for
+    /// suggestions only.
     pub texts: Vec<String>,
     /// Adds the warnings (codes with `W`) to the diagnostics of a program without errors.
     pub warnings: bool,

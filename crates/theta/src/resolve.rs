@@ -399,7 +399,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The help for an import without a file: the built-in text that is meant, those that there are, or the file's name.
+/// The help for an import without a file: the built-in text that is meant, those that there are, or
+/// the file's name.
 fn no_file_help(options: &Options, path: &str, file: &str) -> String {
     let known: Vec<String> =
         options.texts.iter().map(|text| text.trim_end_matches(".theta").replace('/', ".")).collect();

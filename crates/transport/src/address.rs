@@ -108,8 +108,8 @@ impl Address {
         }
     }
 
-    /// True if a server here may ask clients for a token. Where a socket file leads, its mode says who comes in: a
-    /// listener that asks for a token there is to be told none.
+    /// True if a server here may ask clients for a token. Where a socket file leads, its mode says
+    /// who comes in: a listener that asks for a token there is to be told none.
     pub fn may_ask_for_token(&self) -> bool {
         matches!(self, Address::Tcp { .. })
     }
@@ -217,8 +217,8 @@ pub fn default_directory() -> PathBuf {
     }
 }
 
-/// True if a directory belongs to this user alone. The name of the default one can be guessed, and its
-/// parent may be writable by all: another user may have made it first.
+/// True if a directory belongs to this user alone. The name of the default one can be guessed, and
+/// its parent may be writable by all: another user may have made it first.
 pub(crate) fn is_private(directory: &Metadata) -> bool {
     directory.uid() == rustix::process::geteuid().as_raw() && directory.mode() & 0o077 == 0
 }

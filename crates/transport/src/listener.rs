@@ -217,8 +217,8 @@ impl Listener {
     /// Hands over one connection after the other, until stopped.
     ///
     /// When the process or machine is short of what a connection needs, it tries again every
-    /// [`SHORTAGE_PAUSE`]; connections wait in the system's queue meanwhile. `told` hears once that a
-    /// shortage begins, and once that it is over.
+    /// [`SHORTAGE_PAUSE`]; connections wait in the system's queue meanwhile. `told` hears once that
+    /// a shortage begins, and once that it is over.
     pub fn serve(&self, mut told: impl FnMut(Shortage), mut take: impl FnMut(Stream)) {
         // When it began, and when it was last felt.
         let mut shortage: Option<(Instant, Instant)> = None;

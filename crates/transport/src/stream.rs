@@ -189,8 +189,8 @@ impl StreamStopper {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
     }
 
-    /// True if the kernel holds no byte of the peer that was not read. Always false for shared memory, whose
-    /// bytes do not pass through the kernel: some may be there.
+    /// True if the kernel holds no byte of the peer that was not read. Always false for shared
+    /// memory, whose bytes do not pass through the kernel: some may be there.
     pub fn is_silent(&self) -> bool {
         self.carries && !matches!(wait_readable(&self.socket, Instant::now()), Ok(true))
     }
@@ -345,11 +345,12 @@ impl Stream {
         StreamStopper { socket: socket.clone(), attention: attention.clone(), carries }
     }
 
-    /// Calls something, from another thread and once at most, when the peer hangs up or dies, which it
-    /// may have done already. It must not take long. Nothing is called after the result was dropped.
+    /// Calls something, from another thread and once at most, when the peer hangs up or dies, which
+    /// it may have done already. It must not take long. Nothing is called after the result was
+    /// dropped.
     ///
-    /// A peer that has shut down its sending half may still read, so that is no hang-up. Over TCP the end
-    /// of a peer looks the same until something is written to it.
+    /// A peer that has shut down its sending half may still read, so that is no hang-up. Over TCP
+    /// the end of a peer looks the same until something is written to it.
     ///
     /// # Errors
     /// The system has no means for it.
@@ -381,8 +382,8 @@ impl Stream {
         (reading, StreamWriting { medium: writing, _connection: connection })
     }
 
-    /// The peer's address, in its shortest form; none if the peer is a process of this machine that came
-    /// through a unix socket.
+    /// The peer's address, in its shortest form; none if the peer is a process of this machine that
+    /// came through a unix socket.
     pub fn peer_ip(&self) -> Option<IpAddr> {
         self.ip
     }

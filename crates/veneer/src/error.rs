@@ -24,8 +24,8 @@ pub enum Error {
     Unhandled {
         /// Which argument: 0 is the receiver, the arguments count from 1.
         argument: u32,
-        /// The failure of that argument, in this batch or an earlier one; absent only if the server omitted it from
-        /// its list of exceptions.
+        /// The failure of that argument, in this batch or an earlier one; absent only if the server
+        /// omitted it from its list of exceptions.
         cause: Option<Arc<Error>>,
         /// The call.
         call: CallName,
@@ -50,16 +50,19 @@ pub enum Error {
     NotSent {
         /// The call, or the outermost structure.
         call: CallName,
-        /// The reason: a [`Misuse`], a missing method, or the call inside the structure that was refused.
+        /// The reason: a [`Misuse`], a missing method, or the call inside the structure that was
+        /// refused.
         cause: Arc<Error>,
     },
-    /// Failures that the program was not told of before; see [`Session`](crate::Session#what-was-told-is-seen).
+    /// Failures that the program was not told of before; see
+    /// [`Session`](crate::Session#what-was-told-is-seen).
     Unseen {
         /// The failures, oldest first.
         failures: Arc<[Arc<Error>]>,
         /// Failures beyond those.
         omitted: u64,
-        /// The commit or transaction that they prevented; absent at a claim or a flush, which only reports them.
+        /// The commit or transaction that they prevented; absent at a claim or a flush, which only
+        /// reports them.
         call: Option<CallName>,
     },
     /// The stub was used in a way that makes no sense.
@@ -100,7 +103,8 @@ pub enum Closed {
     WrongReply(&'static str),
 }
 
-/// A misuse of a stub. The call, or the whole outermost structure around it, is not sent: [`Error::NotSent`].
+/// A misuse of a stub. The call, or the whole outermost structure around it, is not sent:
+/// [`Error::NotSent`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Misuse {
     /// A claim or flush where the batch cannot end.
@@ -271,8 +275,8 @@ impl Error {
         }
     }
 
-    /// The failure that started it: follows the causes of calls that were not run, also into earlier batches, and
-    /// takes the oldest of several unseen failures.
+    /// The failure that started it: follows the causes of calls that were not run, also into
+    /// earlier batches, and takes the oldest of several unseen failures.
     pub fn root(&self) -> &Error {
         let mut error = self;
         while let Some(cause) = error.cause() {
@@ -296,8 +300,8 @@ impl Error {
         std::iter::successors(Some(self), |error| error.cause())
     }
 
-    /// The failure as the cause of another one. Causes are at most [`CAUSES_MAX`] deep, since each is dropped inside the
-    /// other; beyond it the root stands for all between.
+    /// The failure as the cause of another one. Causes are at most [`CAUSES_MAX`] deep, since each
+    /// is dropped inside the other; beyond it the root stands for all between.
     pub(crate) fn as_cause(self: &Arc<Error>) -> Arc<Error> {
         match self.chain().nth(CAUSES_MAX) {
             None => self.clone(),

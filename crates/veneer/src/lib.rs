@@ -22,11 +22,11 @@
 //! connection   bytes in and out
 //! ```
 //!
-//! Invariants: a recorded call allocates nothing once the tables have grown; user code never runs while
-//! the state is borrowed; a structure is sent whole or not at all. Nothing here panics: misuse that
-//! types do not catch is an error value where it is claimed, in [`Session::flush`], and in the history. No failure is
-//! passed over: one that no stub is left to tell is told by the next claim, flush or commit
-//! ([what was told is seen](Session#what-was-told-is-seen)).
+//! Invariants: a recorded call allocates nothing once the tables have grown; user code never runs
+//! while the state is borrowed; a structure is sent whole or not at all. Nothing here panics:
+//! misuse that types do not catch is an error value where it is claimed, in [`Session::flush`], and
+//! in the history. No failure is passed over: one that no stub is left to tell is told by the next
+//! claim, flush or commit ([what was told is seen](Session#what-was-told-is-seen)).
 //!
 //! A session belongs to one thread. Implements Bogle and Liskov 1994 (3.1, 5, 7) and Zondervan 1995
 //! (4, 5). Departs from them in that promises and values share one stub for each method (an

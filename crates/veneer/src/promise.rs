@@ -86,8 +86,9 @@ impl<V: Value> Promise<V> {
     /// The value. Flushes the session if it is not known yet.
     ///
     /// # Errors
-    /// The failure of the call, or failures that nobody else [can claim](Session#what-was-told-is-seen). Claiming inside
-    /// an open structure is [`Misuse::OpenStructure`](crate::Misuse::OpenStructure), and nothing is lost by it.
+    /// The failure of the call, or failures that nobody else [can
+    /// claim](Session#what-was-told-is-seen). Claiming inside an open structure is
+    /// [`Misuse::OpenStructure`](crate::Misuse::OpenStructure), and nothing is lost by it.
     #[track_caller]
     pub fn claim(&self) -> Result<V, Error> {
         if let Some(known) = self.peek() {

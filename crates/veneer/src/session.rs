@@ -24,15 +24,16 @@ use crate::stubs::{Numbers, Object, Stubs};
 ///
 /// # What was told is seen
 ///
-/// A failure is a call that signalled an exception or was refused, a structure that ended with one, or a call that was
-/// never sent because the client refused it. The program is *told* of a failure in one of these ways:
+/// A failure is a call that signalled an exception or was refused, a structure that ended with one,
+/// or a call that was never sent because the client refused it. The program is *told* of a failure
+/// in one of these ways:
 ///
 /// - a claim fails with it, or with a consequence of it: a call that was not run because an argument failed;
 /// - [`Session::exceptions`] lists it;
 /// - an [`Error::Unseen`] names it.
 ///
-/// A failure is *lost* when no stub is left whose claim would tell it: that of a structure, or of a call whose stubs were
-/// dropped. `Error::Unseen` is the result of
+/// A failure is *lost* when no stub is left whose claim would tell it: that of a structure, or of a
+/// call whose stubs were dropped. `Error::Unseen` is the result of
 ///
 /// | call | if there are, not told before |
 /// | --- | --- |
@@ -40,10 +41,10 @@ use crate::stubs::{Numbers, Object, Stubs};
 /// | [`flush`](Session::flush), [`close`](Session::close) | lost failures, and calls that were not sent |
 /// | [`commit`](Session::commit), [`transaction`](Session::transaction) | any failures of the transaction, which is aborted |
 ///
-/// It names all of them. They are told with it, so the same claim, made again, gives the value, and the next commit is
-/// not prevented. A failure that a structure handles is none, and [`Session::clear_exceptions`] says of all failures
-/// before it that nobody need be told. After an `abort` the failures of the transaction prevent no commit; they are told
-/// all the same.
+/// It names all of them. They are told with it, so the same claim, made again, gives the value, and
+/// the next commit is not prevented. A failure that a structure handles is none, and
+/// [`Session::clear_exceptions`] says of all failures before it that nobody need be told. After an
+/// `abort` the failures of the transaction prevent no commit; they are told all the same.
 #[derive(Clone)]
 pub struct Session {
     pub(crate) core: Rc<Core>,
@@ -92,11 +93,13 @@ impl How {
     }
 }
 
-/// While the batch of a transaction is recorded. If that ends by a panic, the server refuses the batch.
+/// While the batch of a transaction is recorded. If that ends by a panic, the server refuses the
+/// batch.
 struct Shipping<'s>(&'s Session);
 
 impl Shipping<'_> {
-    /// Ends the recording; gives the calls that were not sent, for which the server refuses the batch.
+    /// Ends the recording; gives the calls that were not sent, for which the server refuses the
+    /// batch.
     fn end(self) -> Vec<Arc<Error>> {
         let mut state = self.0.core.state.borrow_mut();
         state.shipping = false;
@@ -116,7 +119,8 @@ impl Drop for Shipping<'_> {
         state.shipping = false;
         state.take_shipped_refusals();
         refuse_batch(&mut state);
-        // The panic tells that nothing of it was done, and what is recorded behind it is a batch of its own.
+        // The panic tells that nothing of it was done, and what is recorded behind it is a batch of
+        // its own.
         let mark = state.mark_seen();
         let _ = state.flush();
         state.tell_since(mark);
@@ -193,8 +197,8 @@ impl Builder {
         }
     }
 
-    /// Opens a session over a connection that is there already. The token is shown at once, since there is no second
-    /// connection to show it on when the server asks.
+    /// Opens a session over a connection that is there already. The token is shown at once, since
+    /// there is no second connection to show it on when the server asks.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -355,14 +359,16 @@ impl Session {
         cell
     }
 
-    /// Commits the transaction, when the batch is sent; what is recorded behind it belongs to the next one. The promise is
-    /// kept when all that the transaction did is durable. Otherwise it is aborted: everything is as it was when it began,
-    /// and what the batch has behind the commit is not run. Failures of the transaction that the program was not
-    /// [told of](Session#what-was-told-is-seen) prevent the commit, calls that were not sent among them;
+    /// Commits the transaction, when the batch is sent; what is recorded behind it belongs to the
+    /// next one. The promise is kept when all that the transaction did is durable. Otherwise it is
+    /// aborted: everything is as it was when it began, and what the batch has behind the commit is
+    /// not run. Failures of the transaction that the program was not [told
+    /// of](Session#what-was-told-is-seen) prevent the commit, calls that were not sent among them;
     /// [`Error::Unseen`] names all.
     ///
-    /// A transaction in which a limit or a cancellation has ended code is not committed and not aborted either: each commit is
-    /// [`Error::Refused`] with `Doomed` and the reason, until [`abort`](Session::abort).
+    /// A transaction in which a limit or a cancellation has ended code is not committed and not
+    /// aborted either: each commit is [`Error::Refused`] with `Doomed` and the reason, until
+    /// [`abort`](Session::abort).
     ///
     /// Not inside a structure. A server that keeps no objects has nothing to commit.
     #[track_caller]
@@ -381,9 +387,10 @@ impl Session {
     /// itself while others get in between, as often as `how` says; nothing of `body` is run again, and nothing but the
     /// batch and its answer crosses. What `body` returns may hold promises and stubs, which have their values then.
     ///
-    /// Nothing can be claimed in `body`; conditions and loops are those of [structures](Session::while_). An exception
-    /// that no structure handles aborts the transaction, and so does a call of `body` that was not sent:
-    /// [`Error::Unseen`]. What was recorded before is flushed first.
+    /// Nothing can be claimed in `body`; conditions and loops are those of
+    /// [structures](Session::while_). An exception that no structure handles aborts the
+    /// transaction, and so does a call of `body` that was not sent: [`Error::Unseen`]. What was
+    /// recorded before is flushed first.
     ///
     /// With a [name](How::named) the batch is done once, however often it is sent, by whatever session: for when its answer
     /// was lost with the connection. An answer that is given again has values, but no objects.
@@ -485,8 +492,9 @@ impl Session {
     /// send. Every stub then has its object, value or error.
     ///
     /// # Errors
-    /// The session ended, a structure is open, or there are [failures](Session#what-was-told-is-seen) that nobody can claim,
-    /// or calls that were not sent. The failure of a call with a stub is no error of the flush: its claim tells it.
+    /// The session ended, a structure is open, or there are
+    /// [failures](Session#what-was-told-is-seen) that nobody can claim, or calls that were not
+    /// sent. The failure of a call with a stub is no error of the flush: its claim tells it.
     #[track_caller]
     pub fn flush(&self) -> Result<(), Error> {
         let mut state = self.core.state.borrow_mut();
@@ -497,14 +505,16 @@ impl Session {
     /// Flushes if `object` is not known yet.
     ///
     /// # Errors
-    /// The failure of the call that makes it, or failures that nobody else [can claim](Session#what-was-told-is-seen).
+    /// The failure of the call that makes it, or failures that nobody else [can
+    /// claim](Session#what-was-told-is-seen).
     #[track_caller]
     pub fn resolve(&self, object: &impl Reference) -> Result<(), Error> {
         object.stub().resolve()
     }
 
-    /// All failures of flushed batches, and all calls that were not sent, since the history was last cleared, oldest
-    /// first; the first thousand. The program is told of them with it, so they do not prevent a commit any more.
+    /// All failures of flushed batches, and all calls that were not sent, since the history was
+    /// last cleared, oldest first; the first thousand. The program is told of them with it, so they
+    /// do not prevent a commit any more.
     pub fn exceptions(&self) -> Vec<Exception> {
         let mut state = self.core.state.borrow_mut();
         state.tell_all();
@@ -516,8 +526,8 @@ impl Session {
         self.core.state.borrow().history().1
     }
 
-    /// Clears the exception history, here and at the server: nobody need be told of what the calls up to now have failed
-    /// with. Not inside a structure.
+    /// Clears the exception history, here and at the server: nobody need be told of what the calls
+    /// up to now have failed with. Not inside a structure.
     #[track_caller]
     pub fn clear_exceptions(&self) {
         self.core.state.borrow_mut().clear_history(Location::caller());

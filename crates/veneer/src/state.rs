@@ -219,8 +219,8 @@ pub(crate) struct State {
     history_omitted: u64,
     /// The failures that the program was not told of.
     seen: Seen,
-    /// The failed stubs that calls of this batch have as arguments: the position of the call, the argument, and the
-    /// failure, by position.
+    /// The failed stubs that calls of this batch have as arguments: the position of the call, the
+    /// argument, and the failure, by position.
     error_handles: Vec<(u32, u32, Arc<Error>)>,
     /// The outermost structures of this batch, by position.
     structures: Vec<Sent>,
@@ -373,7 +373,8 @@ impl State {
         }
     }
 
-    /// The failure of a stub, if it has one, or those that nobody else can claim. The program is told with it.
+    /// The failure of a stub, if it has one, or those that nobody else can claim. The program is
+    /// told with it.
     pub(crate) fn known_or_failed(&mut self, slot: u32) -> Result<(), Error> {
         let Known::Failed(error) = self.known(slot) else { return self.surface(false) };
         let error = error.clone();
@@ -491,8 +492,8 @@ impl State {
         self.commands += 1;
     }
 
-    /// Notes a call, a marker or a structure that cannot be recorded, and gives the error of its stubs. Inside a structure
-    /// the outermost one is refused with it.
+    /// Notes a call, a marker or a structure that cannot be recorded, and gives the error of its
+    /// stubs. Inside a structure the outermost one is refused with it.
     #[cold]
     pub(crate) fn refuse(
         &mut self,
@@ -554,7 +555,8 @@ impl State {
         self.broken.as_ref().or(self.poison.as_ref()).cloned()
     }
 
-    /// Notes that the next call has a stub as argument whose call failed, which the server knows only as the error-handle.
+    /// Notes that the next call has a stub as argument whose call failed, which the server knows
+    /// only as the error-handle.
     #[cold]
     fn note_error_handle(&mut self, slot: u32, argument: u32) {
         if let Known::Failed(error) = self.known(slot) {
@@ -702,7 +704,8 @@ fn unsent(name: Arc<str>, location: &'static Location<'static>) -> CallName {
     CallName { name, number: 0, location: Some(location), rounds: [].into() }
 }
 
-/// The error of a call that was not sent. A stub that was not made itself stands for the first that was not.
+/// The error of a call that was not sent. A stub that was not made itself stands for the first that
+/// was not.
 fn not_sent(name: Arc<str>, location: &'static Location<'static>, why: &Arc<Error>) -> Arc<Error> {
     let first = why.chain().filter(|e| matches!(***e, Error::NotSent { .. })).last();
     let cause = first.unwrap_or(why).clone();

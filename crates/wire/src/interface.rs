@@ -1,9 +1,10 @@
 //! The interface description: what a server has, and the numbers by which commands name it.
 //!
-//! `describe` answers with it as JSON, `bifrost veneer` makes stubs from it. Types, methods and routines are
-//! numbered by position: the n-th type; the n-th method, counted through all types in order; the n-th
-//! routine. Well-known objects are not in it: they are data, not interface. Neither are methods and routines that take or
-//! give routine values (`proc`, `iter`): those do not cross. Nor are `setup`, `start` and `main`, which run the program itself.
+//! `describe` answers with it as JSON, `bifrost veneer` makes stubs from it. Types, methods and
+//! routines are numbered by position: the n-th type; the n-th method, counted through all types in
+//! order; the n-th routine. Well-known objects are not in it: they are data, not interface. Neither
+//! are methods and routines that take or give routine values (`proc`, `iter`): those do not cross.
+//! Nor are `setup`, `start` and `main`, which run the program itself.
 
 use std::collections::HashMap;
 

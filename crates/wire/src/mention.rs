@@ -1,7 +1,7 @@
 //! Handles in texts for people.
 //!
-//! A session knows objects of its client by their handles only. Its texts name one as `handle h5`, and the
-//! client puts its own name there before it shows the text.
+//! A session knows objects of its client by their handles only. Its texts name one as `handle h5`,
+//! and the client puts its own name there before it shows the text.
 
 use std::borrow::Cow;
 

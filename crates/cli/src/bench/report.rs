@@ -152,14 +152,15 @@ pub struct Target {
     pub reached: bool,
 }
 
-/// The ratio of two measured costs. It says nothing, and no target is reached by it, if either came out negative: then
-/// noise was greater than the cost.
+/// The ratio of two measured costs. It says nothing, and no target is reached by it, if either came
+/// out negative: then noise was greater than the cost.
 pub fn ratio(cost: f64, base: f64) -> f64 {
     if cost > 0.0 && base > 0.0 { cost / base } else { f64::NAN }
 }
 
 impl Target {
-    /// A target and what was measured. A cost that came out negative, as a fit may in noise, reaches nothing.
+    /// A target and what was measured. A cost that came out negative, as a fit may in noise,
+    /// reaches nothing.
     pub fn new(target: impl Into<String>, value: f64, most: f64, unit: &'static str) -> Target {
         let reached = (0.0..=most).contains(&value);
         Target { target: target.into(), value, most: Some(most), least: None, unit, reached }

@@ -1,4 +1,5 @@
-//! `bifrost bench sizes`: whether great numbers of actors, messages, waits and stored objects fit, and what becomes of a run of which a part is killed.
+//! `bifrost bench sizes`: whether great numbers of actors, messages, waits and stored objects fit,
+//! and what becomes of a run of which a part is killed.
 //!
 //! The programs are in `bench/sizes`, and of those of `bench/actors` the idle actors and the queens. Each case checks what its program gives.
 //! They run in processes, as those of `bench actors`, whose memory the system tells.

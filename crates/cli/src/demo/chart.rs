@@ -5,8 +5,8 @@ use crate::bench::report::Line;
 const WIDTH: usize = 64;
 const HEIGHT: usize = 18;
 
-/// The times of the loops over their iterations, both logarithmic (as figure 7-2 of Zondervan 1995). Each line has the letter
-/// of its name; `*` is more than one.
+/// The times of the loops over their iterations, both logarithmic (as figure 7-2 of Zondervan
+/// 1995). Each line has the letter of its name; `*` is more than one.
 pub fn draw(lines: &[Line]) -> Vec<String> {
     let points = || lines.iter().flat_map(|line| line.points.iter().copied());
     let usable = |p: &(f64, f64)| p.0 > 0.0 && p.1 > 0.0;

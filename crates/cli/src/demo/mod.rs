@@ -1,8 +1,9 @@
 //! `bifrost demo`: a tour in a few seconds, on a server of its own.
 //!
-//! Shows the examples of Zondervan 1995: the element of a list (3.1), the swap of coordinates (4.1), the five ways to
-//! batch a loop (7.1); and the model of Bogle and Liskov 1994 (6.1), fitted and compared with what it predicts.
-//! `bifrost bench calls` measures with care; here one look is enough.
+//! Shows the examples of Zondervan 1995: the element of a list (3.1), the swap of coordinates
+//! (4.1), the five ways to batch a loop (7.1); and the model of Bogle and Liskov 1994 (6.1), fitted
+//! and compared with what it predicts. `bifrost bench calls` measures with care; here one look is
+//! enough.
 
 mod chart;
 
@@ -27,9 +28,9 @@ const NTH: u32 = 20;
 
 /// Show in a few seconds what batches are good for
 ///
-/// Starts a server with a few small objects in a process of its own, connects to it through shared memory, and
-/// measures call by call and in batches: the element of a list, the swap of coordinates, and one loop in five
-/// ways. Leaves nothing behind.
+/// Starts a server with a few small objects in a process of its own, connects to it through shared
+/// memory, and measures call by call and in batches: the element of a list, the swap of
+/// coordinates, and one loop in five ways. Leaves nothing behind.
 #[derive(clap::Args, Debug)]
 pub struct Args {
     /// Draw the five ways into a file instead of the terminal

@@ -28,13 +28,14 @@ const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// Talk to a server
 ///
-/// Calls are collected until a line asks for an answer (`? $x` or `flush`) and then cross together. `list $db.users()`
-/// shows what an iterator yields. `help` shows the commands, `describe` what the server has, Tab completes names, Ctrl-D
-/// ends; if there are changes that are not committed, the shell asks what is to become of them.
+/// Calls are collected until a line asks for an answer (`? $x` or `flush`) and then cross together.
+/// `list $db.users()` shows what an iterator yields. `help` shows the commands, `describe` what the
+/// server has, Tab completes names, Ctrl-D ends; if there are changes that are not committed, the
+/// shell asks what is to become of them.
 ///
-/// With a script on the standard input, or commands as arguments, there is no prompt; the first line that is no command
-/// ends it with status 1. Exceptions of calls are answers and do not. Changes that were not committed at the end are
-/// gone, and the shell says so.
+/// With a script on the standard input, or commands as arguments, there is no prompt; the first
+/// line that is no command ends it with status 1. Exceptions of calls are answers and do not.
+/// Changes that were not committed at the end are gone, and the shell says so.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -137,8 +138,8 @@ impl Conversation {
         Ok(Ok(()))
     }
 
-    /// True if the transaction under way has changed something. What was said before is run, and an open structure is
-    /// dropped.
+    /// True if the transaction under way has changed something. What was said before is run, and an
+    /// open structure is dropped.
     ///
     /// # Errors
     /// The session has ended.
@@ -151,7 +152,8 @@ impl Conversation {
             self.pending = false;
             batch.clear();
         }
-        // A batch that is a transaction begins only where nothing was changed, and no exception is left that nobody has looked at.
+        // A batch that is a transaction begins only where nothing was changed, and no exception is
+        // left that nobody has looked at.
         encode::history(&mut batch, false);
         encode::transaction(&mut batch, 1, None);
         encode::flush(&mut batch, [1], true);

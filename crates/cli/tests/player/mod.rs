@@ -19,7 +19,8 @@ impl Drop for Background {
     }
 }
 
-/// A folder with `examples` in it, beside which the checkout is under the name `bifrost`, and the servers that run there.
+/// A folder with `examples` in it, beside which the checkout is under the name `bifrost`, and the
+/// servers that run there.
 pub struct Player {
     pub folder: PathBuf,
     _outer: tempfile::TempDir,
@@ -122,10 +123,12 @@ impl Cut {
 trait Socket: Read + Write {}
 impl<T: Read + Write> Socket for T {}
 
-/// A line that the server answers at once, in the middle of structures too, and that changes nothing.
+/// A line that the server answers at once, in the middle of structures too, and that changes
+/// nothing.
 const SYNC: &str = "sync";
 
-/// Says lines over a socket without any library, and returns the answers. The last line must end the session.
+/// Says lines over a socket without any library, and returns the answers. The last line must end
+/// the session.
 pub fn converse(url: String, lines: &str, cut: Cut) -> String {
     let patience = Some(Duration::from_secs(60));
     let mut socket: Box<dyn Socket> = if let Some(path) = url.strip_prefix("unix://") {

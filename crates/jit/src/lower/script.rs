@@ -785,8 +785,9 @@ impl<'a> Lower<'_, 'a, '_> {
         self.element_place(kind, object, index);
         let sent = self.message(method, args, Form::Request);
         let (came, value) = self.came_back(sent);
-        // Others do not know the array, but its elements may lie elsewhere than the code generator thinks. Where the reply is
-        // missing nothing is found out about the array, so nothing of that is known behind the request.
+        // Others do not know the array, but its elements may lie elsewhere than the code generator
+        // thinks. Where the reply is missing nothing is found out about the array, so nothing of
+        // that is known behind the request.
         self.on_some_paths(|this| {
             let place = this.element_place(kind, object, index);
             let value = this.unword(kind.element().map_or(types::I64, |ty| this.value_type(ty)), value);

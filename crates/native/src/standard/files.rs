@@ -116,8 +116,8 @@ impl HostFile {
     }
 }
 
-/// Opens a regular file. Anything else is refused without waiting for it: to open a FIFO would wait for its
-/// other side, beyond every limit of the run.
+/// Opens a regular file. Anything else is refused without waiting for it: to open a FIFO would wait
+/// for its other side, beyond every limit of the run.
 fn open_regular(dir: &Dir, name: &Path, how: &mut OpenOptions) -> io::Result<File> {
     let file = dir.open_with(name, how.custom_flags(OFlags::NONBLOCK.bits() as i32))?.into_std();
     match file.metadata()?.is_file() {

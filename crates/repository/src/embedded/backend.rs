@@ -35,8 +35,8 @@ impl StorageBackend for Backend {
     }
 }
 
-/// Reads, and gives zeros behind the end: only a damaged reference leads there, and redb would take a failure for one of
-/// the disk, after which it reads nothing any more.
+/// Reads, and gives zeros behind the end: only a damaged reference leads there, and redb would take
+/// a failure for one of the disk, after which it reads nothing any more.
 fn read(file: &dyn DiskFile, offset: u64, out: &mut [u8]) -> io::Result<()> {
     match file.read_at(offset, out) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {

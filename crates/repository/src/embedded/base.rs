@@ -3,9 +3,10 @@
 //! Every installation is one transaction, committed in two phases: clients choose the bytes of objects, and with one
 //! phase could make a page look whole that is not. The file is made under another name and renamed when it is whole.
 //!
-//! redb does not look at the checksums of its pages when it reads them. So every value has a [seal](super::seal), which is
-//! checked when it is read, and a set of all orefs that have an object is kept beside the objects: an object that is in
-//! the set and not found is lost, and is never told as one that is not there.
+//! redb does not look at the checksums of its pages when it reads them. So every value has a
+//! [seal](super::seal), which is checked when it is read, and a set of all orefs that have an
+//! object is kept beside the objects: an object that is in the set and not found is lost, and is
+//! never told as one that is not there.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -40,7 +41,8 @@ const OBJECTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("objects")
 const PRESENT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("present");
 /// Class number to seal and descriptor.
 const CLASSES: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("classes");
-/// Session to seal, number and commit of its last batch (8 bytes each, little-endian) and the reply.
+/// Session to seal, number and commit of its last batch (8 bytes each, little-endian) and the
+/// reply.
 const REPLIES: TableDefinition<'_, u128, &[u8]> = TableDefinition::new("replies");
 /// The format alone, where programs of all versions find it.
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
@@ -68,7 +70,8 @@ pub struct Redb {
     objects: RwLock<Option<Objects>>,
     /// The orefs that have an object.
     present: RwLock<Bits>,
-    /// The digest of the rows that are read when the base is opened. Locked while something is installed.
+    /// The digest of the rows that are read when the base is opened. Locked while something is
+    /// installed.
     digest: Mutex<u64>,
     /// The summary read at opening, for its first reader.
     loaded: Mutex<Option<Loaded>>,
@@ -97,7 +100,8 @@ struct Numbers {
     generation: u64,
     reserved: u64,
     bytes: u64,
-    /// All seals of classes, replies and pages of the set, combined by exclusive or: none is missing, and none is old.
+    /// All seals of classes, replies and pages of the set, combined by exclusive or: none is
+    /// missing, and none is old.
     digest: u64,
 }
 
@@ -245,8 +249,8 @@ impl Redb {
         self.key
     }
 
-    /// All but the objects, the set of their orefs, and the digest of what was read. Nothing of it is missing, old or
-    /// changed.
+    /// All but the objects, the set of their orefs, and the digest of what was read. Nothing of it
+    /// is missing, old or changed.
     fn load_all(&self) -> Result<(Loaded, Bits, u64), Error> {
         let (numbers, classes, replies, pages) = guarded(|| {
             let read = self.database().begin_read()?;
@@ -383,8 +387,8 @@ impl Redb {
         Ok(states.collect())
     }
 
-    /// Reads all pages of the database and compares them with the checksums in those that refer to them, on a copy that is
-    /// not written.
+    /// Reads all pages of the database and compares them with the checksums in those that refer to
+    /// them, on a copy that is not written.
     fn examine_pages(&self) -> Result<(), Error> {
         let io = |source| Error::Io { what: "reading the base", source };
         let overlay = Overlay::new(self.file.clone()).map_err(io)?;
@@ -410,7 +414,8 @@ enum Found {
     Wrong,
 }
 
-/// The key of a store, of which there are two copies: the one with which its numbers are what was written.
+/// The key of a store, of which there are two copies: the one with which its numbers are what was
+/// written.
 fn find_key(database: &Database) -> Result<Key, Error> {
     let (format, keys, sealed) = guarded(|| {
         let read = database.begin_read()?;

@@ -64,7 +64,8 @@ pub struct Folder {
 impl Folder {
     /// Opens a folder, which is created if it is not there. If another process has it, the number of that process, as far as it has been written down.
     ///
-    /// Folders and files that are made are their owner's alone, whatever the process's umask says; files that are there become so.
+    /// Folders and files that are made are their owner's alone, whatever the process's umask says;
+    /// files that are there become so.
     pub fn open(path: &Path) -> io::Result<Result<Folder, Option<u32>>> {
         create_folder(path)?;
         let mut lock = open_file(&path.join("lock"), true)?;

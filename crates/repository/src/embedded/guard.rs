@@ -14,7 +14,8 @@ thread_local! {
 
 static HOOK: Once = Once::new();
 
-/// Runs a call of redb, which may panic when its file is not what it wrote. Such a panic is an error, and prints nothing.
+/// Runs a call of redb, which may panic when its file is not what it wrote. Such a panic is an
+/// error, and prints nothing.
 pub fn guarded<T>(work: impl FnOnce() -> Result<T, redb::Error>) -> Result<T, Error> {
     HOOK.call_once(|| {
         let print = take_hook();

@@ -14,11 +14,13 @@
 //! no record of the file's generation: that is the end of the log, or where a write was torn. A write can be torn only
 //! at the end, so if a later record is there, the log is damaged.
 //!
-//! A third file, the *witness*, has the number of the last record that was acknowledged. It is written after each record, and
-//! not synchronised, so it is never ahead of what is durable; after a loss of power it may be behind, or of no use. A log that
-//! ends before it is not the one that was written last, and is refused. So is one that has neither the last record that the
-//! base has nor a later one. That record may be missing only if it was installed when the store was opened: it may have been
-//! readable without being durable. The witness says so, durably, before such records are installed.
+//! A third file, the *witness*, has the number of the last record that was acknowledged. It is
+//! written after each record, and not synchronised, so it is never ahead of what is durable; after
+//! a loss of power it may be behind, or of no use. A log that ends before it is not the one that
+//! was written last, and is refused. So is one that has neither the last record that the base has
+//! nor a later one. That record may be missing only if it was installed when the store was opened:
+//! it may have been readable without being durable. The witness says so, durably, before such
+//! records are installed.
 //!
 //! Files grow in large steps, of zeros that are synchronised, so that writing a record changes no metadata.
 
@@ -39,7 +41,8 @@ const MAC: usize = 16;
 
 /// The names of the two files.
 pub const NAMES: [&str; 2] = ["log.0", "log.1"];
-/// The name of the witness: four slots, each in a block of its own, with a seal and the number of a record.
+/// The name of the witness: four slots, each in a block of its own, with a seal and the number of a
+/// record.
 pub const WITNESS: &str = "acknowledged";
 
 /// The key of a store's macs.
@@ -290,7 +293,8 @@ impl Witness {
         Ok(self.read(one)?.max(self.read(other)?))
     }
 
-    /// Writes the number of a record that is acknowledged; numbers that follow each other go to different slots.
+    /// Writes the number of a record that is acknowledged; numbers that follow each other go to
+    /// different slots.
     fn acknowledge(&self, number: u64) -> io::Result<()> {
         self.write(ACKNOWLEDGED[(number % 2) as usize], number)
     }

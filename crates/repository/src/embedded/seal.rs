@@ -1,9 +1,9 @@
 //! Seals: keyed checksums of the values that the base has, and of the log's witness.
 //!
-//! A seal names its value's table and key as well, so that a value in another's place has a wrong one. Every fetch checks
-//! one, which is why it is XXH3 and not BLAKE3: that would take longer than the rest of the fetch. The secret is derived
-//! from the store's key, which no client knows, so that bytes which a client chose look like a sealed value only by
-//! chance: one in 2^64.
+//! A seal names its value's table and key as well, so that a value in another's place has a wrong
+//! one. Every fetch checks one, which is why it is XXH3 and not BLAKE3: that would take longer than
+//! the rest of the fetch. The secret is derived from the store's key, which no client knows, so
+//! that bytes which a client chose look like a sealed value only by chance: one in 2^64.
 
 use xxhash_rust::xxh3::xxh3_64_with_secret;
 

@@ -236,7 +236,8 @@ impl Sim {
         self.state(|state| (state.faults, state.power_until) = (None, u64::MAX));
     }
 
-    /// Changes the bytes of a file, which no write of the engine did; all of them are on the disk then.
+    /// Changes the bytes of a file, which no write of the engine did; all of them are on the disk
+    /// then.
     pub fn rot<T>(&self, name: &str, work: impl FnOnce(&mut Vec<u8>) -> T) -> T {
         self.state(|state| {
             let file = &mut state.files[state.names[name]];

@@ -434,7 +434,8 @@ impl Life {
     }
 }
 
-/// A life: works, loses its power or its process or parts of its disk, recovers, and so on. Says what is wrong.
+/// A life: works, loses its power or its process or parts of its disk, recovers, and so on. Says
+/// what is wrong.
 pub fn live(seed: u64, sim: Sim, open: Opening) -> Result<Life, String> {
     let mut life = Life::new(sim, seed);
     life.open = open;

@@ -1,4 +1,5 @@
-//! Bugs that are planted on purpose, in front of a sound store or below it, so that the suite shows that it finds them.
+//! Bugs that are planted on purpose, in front of a sound store or below it, so that the suite shows
+//! that it finds them.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::{ControlFlow, Range};
@@ -59,8 +60,8 @@ impl Bug {
     ];
 }
 
-/// A store with a bug, or without one; of some commits it does not say whether they were done, as a store whose connection is
-/// lost.
+/// A store with a bug, or without one; of some commits it does not say whether they were done, as a
+/// store whose connection is lost.
 pub struct Planted {
     store: Arc<dyn Repository>,
     bug: Option<Bug>,

@@ -1,5 +1,6 @@
-//! A disk whose sectors change by themselves: bits that rot, sectors in the place of others, sectors that are lost, and older
-//! copies of sectors. A store on it must give what was written, or say what is lost.
+//! A disk whose sectors change by themselves: bits that rot, sectors in the place of others,
+//! sectors that are lost, and older copies of sectors. A store on it must give what was written, or
+//! say what is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -215,7 +216,8 @@ impl Sound {
                 Err(other) => return Err(format!("object {oref}: {other}")),
             }
         }
-        // The same, many at once: some are found that cannot be found alone, because a page that leads to them is damaged.
+        // The same, many at once: some are found that cannot be found alone, because a page that
+        // leads to them is damaged.
         if let Ok(all) = store.fetch(&self.given) {
             for (oref, found) in self.given.iter().zip(all.states) {
                 let found = found.map(|stored| (stored.tid, stored.bytes));

@@ -521,8 +521,8 @@ pub unsafe fn kept(cx: *mut Cx, method: MethodRef) -> Word {
     unsafe { (*cx).kept_exception(&Origin::Method(method)) }
 }
 
-/// The end of sending a message of the past type: returned, killed, or signalled if the message was not sent. An exception of its method is
-/// logged.
+/// The end of sending a message of the past type: returned, killed, or signalled if the message was
+/// not sent. An exception of its method is logged.
 ///
 /// # Safety
 /// `cx` is the current context, and the outcome that of a message for the method.

@@ -18,8 +18,9 @@ pub enum Site {
     Here,
     /// To the node of that number.
     On(i64),
-    /// A functional one to a node that has nothing to do, if the stack's pointer, in the function that makes it, says that this is worth it,
-    /// else to this; any other to the node with the least load.
+    /// A functional one to a node that has nothing to do, if the stack's pointer, in the function
+    /// that makes it, says that this is worth it, else to this; any other to the node with the
+    /// least load.
     Anywhere(usize),
 }
 
@@ -74,7 +75,8 @@ pub unsafe fn create(cx: *mut Cx, table: &'static Table, creator: u32, args: &mu
     }
 }
 
-/// True if the actors of a class keep to their node: those that are not functional, whose messages need the actor itself.
+/// True if the actors of a class keep to their node: those that are not functional, whose messages
+/// need the actor itself.
 fn lasts(table: &Table) -> bool {
     table.info().actor().is_some_and(|class| !class.functional)
 }

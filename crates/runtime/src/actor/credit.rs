@@ -11,8 +11,9 @@
 //! that the actor waits, perhaps for the very methods that are stopped: after [`HOLD`] it says it. So nobody waits for ever, and two
 //! actors that flood each other get on, if slowly; then mail grows, because nothing else is right.
 //!
-//! Nor does it for an actor that has served nothing of its mail, and got none from there, for [`UNSERVED`], whatever else it has to do: others send to others. Who sends
-//! to such an actor is stopped by its [`mailbox`].
+//! Nor does it for an actor that has served nothing of its mail, and got none from there, for
+//! [`UNSERVED`], whatever else it has to do: others send to others. Who sends to such an actor is
+//! stopped by its [`mailbox`].
 //!
 //! Guests have limits of their own, and are not counted.
 
@@ -35,7 +36,8 @@ const TAKEN_BYTES: u32 = (WINDOW_BYTES / 4) as u32;
 /// With so many messages waiting for an actor, those who send to it from elsewhere are to wait.
 pub(super) const FAR_LONG: u64 = 1024;
 
-/// The longest time without an acknowledgement for the sake of an actor that serves none of its mail, since its last message.
+/// The longest time without an acknowledgement for the sake of an actor that serves none of its
+/// mail, since its last message.
 const UNSERVED: Duration = Duration::from_millis(250);
 
 /// How long a node that has nothing to do waits before it says what it has taken, though an actor has much mail.
@@ -47,7 +49,8 @@ pub(super) enum Against {
     /// Nothing is.
     #[default]
     Nothing,
-    /// An actor has much mail, some of which came from there: what was seen of it last, and when it had served some.
+    /// An actor has much mail, some of which came from there: what was seen of it last, and when it
+    /// had served some.
     Mail { actor: Word, seen: Seen, since_ns: u64 },
     /// The heap is filled.
     Heap,
@@ -169,7 +172,8 @@ impl Credit {
         let Some(held) = self.held.get_mut(from as usize) else { return };
         self.holds = true;
         match (&mut *held, why) {
-            // What was seen of it stays; while messages come, those that let it go on may be behind them.
+            // What was seen of it stays; while messages come, those that let it go on may be behind
+            // them.
             (Against::Mail { actor, since_ns, .. }, Against::Mail { actor: other, since_ns: now_ns, .. })
                 if *actor == other =>
             {

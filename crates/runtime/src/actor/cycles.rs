@@ -60,8 +60,8 @@ pub(super) struct Suspects {
     /// The earliest time for that, and how long it is between two.
     next_ms: i64,
     rest_ms: i64,
-    /// The node's progress ([`Cx::progress`]) when all were looked at last, or 0, and how many steps
-    /// that took.
+    /// The node's progress ([`Cx::progress`]) when all were looked at last, or 0, and how many
+    /// steps that took.
     seen: u64,
     cost: u64,
     /// Batches of packets that were taken.
@@ -363,7 +363,8 @@ unsafe fn look_at(cx: *mut Cx, sent: Word, most: u64) -> Option<()> {
     }
 }
 
-/// True if the receiver of a queued request waits, directly or through others, for its sender. `None` if more was to be looked at than so many joins and messages.
+/// True if the receiver of a queued request waits, directly or through others, for its sender.
+/// `None` if more was to be looked at than so many joins and messages.
 unsafe fn waits_for_itself(sent: Word, steps: &mut u64, most: u64) -> Option<bool> {
     // SAFETY: promised by the caller; everything reached is an object of the node.
     unsafe {

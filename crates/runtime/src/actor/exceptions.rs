@@ -45,8 +45,9 @@ pub struct Concerned {
     pub stays: bool,
 }
 
-/// The exception to raise at a wait: of those that may be raised the one of the first request. `concerns` gets for each exception what it is
-/// due to, and whether it was raised before. Those that the wait concerns are forgotten, unless they stay.
+/// The exception to raise at a wait: of those that may be raised the one of the first request.
+/// `concerns` gets for each exception what it is due to, and whether it was raised before. Those
+/// that the wait concerns are forgotten, unless they stay.
 ///
 /// # Safety
 /// `running` is a join.
@@ -163,7 +164,8 @@ unsafe fn shown(types: &Types, ty: TypeId, word: Word) -> String {
 }
 
 impl Cx {
-    /// Keeps the exception under way as an object, which the caller keeps. The heading of `origin` tells the types of its values.
+    /// Keeps the exception under way as an object, which the caller keeps. The heading of `origin`
+    /// tells the types of its values.
     pub fn kept_exception(&mut self, origin: &Origin) -> Word {
         let id = self.signalled();
         let types = origin.values(self.image().program(), id);
@@ -198,10 +200,12 @@ impl Cx {
         Ret::SIGNALLED
     }
 
-    /// Logs an exception that nobody awaits, with its values, the method that it came from, and this node.
+    /// Logs an exception that nobody awaits, with its values, the method that it came from, and
+    /// this node.
     pub fn log_lost(&mut self, kept: Word) {
         let program = self.image().program();
-        // SAFETY: `kept` was made by `kept_exception`, with values of the types that its origin tells.
+        // SAFETY: `kept` was made by `kept_exception`, with values of the types that its origin
+        // tells.
         let (origin, id, values) = unsafe {
             let origin = Origin::from_word(get(kept, exception::ORIGIN));
             let id = SignalId::from_u32(get(kept, exception::SIGNAL) as u32);

@@ -21,8 +21,9 @@ pub enum Verdict {
     RefusesAll,
 }
 
-/// Looks for the oldest message that `accepts` accepts, and takes it out of the queue. `accepts` gets the method and the message, and may
-/// run conditions. One that raises an exception fails its message: the sender gets that, and the search begins anew.
+/// Looks for the oldest message that `accepts` accepts, and takes it out of the queue. `accepts`
+/// gets the method and the message, and may run conditions. One that raises an exception fails its
+/// message: the sender gets that, and the search begins anew.
 ///
 /// # Safety
 /// `cx` is the current context, and `actor` an actor that the caller keeps.

@@ -195,7 +195,8 @@ pub mod join {
     pub const HELD: usize = owed::FIELDS + 11;
     /// While it selects, which is never as machine code: the time at which its timer is over.
     pub const TIME: usize = HELD;
-    /// While it waits: what owes the reply to the last of its requests, so that whoever is to answer lives as long.
+    /// While it waits: what owes the reply to the last of its requests, so that whoever is to
+    /// answer lives as long.
     pub const OWING: usize = owed::FIELDS + 12;
     /// The first variable.
     pub const WORDS: usize = owed::FIELDS + 13;
@@ -276,7 +277,8 @@ pub mod far {
 pub mod mail {
     use crate::abi::Word;
 
-    /// The number of queued messages, in the lower half, and the words of the objects that they carry; 0 if none are queued.
+    /// The number of queued messages, in the lower half, and the words of the objects that they
+    /// carry; 0 if none are queued.
     pub const COUNT: usize = 0;
     /// Where these words begin in it.
     pub const CARRIED_SHIFT: u32 = 32;
@@ -496,7 +498,8 @@ impl ActorClass {
 pub struct MessageKind {
     /// Which arguments are references: a bit for each.
     pub references: u32,
-    /// Which of these are objects that a message carries, and not actors or places of answers: a bit for each.
+    /// Which of these are objects that a message carries, and not actors or places of answers: a
+    /// bit for each.
     pub carries: u32,
     /// How many arguments there are.
     pub args: usize,

@@ -1,9 +1,10 @@
 //! The bound of a mailbox: no actor that serves nothing fills the heap of its node.
 //!
-//! A mailbox counts the bytes of its messages and of the objects that they carry. From three quarters of the bound on, senders make way at
-//! the end of a loop's step and are *parked* until half of the bound is free. A mailbox that has served nothing for [`PARK_NS`] meanwhile is
-//! *stuck*. A message to a stuck mailbox from three quarters on, or to any that is full, is refused: its sender gets
-//! `failure("mailbox full")`, also where nobody awaits an answer.
+//! A mailbox counts the bytes of its messages and of the objects that they carry. From three
+//! quarters of the bound on, senders make way at the end of a loop's step and are *parked* until
+//! half of the bound is free. A mailbox that has served nothing for [`PARK_NS`] meanwhile is
+//! *stuck*. A message to a stuck mailbox from three quarters on, or to any that is full, is
+//! refused: its sender gets `failure("mailbox full")`, also where nobody awaits an answer.
 //!
 //! ```text
 //!                bytes >= 3/4                 PARK_NS without room, or nothing else to do
@@ -13,14 +14,18 @@
 //!    +--------------------------------------------------------------------------------------------+
 //! ```
 //!
-//! Senders on other nodes are told (`FULL`, `ROOM`) and treat what stands for the actor there as a mailbox that parks. What they have sent
-//! before they hear of it is taken beyond the bound; [`FAR_BYTES`] for each node. Beyond that a request is answered with the failure,
-//! and a message that nobody awaits is logged. Messages of sessions have the bound itself, and all of them are answered.
+//! Senders on other nodes are told (`FULL`, `ROOM`) and treat what stands for the actor there as a
+//! mailbox that parks. What they have sent before they hear of it is taken beyond the bound;
+//! [`FAR_BYTES`] for each node. Beyond that a request is answered with the failure, and a message
+//! that nobody awaits is logged. Messages of sessions have the bound itself, and all of them are
+//! answered.
 //!
-//! A message that the actor may take at once is never refused, or nothing could make it go on: one for a selection under way, and one to an
-//! actor at rest. `FULL` names these methods, and is said again when they are others, and from time to time while messages are served.
+//! A message that the actor may take at once is never refused, or nothing could make it go on: one
+//! for a selection under way, and one to an actor at rest. `FULL` names these methods, and is said
+//! again when they are others, and from time to time while messages are served.
 //!
-//! In a heap that is filled the bound is a sixteenth. What a transaction has held leaves in any case.
+//! In a heap that is filled the bound is a sixteenth. What a transaction has held leaves in any
+//! case.
 
 use rustc_hash::FxHashMap;
 
@@ -62,7 +67,8 @@ const TELL_NS: u64 = 200_000_000;
 /// Bytes that may come from each other node beyond the bound.
 const FAR_BYTES: usize = 1 << 20;
 
-/// Messages that go to an actor of another node whose mailbox is nearly full, from senders that cannot make way.
+/// Messages that go to an actor of another node whose mailbox is nearly full, from senders that
+/// cannot make way.
 const FAR_MESSAGES: u32 = 1024;
 
 /// The mailboxes that are nearly full, as a node knows them.
@@ -77,7 +83,8 @@ pub(super) struct Mailboxes {
     stuck: Vec<(Word, Seen)>,
     /// Nodes that were told that an actor's mailbox is nearly full. Kept by nobody.
     told: Vec<Told>,
-    /// Stand-ins of other nodes' actors whose mailboxes are nearly full. Weak: the collector does not keep them for this.
+    /// Stand-ins of other nodes' actors whose mailboxes are nearly full. Weak: the collector does
+    /// not keep them for this.
     far: FxHashMap<Word, Far>,
     /// The receiver of the message of another node that is taken now.
     arrives: Word,
@@ -98,7 +105,8 @@ pub(super) struct Patience {
     seen: Seen,
 }
 
-/// The contents of a mailbox at the last look. A change in them shows that messages were served, though others came.
+/// The contents of a mailbox at the last look. A change in them shows that messages were served,
+/// though others came.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Seen {
     /// The first messages of all lists.
@@ -107,7 +115,8 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// Looks at the mailbox of an actor of this node: whether messages were served since the last look.
+    /// Looks at the mailbox of an actor of this node: whether messages were served since the last
+    /// look.
     pub(super) unsafe fn look(&mut self, actor: Word) -> bool {
         // SAFETY: promised by the caller.
         unsafe {
@@ -197,15 +206,18 @@ impl Mailboxes {
 }
 
 impl Cx {
-    /// Enters the bound of a mailbox in bytes; at least a megabyte, and at most a quarter of the heap.
+    /// Enters the bound of a mailbox in bytes; at least a megabyte, and at most a quarter of the
+    /// heap.
     pub(crate) fn set_mailbox_bytes(&mut self, most: usize) {
         self.actors.mailboxes.most = most.min(self.limits().heap_bytes / HEAP_PART).max(BOUND_MIN);
     }
 }
 
-/// The words of the objects that a message carries, as its kind has them: their own size, and that of an array's storage.
+/// The words of the objects that a message carries, as its kind has them: their own size, and that
+/// of an array's storage.
 pub(super) unsafe fn carried(cx: *mut Cx, kind: &MessageKind, args: &[Word]) -> u64 {
-    // SAFETY: promised by the caller: what a method with messages of the kind takes, the actor first.
+    // SAFETY: promised by the caller: what a method with messages of the kind takes, the actor
+    // first.
     unsafe {
         let size = |object: Word| object::fields(object) + OBJECT_WORDS;
         let mut words = 0;
@@ -284,7 +296,8 @@ unsafe fn admit_more(cx: *mut Cx, actor: Word, slot: u32, class: &ActorClass, po
         let (bytes, bound) = (bytes_of(class, post), bound(cx));
         let takes = || state(actor) == State::Selecting && get(post, mail::TAKES) & bit(actor, slot) != 0;
         if (*cx).actors.accepts() {
-            // Methods that run as messages of another node come, and send on to one actor, take no more of them than that serves.
+            // Methods that run as messages of another node come, and send on to one actor, take no
+            // more of them than that serves.
             let (from, since_ns) = ((*cx).actors.remote.speaker, now(cx));
             (*cx).actors.remote.credit.hold(from, Against::mail(actor, since_ns));
         }
@@ -319,8 +332,8 @@ unsafe fn bit(actor: Word, slot: u32) -> u64 {
     1 << bit_of(unsafe { method_of(actor, slot) })
 }
 
-/// The methods of an actor with mail whose next message it may take at once, a bit for each: those that it selects; those of which an actor at
-/// rest has refused none.
+/// The methods of an actor with mail whose next message it may take at once, a bit for each: those
+/// that it selects; those of which an actor at rest has refused none.
 unsafe fn takes(actor: Word, class: &ActorClass, post: Word) -> u64 {
     // SAFETY: promised by the caller.
     unsafe {
@@ -419,7 +432,8 @@ unsafe fn has_room(cx: *mut Cx, actor: Word) -> bool {
     }
 }
 
-/// An actor has served nothing while senders were parked: from now on they are refused, until it does.
+/// An actor has served nothing while senders were parked: from now on they are refused, until it
+/// does.
 pub(super) unsafe fn give_up_on(cx: *mut Cx, actor: Word) {
     // SAFETY: promised by the caller: an actor, here or elsewhere.
     unsafe {
@@ -437,7 +451,8 @@ pub(super) unsafe fn give_up_on(cx: *mut Cx, actor: Word) {
     }
 }
 
-/// The time, which stands still where a seed decides the order: there senders are parked until nothing else is to be done.
+/// The time, which stands still where a seed decides the order: there senders are parked until
+/// nothing else is to be done.
 unsafe fn now(cx: *mut Cx) -> u64 {
     // SAFETY: promised by the caller: the current context.
     unsafe { if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ns() } }
@@ -554,7 +569,8 @@ pub(super) unsafe fn give_up(cx: *mut Cx) -> bool {
     }
 }
 
-/// A message of another node waits in an actor's mail now: the node is told if that is nearly full. Whether it knows.
+/// A message of another node waits in an actor's mail now: the node is told if that is nearly full.
+/// Whether it knows.
 pub(super) unsafe fn came(cx: *mut Cx, from: u32, actor: Word, address: [u32; 2]) -> bool {
     // SAFETY: promised by the caller: the current context, and an actor of this node.
     unsafe {
@@ -588,10 +604,11 @@ pub(super) unsafe fn came(cx: *mut Cx, from: u32, actor: Word, address: [u32; 2]
     }
 }
 
-/// A node says of an actor of its own that its mailbox is nearly full, and which methods are taken nevertheless; or, without these, that it
-/// has room.
+/// A node says of an actor of its own that its mailbox is nearly full, and which methods are taken
+/// nevertheless; or, without these, that it has room.
 pub(super) unsafe fn heard(cx: *mut Cx, from: u32, [index, generation]: [u32; 2], full: Option<u64>) {
-    // SAFETY: promised by the caller: the current context; what stands for actors are objects of their kind.
+    // SAFETY: promised by the caller: the current context; what stands for actors are objects of
+    // their kind.
     unsafe {
         let address = Address { capsule: 0, node: from, index, generation };
         // It may have been forgotten.

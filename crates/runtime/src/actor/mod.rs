@@ -361,9 +361,11 @@ unsafe fn message_of(cx: *mut Cx, slot: u32, args: &[Word]) -> Ret {
     }
 }
 
-/// A message that was served and that nobody knows any more, as one of a kind; machine code takes them in the same way.
+/// A message that was served and that nobody knows any more, as one of a kind; machine code takes
+/// them in the same way.
 unsafe fn served_message(cx: *mut Cx, kind: &MessageKind) -> Option<Word> {
-    // SAFETY: promised by the caller; the list holds messages of the context with so many arguments, and what owes nothing.
+    // SAFETY: promised by the caller; the list holds messages of the context with so many
+    // arguments, and what owes nothing.
     unsafe {
         let list = (*cx).actors.spare.get_mut(kind.args).filter(|list| **list != 0)?;
         let served = *list;
@@ -742,8 +744,9 @@ unsafe fn suspend(cx: *mut Cx, waiter: Word) -> Ret {
     }
 }
 
-/// Tests if a method of an actor waits for the end of a call of the actor on itself which waits too. The innermost of such methods is
-/// the one in the mail: messages and answers wake it, and the others go on behind it.
+/// Tests if a method of an actor waits for the end of a call of the actor on itself which waits
+/// too. The innermost of such methods is the one in the mail: messages and answers wake it, and the
+/// others go on behind it.
 #[inline]
 unsafe fn waits_for_call(post: Word, waiter: Word) -> bool {
     // SAFETY: promised by the caller: the actor's mail, and a join of the actor.

@@ -850,7 +850,8 @@ unsafe fn serve_next(cx: *mut Cx, actor: Word) -> Result<bool, Ret> {
         let sent = match found {
             Ok(Some(sent)) => sent,
             Ok(None) => {
-                // All that is queued is refused until a message changes the actor, or was failed by its condition.
+                // All that is queued is refused until a message changes the actor, or was failed by
+                // its condition.
                 if get(post, mail::COUNT) == 0 {
                     set(actor, class.mail, 0);
                 }

@@ -9,7 +9,8 @@
 //! RELEASE   index and generation of something that the sender has forgotten, and how often it was told of it
 //! ```
 //!
-//! The other kinds are those of [`search`], [`rounds`] and [`super::credit`]. Values are written as [`crate::transfer`] says.
+//! The other kinds are those of [`search`], [`rounds`] and [`super::credit`]. Values are written as
+//! [`crate::transfer`] says.
 
 use bifrost_ir::{MethodId, MethodRef, SignalId, Signature, TypeId, Types};
 use smallvec::SmallVec;
@@ -596,7 +597,8 @@ unsafe fn accept_message(cx: *mut Cx, from: u32, packet: &mut &[u8]) -> Result<R
         if ret.outcome == Outcome::Pending as u64 && Kind::of(ret.value) == Kind::Message {
             let actor = get(ret.value, message::RECEIVER);
             let told = mailbox::came(cx, from, actor, [index, generation]);
-            // Who sends to a mailbox that is nearly full is told of that one, and others need not wait for it.
+            // Who sends to a mailbox that is nearly full is told of that one, and others need not
+            // wait for it.
             if !told && has_long_mail(actor, FAR_LONG) {
                 let since_ns = if (*cx).actors.is_ordered() { 0 } else { (*cx).now_ns() };
                 (*cx).actors.remote.credit.hold(from, Against::mail(actor, since_ns));

@@ -1,7 +1,8 @@
 //! The node of a new actor that is made `anywhere` (002 section 4).
 //!
-//! Short-lived work, which is functional actors, is taken by nodes that have nothing to do ([`Actors::node_for_new`]). An actor that is
-//! not functional *lasts*: it stays where it is made, so its node is chosen by load when it is made:
+//! Short-lived work, which is functional actors, is taken by nodes that have nothing to do
+//! ([`Actors::node_for_new`]). An actor that is not functional *lasts*: it stays where it is made,
+//! so its node is chosen by load when it is made:
 //!
 //! ```text
 //! load of a node   the living actors that this node has made there by `anywhere` or `on`
@@ -16,8 +17,9 @@
 //! | packets leave for a node that makes actors here | LOAD goes along if the number has changed much |
 //! | LOAD comes | `told` of its sender is replaced |
 //!
-//! A creation deep on the stack is a part of a tree of calls, which would be torn apart: it stays here, and counts. Only a creation
-//! as high on the stack as the highest of the last [`WINDOW`] asks for the load.
+//! A creation deep on the stack is a part of a tree of calls, which would be torn apart: it stays
+//! here, and counts. Only a creation as high on the stack as the highest of the last [`WINDOW`]
+//! asks for the load.
 
 use std::sync::atomic::Ordering;
 
@@ -29,7 +31,8 @@ use crate::abi::Word;
 /// The load of the sender without the actors that the receiver has made there.
 pub(super) const LOAD: u8 = 16;
 
-/// After so many creations that were deeper on the stack than the last one that was placed by load, the bound is set anew.
+/// After so many creations that were deeper on the stack than the last one that was placed by load,
+/// the bound is set anew.
 const WINDOW: u32 = 8;
 
 /// So many entries of the ready queue weigh as much as an actor: they come and go, and actors stay.
@@ -88,7 +91,8 @@ impl Placement {
         }
     }
 
-    /// Counts actors of other nodes, and in proportion those of this one, that a collection has found dead.
+    /// Counts actors of other nodes, and in proportion those of this one, that a collection has
+    /// found dead.
     pub(super) fn forget(&mut self, node: u32, dead: impl Iterator<Item = u32>) {
         let own = node as usize;
         let others = |made: &[u32]| -> u64 {
@@ -147,7 +151,8 @@ impl Remote {
         u32::try_from(born).unwrap_or(u32::MAX).saturating_add(self.placement.ready)
     }
 
-    /// Writes the load behind packets for a node that makes actors here, if it was told another one.
+    /// Writes the load behind packets for a node that makes actors here, if it was told another
+    /// one.
     #[inline]
     pub(super) fn tell_load(&mut self, node: u32) {
         let Some(Some(last)) = self.placement.telling.get(node as usize).copied() else { return };
@@ -163,12 +168,14 @@ impl Remote {
     }
 }
 
-/// After so many actors that could have gone to another node, but were too deep on the stack, it is said anew how deep that is.
+/// After so many actors that could have gone to another node, but were too deep on the stack, it is
+/// said anew how deep that is.
 pub const LOOKS: u32 = 4096;
 
 impl Actors {
-    /// A node that has nothing to do, or nothing behind what it does, for a new actor, if it is worth that. The less deep the stack is, the
-    /// more there is to do below the actor: so it must be as high as the highest of the last ones that could have gone (depth first, the oldest
+    /// A node that has nothing to do, or nothing behind what it does, for a new actor, if it is
+    /// worth that. The less deep the stack is, the more there is to do below the actor: so it must
+    /// be as high as the highest of the last ones that could have gone (depth first, the oldest
     /// work is the largest).
     pub(super) fn node_for_new(&mut self, stack: usize) -> Option<u32> {
         if self.order.is_none() && stack < self.gives_at {
@@ -305,7 +312,8 @@ mod tests {
         placement.forget(0, std::iter::empty());
     }
 
-    /// One other node, which is idle if the count says so, and has nothing behind what it does so often.
+    /// One other node, which is idle if the count says so, and has nothing behind what it does so
+    /// often.
     struct Other(Arc<AtomicU32>, u32);
 
     impl Network for Other {

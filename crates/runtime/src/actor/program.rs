@@ -13,8 +13,9 @@ use crate::cx::Cx;
 use crate::image::RoutineDesc;
 use crate::object::{get, set};
 
-/// Sends a message of the past type: as [`send`](super::send), but what a session sends is under way until it was served ([`set_open_max`](Cx::set_open_max)), and in a transaction of the program, or a batch that is one, it leaves when that is
-/// committed.
+/// Sends a message of the past type: as [`send`](super::send), but what a session sends is under
+/// way until it was served ([`set_open_max`](Cx::set_open_max)), and in a transaction of the
+/// program, or a batch that is one, it leaves when that is committed.
 ///
 /// # Errors
 /// The outcome that the sender ends with: its message was not sent.
@@ -134,7 +135,8 @@ pub unsafe fn call_main(cx: *mut Cx, desc: &'static RoutineDesc, args: &mut [Wor
     }
 }
 
-/// Fails the requests that a join still waits for: nothing can happen any more that would answer them.
+/// Fails the requests that a join still waits for: nothing can happen any more that would answer
+/// them.
 unsafe fn give_up(cx: *mut Cx, waiter: Word) {
     // SAFETY: promised by the caller.
     unsafe {

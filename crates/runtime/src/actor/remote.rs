@@ -85,7 +85,8 @@ pub(super) struct Remote {
     exported: FxHashMap<Word, u32>,
     /// By the number of the node that chose their addresses: actors that others have made here, by index.
     pub(super) born: Vec<FxHashMap<u32, Export>>,
-    /// By actor in `born`: the node that chose its address, and the index. All nodes know an actor by one address, so one object stands for it in each.
+    /// By actor in `born`: the node that chose its address, and the index. All nodes know an actor
+    /// by one address, so one object stands for it in each.
     names: FxHashMap<Word, (u32, u32)>,
     /// By node: how many actors were made there.
     pub(super) made: Vec<u32>,

@@ -1,4 +1,5 @@
-//! A conversation in the text form, however its lines are cut: the body of the fuzz target `text_form`.
+//! A conversation in the text form, however its lines are cut: the body of the fuzz target
+//! `text_form`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -145,8 +146,8 @@ fn converse_in<'d>(world: &mut World, pieces: impl Iterator<Item = &'d [u8]>) ->
     conversation.said
 }
 
-/// Whatever the lines are, however they are cut: the answers are the same lines, and none tells of a failure of
-/// the server.
+/// Whatever the lines are, however they are cut: the answers are the same lines, and none tells of
+/// a failure of the server.
 pub fn text_form(data: &[u8]) -> String {
     let data = &data[..data.len().min(BYTES_MAX)];
     let whole = converse(std::iter::once(data));

@@ -32,8 +32,8 @@ pub fn repeat_while(name: &str, wanted: impl Fn() -> bool, mut body: impl FnMut(
     println!("{name}: {runs} runs from seed {first}");
 }
 
-/// Runs `body` with each input that fuzzing has found worth keeping for a target (`fuzz/corpus`), and with a few copies
-/// of it that are changed at random.
+/// Runs `body` with each input that fuzzing has found worth keeping for a target (`fuzz/corpus`),
+/// and with a few copies of it that are changed at random.
 pub fn each_of_corpus(target: &str, mut body: impl FnMut(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
     let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));

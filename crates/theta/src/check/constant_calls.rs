@@ -1,5 +1,5 @@
-//! Calls of built-in methods in constant expressions: all those of basic values and strings that return a value of such a
-//! type, but for `hash`, which a program may not rely on.
+//! Calls of built-in methods in constant expressions: all those of basic values and strings that
+//! return a value of such a type, but for `hash`, which a program may not rely on.
 //!
 //! Each gives what the method gives when the program runs; a call that would signal is no constant.
 

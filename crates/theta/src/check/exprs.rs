@@ -326,7 +326,8 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// The way to write an operation for which the type has no method, if people know it by another operator.
+    /// The way to write an operation for which the type has no method, if people know it by another
+    /// operator.
     fn operator_help(&self, ty: TypeId, method: &str, other: Option<TypeId>) -> Option<String> {
         let text = |ty: TypeId| self.cx.program.types.kind(ty) == TypeKind::String;
         let is_text = |ty: Option<TypeId>| ty.is_some_and(text);

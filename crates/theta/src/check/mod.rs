@@ -350,8 +350,8 @@ impl<'a> Checker<'a> {
         self.below(sub, sup) || sup == Types::ANY || self.adapts(sub, sup)
     }
 
-    /// True if values of routine type `sub` can stand for `sup` by an adapter (section 5 of the definition: routine types
-    /// conform as methods do, and `any` is above all types).
+    /// True if values of routine type `sub` can stand for `sup` by an adapter (section 5 of the
+    /// definition: routine types conform as methods do, and `any` is above all types).
     fn adapts(&self, sub: TypeId, sup: TypeId) -> bool {
         let types = &self.program.types;
         let (Some(a), Some(b)) = (types.routine_heading(sub), types.routine_heading(sup)) else {
@@ -371,8 +371,8 @@ impl<'a> Checker<'a> {
             && a.signals.iter().all(|s| b.signal(s.name).is_some_and(|t| all_fit(&s.values, &t.values)))
     }
 
-    /// True if another object must be made of a value of type `sub` that fits, for it to stand for `sup`: a box, or an
-    /// adapter.
+    /// True if another object must be made of a value of type `sub` that fits, for it to stand for
+    /// `sup`: a box, or an adapter.
     pub(crate) fn is_converted(&self, sub: TypeId, sup: TypeId) -> bool {
         let boxed = sup == Types::ANY && self.program.types.kind(sub).is_basic();
         boxed || !self.below(sub, sup) && self.adapts(sub, sup)

@@ -163,7 +163,8 @@ impl Way<'_> {
 }
 
 impl Checker<'_> {
-    /// Warns of the pairs whose first request leads to messages to an actor of the type that the second asks.
+    /// Warns of the pairs whose first request leads to messages to an actor of the type that the
+    /// second asks.
     pub(crate) fn check_overlaps(&mut self) {
         let mut messages: HashMap<MethodRef, Vec<MethodRef>> = HashMap::new();
         let mut told: HashSet<(FileId, Site)> = HashSet::new();

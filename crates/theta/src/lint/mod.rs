@@ -36,7 +36,8 @@ pub(crate) fn lint(sources: &Sources, root: &str, files: &[ast::File], names: &N
     found
 }
 
-/// The names of all methods that a type asks for or a superclass may have: their parameters are given.
+/// The names of all methods that a type asks for or a superclass may have: their parameters are
+/// given.
 fn required_methods(files: &[ast::File]) -> HashSet<&str> {
     let mut required = HashSet::new();
     let mut pending: Vec<&Item> = files.iter().flat_map(|file| &file.items).collect();

@@ -198,7 +198,8 @@ impl<'a> Walk<'a> {
     }
 
     fn statement(&mut self, stmt: &'a Stmt) {
-        // Arms of handlers see what the statement declares, so its scope is that of the body around.
+        // Arms of handlers see what the statement declares, so its scope is that of the body
+        // around.
         self.core(&stmt.kind);
         for handler in &stmt.handlers {
             let Handler::Except { arms, others } = handler else { continue };

@@ -33,8 +33,8 @@ fn receiver() -> Operand {
     Operand::Var(Var::from_u32(0))
 }
 
-/// An operand of type `found` as one of type `wanted`: basic values go into boxes where an `any` is wanted, and routine
-/// values into adapters where only their arguments or results need boxes.
+/// An operand of type `found` as one of type `wanted`: basic values go into boxes where an `any` is
+/// wanted, and routine values into adapters where only their arguments or results need boxes.
 pub(crate) fn stand(
     program: &mut Program,
     builder: &mut Builder,
@@ -55,7 +55,8 @@ pub(crate) fn stand(
     dst.into()
 }
 
-/// The class of the objects by which values of routine type `found` stand for `wanted`, if they are not such themselves.
+/// The class of the objects by which values of routine type `found` stand for `wanted`, if they are
+/// not such themselves.
 fn adapter(program: &mut Program, found: TypeId, wanted: TypeId) -> Option<ClassId> {
     let to = program.types.routine_heading(wanted)?.clone();
     let from = program.types.routine_heading(found)?.clone();
@@ -84,7 +85,8 @@ pub(crate) fn bridge(
     forward(program, name, None, callee, from, to)
 }
 
-/// The same; the object that it calls is the receiver, or what the receiver holds if it is an adapter of class `adapter`.
+/// The same; the object that it calls is the receiver, or what the receiver holds if it is an
+/// adapter of class `adapter`.
 fn forward(
     program: &mut Program,
     name: String,

@@ -71,7 +71,8 @@ impl Parser<'_> {
 
     /// Reports a comment as other languages write it, and leaves it: `// words`, `/* words */`.
     ///
-    /// `//` is the remainder, so only words that no expression can have behind it make it a comment.
+    /// `//` is the remainder, so only words that no expression can have behind it make it a
+    /// comment.
     pub(super) fn foreign_comment(&mut self, starts: bool) -> bool {
         let (mark, next, after) = (self.token(), self.ahead(1), self.ahead(2));
         let block =

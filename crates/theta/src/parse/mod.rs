@@ -310,8 +310,8 @@ impl<'a> Parser<'a> {
         lines.join("\n")
     }
 
-    /// The comment of a type or class whose head has just been read: the block above it, and the one directly behind the
-    /// head as a paragraph of its own.
+    /// The comment of a type or class whose head has just been read: the block above it, and the
+    /// one directly behind the head as a paragraph of its own.
     fn doc_with_head(&self, above: String) -> String {
         let behind = self.doc_after();
         match (above.is_empty(), behind.is_empty()) {

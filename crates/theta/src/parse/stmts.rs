@@ -76,8 +76,8 @@ impl Parser<'_> {
             )
     }
 
-    /// True if a line starts with `f (a: T`, `f () returns` or `T = class`: the next definition, so an `end` is missing
-    /// here.
+    /// True if a line starts with `f (a: T`, `f () returns` or `T = class`: the next definition, so
+    /// an `end` is missing here.
     fn is_heading(&self) -> bool {
         if !self.is(Tok::Name) || !self.token().new_line {
             return false;
@@ -92,7 +92,8 @@ impl Parser<'_> {
             return false;
         }
         if self.ahead(2).tok == Tok::RParen {
-            // `main ()` reads like a call, which stands further in than what it is in, and has no `end`.
+            // `main ()` reads like a call, which stands further in than what it is in, and has no
+            // `end`.
             let defined = self.ahead(3).new_line
                 && self.ended.contains(self.text_of(self.token()))
                 && self.open.last().is_some_and(|open| {

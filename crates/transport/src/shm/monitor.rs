@@ -54,8 +54,8 @@ pub(crate) fn watch(socket: Arc<OwnedFd>, attention: Arc<Attention>) -> io::Resu
     watch_with(socket, Sign::SentLast, Box::new(move || attention.raise(CLOSED)))
 }
 
-/// Calls something once the other end of `socket` gives this sign, which it may have given already. It must
-/// not take long, nor watch anything.
+/// Calls something once the other end of `socket` gives this sign, which it may have given already.
+/// It must not take long, nor watch anything.
 pub(crate) fn watch_with(socket: Arc<OwnedFd>, sign: Sign, called: Called) -> io::Result<Watch> {
     let monitor = Monitor::of_process()?;
     let id = {

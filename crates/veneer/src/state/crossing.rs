@@ -207,7 +207,8 @@ impl State {
         if short { Err(Closed::WrongReply("not as many outcomes as futures wanted")) } else { Ok(()) }
     }
 
-    /// The batch's exceptions as errors, which go into the history, and the one that ended the batch.
+    /// The batch's exceptions as errors, which go into the history, and the one that ended the
+    /// batch.
     fn take_exceptions(&mut self, reply: &FlushedReply<'_>) -> (Vec<Arc<Error>>, Option<Arc<Error>>) {
         let mut errors: Vec<Arc<Error>> = Vec::new();
         let mut end = None;
@@ -224,7 +225,8 @@ impl State {
             let made = self.futures.get((position as usize).wrapping_sub(1)).map(|future| future.made);
             let mut call = self.call_name(position, &rounds);
             let mut unseen = None;
-            // A structure that is not run has the position of its first call, and none of its calls is to blame.
+            // A structure that is not run has the position of its first call, and none of its calls
+            // is to blame.
             if !matches!(exception.kind, ExceptionKind::Signal { .. })
                 && let Some(name) = self.structure_name(position)
             {

@@ -1,9 +1,9 @@
 //! The failures that the program was not told of yet, and the points where it is told.
 //!
-//! Every failure is *untold* at first: a signal, a call that the server refused or did not run, a call or structure that
-//! was not sent. It is told by a claim that fails with it or with its consequence, and by
-//! [`exceptions`](crate::Session::exceptions); its consequences up to then are told with it. A failure is *lost* when no
-//! stub is left whose claim would tell it.
+//! Every failure is *untold* at first: a signal, a call that the server refused or did not run, a
+//! call or structure that was not sent. It is told by a claim that fails with it or with its
+//! consequence, and by [`exceptions`](crate::Session::exceptions); its consequences up to then are
+//! told with it. A failure is *lost* when no stub is left whose claim would tell it.
 //!
 //! | point | tells, as [`Error::Unseen`] |
 //! | --- | --- |
@@ -11,9 +11,10 @@
 //! | a flush | lost failures, and all that was not sent |
 //! | a commit, a shipped transaction | all untold failures of the transaction, which is not committed |
 //!
-//! The server keeps the same account for one bit, `Unseen`: any failure since the history was cleared prevents a
-//! commit. Two commands keep both accounts equal. The first command of a batch is `history clear` when all failures
-//! before it were told. A call of the error-handle before `commit` stands for calls that were not sent.
+//! The server keeps the same account for one bit, `Unseen`: any failure since the history was
+//! cleared prevents a commit. Two commands keep both accounts equal. The first command of a batch
+//! is `history clear` when all failures before it were told. A call of the error-handle before
+//! `commit` stands for calls that were not sent.
 
 use std::collections::HashMap;
 use std::panic::Location;
@@ -74,12 +75,14 @@ impl Seen {
         self.untold.is_empty() && self.omitted == 0
     }
 
-    /// True if the program was told of all failures that the server knows of the transaction being recorded.
+    /// True if the program was told of all failures that the server knows of the transaction being
+    /// recorded.
     fn all_told(&self) -> bool {
         self.omitted == 0 && self.untold.values().all(|u| u.refused || u.transaction != self.transaction)
     }
 
-    /// Notes that the program is told of a failure, and so of all that it follows from and of all that followed.
+    /// Notes that the program is told of a failure, and so of all that it follows from and of all
+    /// that followed.
     fn tell(&mut self, error: &Arc<Error>) {
         for one in error.chain().map(Arc::as_ptr) {
             self.untold.remove(&one);
@@ -96,7 +99,8 @@ impl Seen {
         self.omitted = 0;
     }
 
-    /// Takes some of the failures out, oldest first. Consequences of others among them are not named.
+    /// Takes some of the failures out, oldest first. Consequences of others among them are not
+    /// named.
     fn take(&mut self, which: impl Fn(&Untold) -> bool) -> Vec<Arc<Error>> {
         let taken = self.untold.values().filter(|untold| which(untold));
         let mut taken: Vec<(u64, Arc<Error>)> = taken.map(|u| (u.order, u.error.clone())).collect();
@@ -220,7 +224,8 @@ impl State {
             return Ok(());
         }
         self.find_lost();
-        // What follows from a failure that a stub tells is lost all the same: its effects are missing.
+        // What follows from a failure that a stub tells is lost all the same: its effects are
+        // missing.
         let failures = self.seen.take(|u| !u.claimable || (refused && u.refused));
         let omitted = std::mem::take(&mut self.seen.omitted);
         self.attend();
@@ -230,8 +235,8 @@ impl State {
         Err(Error::Unseen { failures: failures.into(), omitted, call: None })
     }
 
-    /// The error of a commit or a transaction that the server refused for failures that nobody has seen: it names them. They are
-    /// told with it.
+    /// The error of a commit or a transaction that the server refused for failures that nobody has
+    /// seen: it names them. They are told with it.
     pub(super) fn unseen(&mut self, call: CallName, through: u32) -> Option<Error> {
         let failures = self.seen.take(|u| u.transaction <= through);
         let omitted = std::mem::take(&mut self.seen.omitted);
@@ -284,7 +289,8 @@ impl State {
         self.attend();
     }
 
-    /// Sees to it that a commit behind what is recorded is refused if anything was not seen, and only then.
+    /// Sees to it that a commit behind what is recorded is refused if anything was not seen, and
+    /// only then.
     pub(crate) fn before_commit(&mut self, location: &'static Location<'static>) -> Result<(), Arc<Error>> {
         let seen = &self.seen;
         if seen.untold.values().any(|u| u.refused && u.transaction == seen.transaction) {

@@ -1,7 +1,8 @@
 //! Looks into objects that are shown, and at what iterators yield.
 //!
-//! An object crosses as a handle. What a record, a struct or a sequence contains is asked for in batches of the translator's own,
-//! behind the one that the line has ended: first what tells how much there is, then the parts.
+//! An object crosses as a handle. What a record, a struct or a sequence contains is asked for in
+//! batches of the translator's own, behind the one that the line has ended: first what tells how
+//! much there is, then the parts.
 
 use crate::encode;
 use crate::ids::{MethodNumber, Ref, TypeNumber};
@@ -134,7 +135,8 @@ impl Translator {
         Some(Ask::Length(length, low))
     }
 
-    /// Asks for the contents of what an answer shows, or writes the answer if there is nothing to ask.
+    /// Asks for the contents of what an answer shows, or writes the answer if there is nothing to
+    /// ask.
     pub(super) fn look(
         &mut self,
         answer: Answer,

@@ -35,7 +35,8 @@ impl LineError {
     }
 }
 
-/// True if what was appended asks for a reply, which must be given to [`Translator::reply`] before the next line.
+/// True if what was appended asks for a reply, which must be given to [`Translator::reply`] before
+/// the next line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Due {
     /// No reply comes.
@@ -329,8 +330,9 @@ impl Translator {
         }
     }
 
-    /// Turns a reply into an answer, and remembers what it says about names. What the answer shows may have to be asked for: then commands
-    /// are appended to `out`, and their reply is due before there is an answer.
+    /// Turns a reply into an answer, and remembers what it says about names. What the answer shows
+    /// may have to be asked for: then commands are appended to `out`, and their reply is due before
+    /// there is an answer.
     pub fn reply(&mut self, reply: &Reply<'_>, out: &mut Vec<u8>, answer: &mut String) -> Due {
         let text = match reply {
             Reply::Flushed(flushed) => {

@@ -53,7 +53,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
     println!("{} is there now", found.get().name().claim()?);
 
-    // Others see what this session has done when it commits. A failure that nobody was told of would prevent that; zoe's was told.
+    // Others see what this session has done when it commits. A failure that nobody was told of
+    // would prevent that; zoe's was told.
     s.commit().claim()?;
     s.close()?;
     Ok(())

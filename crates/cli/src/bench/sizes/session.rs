@@ -1,7 +1,8 @@
 //! `bifrost bench sizes session`: the memory of a session that makes and commits objects for ever.
 //!
-//! The server is a process of its own, whose memory the system tells, and its metrics the bytes of the session's heap and of the
-//! store, which is a folder. The session speaks the text form over a socket.
+//! The server is a process of its own, whose memory the system tells, and its metrics the bytes of
+//! the session's heap and of the store, which is a folder. The session speaks the text form over a
+//! socket.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,8 +23,9 @@ const TOLD: i64 = 20;
 /// The settings of the server: so small a cache is full soon.
 const SETTINGS: [&str; 4] = ["--set", "cache_bytes_max=4194304", "--set", "heap_bytes_max=67108864"];
 
-/// The most that the heap may have in the second half, against the most in the first: between two collections it goes up and down.
-/// The process has the buffers of the store besides, which depend on how often that is collected.
+/// The most that the heap may have in the second half, against the most in the first: between two
+/// collections it goes up and down. The process has the buffers of the store besides, which depend
+/// on how often that is collected.
 const GROWN_MOST: f64 = 1.25;
 
 /// A session that speaks the text form.
