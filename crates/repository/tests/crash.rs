@@ -204,8 +204,7 @@ fn damaged_logs() {
 const DAMAGES: u64 = 10_000;
 
 /// Bits of a base rot, and sectors of it are lost, or in the place of others, or older than they
-/// should be: nothing wrong is given, and each damage is told with what is lost. An older sector
-/// may be given as what it once was; the check finds it.
+/// should be: nothing wrong is given, and each damage is told with what is lost.
 #[test]
 fn damaged_bases() {
     let start = Instant::now();
@@ -220,7 +219,6 @@ fn damaged_bases() {
                 _ => Damage::Older,
             };
             let how = sound.damaged(damage, seed).unwrap_or_else(|wrong| panic!("{wrong}"));
-            assert!(how != Ended::OlderTold || damage != Damage::Bit, "{seed}");
             *ended.lock().unwrap().entry((format!("{damage:?}"), how)).or_insert(0) += 1;
         }
     };

@@ -224,7 +224,7 @@ fn a_store_of_another_format_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let store = folder.path().join("store");
     drop(open(&store, &small(10)).unwrap());
-    for (format, why) in [(1, "dump it with the program that made it"), (3, "use a newer program")] {
+    for (format, why) in [(1, "dump it with the program that made it"), (4, "use a newer program")] {
         std::fs::remove_file(store.join("base")).unwrap();
         let database = redb::Database::create(store.join("base")).unwrap();
         let write = database.begin_write().unwrap();
@@ -233,7 +233,7 @@ fn a_store_of_another_format_is_refused() {
         write.commit().unwrap();
         drop(database);
         let error = open(&store, &small(10)).map(drop).unwrap_err();
-        assert!(matches!(error, Error::Format { found, known: 2 } if found == format), "{error}");
+        assert!(matches!(error, Error::Format { found, known: 3 } if found == format), "{error}");
         assert!(error.to_string().contains(why), "{error}");
     }
 }

@@ -4,9 +4,10 @@
 //! phase could make a page look whole that is not. The file is made under another name and renamed when it is whole.
 //!
 //! redb does not look at the checksums of its pages when it reads them. So every value has a
-//! [seal](super::seal), which is checked when it is read, and a set of all orefs that have an
-//! object is kept beside the objects: an object that is in the set and not found is lost, and is
-//! never told as one that is not there.
+//! [seal](super::seal), which is checked when it is read, and beside the objects there is a [set of
+//! their orefs with a tag of each one's state](super::present): an object that is in the set and
+//! not found is lost, and is never told as one that is not there; one with another state than its
+//! tag says is lost too.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,21 +24,21 @@ use crate::embedded::backend::{Backend, Overlay};
 use crate::embedded::disk::{Disk, DiskFile};
 use crate::embedded::guard::guarded;
 use crate::embedded::log::Key;
+use crate::embedded::present::{self, Page, Present, Tag, tag_of};
 use crate::embedded::seal::{SEAL, Seals, Table, seal_of};
 use crate::record::ClassDescriptor;
-use crate::store::marks::{Bits, Page};
 use crate::store::{Base, Installation, Loaded, Reply, Scanned, Totals, initial};
 use crate::{Error, Oref, Stored, Tid};
 
 /// The version of the base's and the log's form.
-const FORMAT: u64 = 2;
+const FORMAT: u64 = 3;
 /// The name of the file, and of one that is not whole yet.
 pub(super) const NAME: &str = "base";
 pub(super) const NEW_NAME: &str = "base.new";
 
 /// Oref to seal, version (8 bytes, little-endian) and record.
 const OBJECTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("objects");
-/// Number of a page of the set of orefs with an object to seal and bits.
+/// Number of a page of the set of orefs with an object to seal and tags.
 const PRESENT: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("present");
 /// Class number to seal and descriptor.
 const CLASSES: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("classes");
@@ -69,7 +70,7 @@ pub struct Redb {
     /// What the last installation has left, opened by who reads first: opening it costs as much as reading a few objects.
     objects: RwLock<Option<Objects>>,
     /// The orefs that have an object.
-    present: RwLock<Bits>,
+    present: RwLock<Present>,
     /// The digest of the rows that are read when the base is opened. Locked while something is
     /// installed.
     digest: Mutex<u64>,
@@ -153,14 +154,13 @@ impl Redb {
         let mut digest = 0;
         guarded(|| {
             let write = begin(&database)?;
-            write.open_table(OBJECTS)?.insert(Oref::ROOT.get(), &object(&seals, Oref::ROOT, &root)[..])?;
+            let root = object(&seals, Oref::ROOT, &root);
+            write.open_table(OBJECTS)?.insert(Oref::ROOT.get(), &root[..])?;
             write.open_table(REPLIES)?;
-            let mut present = Bits::default();
-            present.insert(Oref::ROOT);
-            let number = Bits::page_of(Oref::ROOT);
-            let page = page_row(&seals, number, present.page(number).expect("it has the root"));
-            write.open_table(PRESENT)?.insert(number, &page[..])?;
-            digest ^= seal_of(&page);
+            let (number, at) = present::place(Oref::ROOT);
+            let mut page = Present::default().page(number);
+            page[at] = Some(tag_of(seal_of(&root)));
+            write_page(&mut write.open_table(PRESENT)?, &seals, number, &page, &mut digest)?;
             let mut classes = write.open_table(CLASSES)?;
             for (number, class) in (1..).zip(&loaded.classes) {
                 let row = class_row(&seals, number, class);
@@ -251,7 +251,7 @@ impl Redb {
 
     /// All but the objects, the set of their orefs, and the digest of what was read. Nothing of it
     /// is missing, old or changed.
-    fn load_all(&self) -> Result<(Loaded, Bits, u64), Error> {
+    fn load_all(&self) -> Result<(Loaded, Present, u64), Error> {
         let (numbers, classes, replies, pages) = guarded(|| {
             let read = self.database().begin_read()?;
             let numbers = row(&read, SEALED)?.and_then(|sealed| Numbers::open(&self.seals, &sealed));
@@ -295,9 +295,9 @@ impl Redb {
             loaded.replies.push((session, reply));
             digest ^= seal_of(&row);
         }
-        let mut present = Bits::default();
+        let mut present = Present::default();
         for (number, row) in pages {
-            let page = self.seals.open(Table::Present, u128::from(number), &row).and_then(parse_page);
+            let page = self.seals.open(Table::Present, u128::from(number), &row).and_then(present::decode);
             let wrong = || damaged("the list of all objects is not what was written");
             present.put_page(number, page.ok_or_else(wrong)?);
             digest ^= seal_of(&row);
@@ -344,47 +344,94 @@ impl Redb {
     fn parse(&self, oref: Oref, sealed: &[u8]) -> Found {
         let value = self.seals.open(Table::Objects, u128::from(oref.get()), sealed);
         match value.and_then(|value| value.split_first_chunk()) {
-            Some((tid, record)) => Found::State(Stored {
-                tid: Tid(u64::from_le_bytes(*tid)),
-                bytes: Bytes::copy_from_slice(record),
-            }),
+            Some((tid, record)) => {
+                let tid = Tid(u64::from_le_bytes(*tid));
+                let stored = Stored { tid, bytes: Bytes::copy_from_slice(record) };
+                Found::State(tag_of(seal_of(sealed)), stored)
+            }
             None => Found::Wrong,
         }
     }
 
-    /// Classifies an object whose state was not found, or not as it was written.
+    /// The states of some objects, if all of them are what the set says.
+    fn find_sound(&self, orefs: &[Oref]) -> Result<Option<Vec<Option<Stored>>>, Error> {
+        let found = match guarded(|| self.find_all(orefs)) {
+            Ok(found) => found,
+            // A part of the base that cannot be read is perhaps not that of all of them.
+            Err(Error::Damaged { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let present = self.present.read();
+        let states = orefs.iter().zip(found).map(|(oref, found)| match (found, present.tag(*oref)) {
+            (Found::State(tag, stored), Some(there)) if tag == there => Some(Some(stored)),
+            (Found::Nothing, None) => Some(None),
+            _ => None,
+        });
+        Ok(states.collect())
+    }
+
+    /// The state of an object, or why it is lost. Nothing is installed meanwhile.
     fn find_alone(&self, oref: Oref) -> Result<Option<Stored>, Error> {
-        // Nothing is installed meanwhile, so objects and set are from one moment.
-        let _alone = self.digest.lock();
         let found = guarded(|| {
             let objects = self.database().begin_read()?.open_table(OBJECTS)?;
-            Ok(objects.get(oref.get())?.map(|state| self.parse(oref, state.value())))
+            Ok(objects.get(oref.get())?.map_or(Found::Nothing, |state| self.parse(oref, state.value())))
         });
+        let tag = self.present.read().tag(oref);
         let what = match found {
-            Ok(Some(Found::State(stored))) => return Ok(Some(stored)),
-            Ok(Some(_)) => "its state is not what was written",
-            Ok(None) if !self.present.read().contains(oref) => return Ok(None),
-            Ok(None) => "its state is not there any more",
+            // Whatever is left of it is that of a freed object.
+            Ok(_) | Err(Error::Damaged { .. }) if tag.is_none() => return Ok(None),
+            Ok(Found::State(found, stored)) if Some(found) == tag => return Ok(Some(stored)),
+            Ok(Found::State(..)) => "its state is an older one",
+            Ok(Found::Wrong) => "its state is not what was written",
+            Ok(Found::Nothing) => "its state is not there any more",
             Err(Error::Damaged { .. }) => "the base cannot be read where its state is",
             Err(error) => return Err(error),
         };
         Err(Error::Object { oref, what })
     }
 
-    /// The states of some objects, each by itself.
+    /// The states of some objects, all from one moment, or why they are lost.
     fn states(&self, orefs: &[Oref]) -> Result<Vec<Result<Option<Stored>, Error>>, Error> {
-        let found = match guarded(|| self.find_all(orefs)) {
-            Ok(found) => found,
-            // A part of the base that cannot be read is perhaps not that of all of them.
-            Err(Error::Damaged { .. }) => vec![Found::Wrong; orefs.len()],
-            Err(error) => return Err(error),
-        };
-        let states = orefs.iter().zip(found).map(|(oref, found)| match found {
-            Found::State(stored) => Ok(Some(stored)),
-            Found::Nothing if !self.present.read().contains(*oref) => Ok(None),
-            Found::Nothing | Found::Wrong => self.find_alone(*oref),
-        });
-        Ok(states.collect())
+        if let Some(states) = self.find_sound(orefs)? {
+            return Ok(states.into_iter().map(Ok).collect());
+        }
+        // Something is damaged, or was installed between the reads of objects and set. Nothing is
+        // installed from here on.
+        let _alone = self.digest.lock();
+        if let Some(states) = self.find_sound(orefs)? {
+            return Ok(states.into_iter().map(Ok).collect());
+        }
+        Ok(orefs.iter().map(|oref| self.find_alone(*oref)).collect())
+    }
+
+    /// Writes the states, and gives the bytes of all records and the pages of the set that have changed.
+    fn install_states(
+        &self,
+        write: &WriteTransaction,
+        installation: &Installation<'_>,
+    ) -> Result<(u64, BTreeMap<u64, Page>), redb::Error> {
+        let present = self.present.read();
+        let mut pages = BTreeMap::new();
+        let mut objects = write.open_table(OBJECTS)?;
+        let mut totals = installation.totals;
+        for (oref, state) in installation.states {
+            let (number, at) = present::place(*oref);
+            let tag = &mut pages.entry(number).or_insert_with(|| present.page(number))[at];
+            let old = match state {
+                Some(stored) => {
+                    let row = object(&self.seals, *oref, stored);
+                    *tag = Some(tag_of(seal_of(&row)));
+                    objects.insert(oref.get(), &row[..])?
+                }
+                None => {
+                    *tag = None;
+                    objects.remove(oref.get())?
+                }
+            };
+            let old = old.map(|old| old.value().len().saturating_sub(BEFORE_RECORD));
+            totals.replace(old, state.as_ref().map(|new| new.bytes.len()));
+        }
+        Ok((totals.bytes, pages))
     }
 
     /// Reads all pages of the database and compares them with the checksums in those that refer to
@@ -407,7 +454,7 @@ const CHECK_CACHE_BYTES: usize = 16 << 20;
 /// The base's record of an object.
 #[derive(Clone, Debug)]
 enum Found {
-    State(Stored),
+    State(Tag, Stored),
     /// No row.
     Nothing,
     /// A row with a wrong seal, or a base that cannot be read.
@@ -484,19 +531,13 @@ impl Base for Redb {
 
     fn install(&self, installation: &Installation<'_>) -> Result<Totals, Error> {
         let mut digest = self.digest.lock();
-        let mut pages = BTreeMap::new();
-        for (oref, state) in installation.states {
-            set(&self.present.read(), &mut pages, *oref, state.is_some());
-        }
-        let (bytes, new_digest) = guarded(|| {
+        let (bytes, new_digest, pages) = guarded(|| {
             let write = begin(self.database())?;
             let mut digest = *digest;
-            let bytes = install_states(&write, &self.seals, installation)?;
+            let (bytes, pages) = self.install_states(&write, installation)?;
             let mut present = write.open_table(PRESENT)?;
             for (number, page) in &pages {
-                let row = page_row(&self.seals, *number, page);
-                digest ^= seal_of(&row);
-                digest ^= present.insert(number, &row[..])?.map_or(0, |old| seal_of(old.value()));
+                write_page(&mut present, &self.seals, *number, page, &mut digest)?;
             }
             drop(present);
             let mut classes = write.open_table(CLASSES)?;
@@ -530,7 +571,7 @@ impl Base for Redb {
             };
             write.open_table(SECRETS)?.insert(SEALED, &numbers.seal(&self.seals)[..])?;
             write.commit()?;
-            Ok((bytes, digest))
+            Ok((bytes, digest, pages))
         })?;
         *self.objects.write() = None;
         let mut present = self.present.write();
@@ -554,35 +595,24 @@ impl Base for Redb {
     }
 }
 
-/// Puts an oref into the set, or takes it away, in a page that will be written.
-fn set(present: &Bits, pages: &mut BTreeMap<u64, Page>, oref: Oref, there: bool) {
-    let number = Bits::page_of(oref);
-    let page = pages.entry(number).or_insert_with(|| match present.page(number) {
-        Some(page) => page.clone(),
-        None => Page::new([0; 64]),
-    });
-    let (word, bit) = (oref.get() / 64 % 64, 1 << (oref.get() % 64));
-    let word = &mut page[word as usize];
-    *word = if there { *word | bit } else { *word & !bit };
-}
-
-/// Writes the states, and gives the bytes of all records.
-fn install_states(
-    write: &WriteTransaction,
+/// Writes a page of the set, or takes it away if it is empty, and changes the digest accordingly.
+fn write_page(
+    present: &mut redb::Table<'_, u64, &'static [u8]>,
     seals: &Seals,
-    installation: &Installation<'_>,
-) -> Result<u64, redb::Error> {
-    let mut objects = write.open_table(OBJECTS)?;
-    let mut totals = installation.totals;
-    for (oref, state) in installation.states {
-        let old = match state {
-            Some(stored) => objects.insert(oref.get(), &object(seals, *oref, stored)[..])?,
-            None => objects.remove(oref.get())?,
-        };
-        let old = old.map(|old| old.value().len().saturating_sub(BEFORE_RECORD));
-        totals.replace(old, state.as_ref().map(|new| new.bytes.len()));
-    }
-    Ok(totals.bytes)
+    number: u64,
+    page: &Page,
+    digest: &mut u64,
+) -> Result<(), redb::Error> {
+    let old = match present::encode(page) {
+        Some(bytes) => {
+            let row = seals.seal(Table::Present, u128::from(number), &[&bytes]);
+            *digest ^= seal_of(&row);
+            present.insert(number, &row[..])?
+        }
+        None => present.remove(number)?,
+    };
+    *digest ^= old.map_or(0, |old| seal_of(old.value()));
+    Ok(())
 }
 
 fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
@@ -614,15 +644,4 @@ fn parse_reply(bytes: &[u8]) -> Option<Reply> {
     let (tid, reply) = rest.split_first_chunk()?;
     let (number, tid) = (u64::from_le_bytes(*number), Tid(u64::from_le_bytes(*tid)));
     Some(Reply { number, tid, bytes: Bytes::copy_from_slice(reply) })
-}
-
-fn page_row(seals: &Seals, number: u64, page: &Page) -> Vec<u8> {
-    let words: Vec<u8> = page.iter().flat_map(|word| word.to_le_bytes()).collect();
-    seals.seal(Table::Present, u128::from(number), &[&words])
-}
-
-fn parse_page(bytes: &[u8]) -> Option<Page> {
-    let words: Vec<u64> =
-        bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect();
-    words.into_boxed_slice().try_into().ok()
 }

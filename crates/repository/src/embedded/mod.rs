@@ -18,6 +18,7 @@ mod copy;
 pub mod disk;
 mod guard;
 pub mod log;
+mod present;
 mod seal;
 
 pub use copy::copy;

@@ -11,17 +11,12 @@ use crate::{Error, Oref};
 /// A set of orefs: one bit each, in pages, because orefs are dense.
 #[derive(Default)]
 pub struct Bits {
-    pages: BTreeMap<u64, Page>,
+    pages: BTreeMap<u64, Box<[u64; Bits::WORDS]>>,
     count: u64,
 }
 
-/// The bits of [`Bits::PAGE`] orefs.
-pub type Page = Box<[u64; Bits::WORDS]>;
-
 impl Bits {
     const WORDS: usize = 64;
-    /// Orefs of a page.
-    pub const PAGE: u64 = 64 * Bits::WORDS as u64;
 
     fn place(oref: Oref) -> (u64, usize, u64) {
         let number = oref.get();
@@ -45,43 +40,6 @@ impl Bits {
 
     pub fn len(&self) -> u64 {
         self.count
-    }
-
-    /// The first `limit` orefs from `from` on.
-    pub fn from(&self, from: Oref, limit: usize) -> Vec<Oref> {
-        let mut found = Vec::new();
-        for (number, page) in self.pages.range(from.get() / Bits::PAGE..) {
-            for (word, bits) in (0..).zip(page.iter()) {
-                let mut bits = *bits;
-                while bits != 0 {
-                    let oref = Oref::new(number * Bits::PAGE + word * 64 + u64::from(bits.trailing_zeros()));
-                    bits &= bits - 1;
-                    found.extend(oref.filter(|oref| *oref >= from));
-                    if found.len() >= limit {
-                        return found;
-                    }
-                }
-            }
-        }
-        found
-    }
-
-    /// The page of an oref.
-    pub fn page_of(oref: Oref) -> u64 {
-        Bits::place(oref).0
-    }
-
-    /// A page; none if it was never written.
-    pub fn page(&self, number: u64) -> Option<&Page> {
-        self.pages.get(&number)
-    }
-
-    /// Puts a page in the place of the one with its number.
-    pub fn put_page(&mut self, number: u64, page: Page) {
-        let ones = |page: &Page| page.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
-        self.count += ones(&page);
-        let old = self.pages.insert(number, page);
-        self.count -= old.map_or(0, |old| ones(&old));
     }
 }
 
