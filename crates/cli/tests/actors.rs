@@ -230,3 +230,46 @@ fn requests_that_wait_for_themselves_are_told_while_others_wait_for_a_time() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{way:?}: {:?}", begun.elapsed());
     }
 }
+
+/// Three actors in a ring, each in a process of its own if there are three.
+const RING: &str = "A = actor
+  next: array[A]
+  new () make {next := array_new[A]()} end new
+  join (a: A) returns (int)
+    next.append(a)
+    reply (1)
+  end join
+  go (k: int) returns (int)
+    if k = 0 then reply (0)
+    else
+      x: int := next[1].go(k - 1)
+      reply (x + 1)
+    end
+  end go
+end A
+main ()
+  a: A := A.new() on 0
+  b: A := A.new() on (1).mod(nodes())
+  c: A := A.new() on (2).mod(nodes())
+  n: int := a.join(b) + b.join(c) + c.join(a)
+  print(a.go(2).unparse())
+  begin print(b.go(3).unparse()) end except when failure (why: string): print(why) end
+  print(c.go(1).unparse())
+end main
+";
+
+#[test]
+fn rings_over_three_processes_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ring.theta");
+    std::fs::write(&file, RING).unwrap();
+    for way in
+        [&["--capsules", "3"][..], &["--capsules", "2", "--nodes", "2"], &["--capsules", "3", "--interpret"]]
+    {
+        let begun = Instant::now();
+        let output = bifrost().arg("run").args(way).arg(&file).output().unwrap();
+        let said = (stdout(&output), stderr(&output), output.status.code());
+        assert_eq!(said, ("2\nrequest cycle\n1\n", "", Some(0)), "{way:?}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{way:?}: {:?}", begun.elapsed());
+    }
+}

@@ -269,6 +269,7 @@ impl Cx {
     ///
     /// # Errors
     /// [`HeapFull`]
+    #[inline]
     pub fn new_string_of(&mut self, parts: &[&str]) -> Result<Word, HeapFull> {
         let bytes: usize = parts.iter().map(|p| p.len()).sum();
         if bytes == 0 {

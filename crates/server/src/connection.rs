@@ -119,7 +119,9 @@ fn run_session(shared: &Shared, mut stream: Stream, greeted: Greeted, opened: Op
             Form::Text(Box::new(TextForm::new(numbering, shared.limits)))
         }
     };
-    let input = greeted.input;
+    // Room for all that is read at once: a place that does not change, and pages of its own.
+    let mut input = Vec::with_capacity(READ_BYTES);
+    input.extend_from_slice(&greeted.input);
     let work = || run(shared, &space, &mut stream, &mut session, &mut form, input);
     let end = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(end) => end,
@@ -208,6 +210,7 @@ impl Form {
 /// commands do.
 struct Times {
     idle: Duration,
+    /// As `idle`, in a transaction: at most that.
     transaction_idle: Duration,
     command: Duration,
     /// When the client sent its last whole command, or was answered.
@@ -217,16 +220,29 @@ struct Times {
 }
 
 impl Times {
-    /// When the session ends if no command comes. `unused` bytes begin one.
-    fn end(&self, unused: usize) -> Instant {
-        let idle = self.since + self.idle;
-        let time = self.command + Duration::from_millis(unused as u64 * 1000 / PROGRESS_BYTES);
-        self.partial.map_or(idle, |partial| idle.min(partial + time))
+    /// When the session ends, or its transaction is aborted, if no command comes. `unused` bytes
+    /// begin one.
+    #[inline]
+    fn next(&self, in_transaction: bool, unused: usize) -> Instant {
+        let idle = self.since + if in_transaction { self.transaction_idle } else { self.idle };
+        match self.partial {
+            None => idle,
+            Some(partial) => idle.min(self.command_end(partial, unused)),
+        }
     }
 
-    /// When a transaction is aborted if no command comes.
-    fn transaction_end(&self) -> Instant {
-        self.since + self.transaction_idle
+    // Out of line: else all of it is computed for each batch.
+    #[cold]
+    #[inline(never)]
+    fn command_end(&self, partial: Instant, unused: usize) -> Instant {
+        partial + self.command + Duration::from_millis(unused as u64 * 1000 / PROGRESS_BYTES)
+    }
+
+    /// True if the session ends now, since no command has come.
+    #[cold]
+    #[inline(never)]
+    fn is_over(&self, unused: usize) -> bool {
+        Instant::now() >= self.next(false, unused)
     }
 }
 
@@ -239,9 +255,10 @@ fn run(
     mut input: Vec<u8>,
 ) -> End {
     let patience = shared.patience;
+    let idle = Duration::from_millis(shared.limits.get(Limit::IdleMs));
     let mut times = Times {
-        idle: Duration::from_millis(shared.limits.get(Limit::IdleMs)),
-        transaction_idle: Duration::from_millis(shared.limits.get(Limit::TransactionIdleMs)),
+        idle,
+        transaction_idle: idle.min(Duration::from_millis(shared.limits.get(Limit::TransactionIdleMs))),
         command: patience.command,
         since: Instant::now(),
         partial: None,
@@ -251,9 +268,9 @@ fn run(
         let (commands, mut answered) = (session.commands(), false);
         loop {
             done += form.handle(space, session, &input[done..]);
-            answered |= !form.output(session).is_empty();
-            if let Some(end) = answer(stream, session, form, patience.unread) {
-                return end;
+            match answer(stream, session, form, patience.unread) {
+                Ok(some) => answered |= some,
+                Err(end) => return end,
             }
             if let Some(pause) = session.pause() {
                 // Others got in between of the batch: it runs again when they are done.
@@ -284,13 +301,11 @@ fn run(
             done = 0;
         }
         loop {
-            let end = times.end(unused);
-            let expires = session.in_transaction().then(|| times.transaction_end());
-            let deadline = Deadline::At(expires.map_or(end, |expires| expires.min(end)));
+            let deadline = Deadline::At(times.next(session.in_transaction(), unused));
             match stream.read(&mut input, READ_BYTES, deadline) {
                 Ok(0) => return End::Closed,
                 Ok(_) => break,
-                Err(ReadError::TimedOut) if Instant::now() < end => session.expire(&mut space.lock()),
+                Err(ReadError::TimedOut) if !times.is_over(unused) => session.expire(&mut space.lock()),
                 Err(ReadError::TimedOut) => return End::Slow,
                 Err(ReadError::Stopped) => return End::Stopped,
                 Err(e) => return End::Failed(e.to_string()),
@@ -299,18 +314,24 @@ fn run(
     }
 }
 
-/// Sends what there is to say. Returns how the connection ends, if it does.
-fn answer(stream: &mut Stream, session: &mut Session, form: &mut Form, unread: Duration) -> Option<End> {
+/// Sends what there is to say, and returns whether there was something; or how the connection ends.
+fn answer(
+    stream: &mut Stream,
+    session: &mut Session,
+    form: &mut Form,
+    unread: Duration,
+) -> Result<bool, End> {
     let output = form.output(session);
-    if !output.is_empty() {
+    let some = !output.is_empty();
+    if some {
         match stream.write(output, unread) {
             Ok(()) => stream.flush(),
-            Err(WriteError::TimedOut) => return Some(End::Slow),
-            Err(WriteError::Stopped) => return Some(End::Stopped),
-            Err(WriteError::Closed) => return Some(End::Closed),
-            Err(e) => return Some(End::Failed(e.to_string())),
+            Err(WriteError::TimedOut) => return Err(End::Slow),
+            Err(WriteError::Stopped) => return Err(End::Stopped),
+            Err(WriteError::Closed) => return Err(End::Closed),
+            Err(e) => return Err(End::Failed(e.to_string())),
         }
         form.clear_output(session);
     }
-    session.ended().then_some(End::Session)
+    if session.ended() { Err(End::Session) } else { Ok(some) }
 }

@@ -101,6 +101,61 @@ fn the_bound_holds_in_every_order() {
 }
 
 #[test]
+fn others_send_as_ever_while_one_floods() {
+    // Who floods goes on after each refusal, all the time that the other sends to a third.
+    let text = format!(
+        "{BLOCKED}
+Sink = actor
+  sum: int
+  new () make {{sum := 0}} end new
+  take (n: int, text: string) sum := sum + n + text.length() end take
+  get () returns (int) reply (sum) end get
+end Sink
+Sender = actor
+  run (sink: Sink, n: int) returns (int)
+    for i: int in 1.to(n) do send sink.take(i, i.unparse()) end
+    sum: int := sink.get()
+    reply (sum)
+  end run
+end Sender
+Stubborn = actor
+  refused: int
+  new () make {{refused := 0}} end new
+  flood (gate: Gate, most: int) returns (int)
+    while refused < most do
+      begin send gate.take(1) end except when failure (why: string): refused := refused + 1 end
+    end
+    reply (refused)
+  end flood
+end Stubborn
+beside (at: int)
+  gate: Gate := Gate.new() on at
+  send gate.hold()
+  stubborn: Stubborn := Stubborn.new() on 0
+  sink: Sink := Sink.new() on at
+  sender: Sender := Sender.new() on 0
+  refused: int := stubborn.flood(gate, 2000)
+  sum: int := sender.run(sink, 9999)
+  print(sum.unparse() || \", \" || refused.unparse() || \" refused\")
+  send gate.go()
+end beside"
+    );
+    let text = text.replace(
+        "main (args: sequence[string])\n",
+        "main (args: sequence[string])\n  if args[1].equal(\"beside\") then beside(args[2].to_int()) return end\n",
+    );
+    // The sum of 1 to 9999, and all their digits.
+    let expected = format!("{}, 2000 refused\n", 9999 * 5000 + 9 + 180 + 2700 + 36000);
+    for mode in [Mode::Compiled, Mode::Interpreted] {
+        let engine = load(&text, mode);
+        for (nodes, at) in [(1, "0"), (2, "0"), (2, "1")] {
+            let (output, _) = ran(&engine, nodes, &["beside", at]);
+            assert_eq!(output, expected, "{mode:?}, on {at} of {nodes}");
+        }
+    }
+}
+
+#[test]
 fn who_waits_for_room_goes_on_when_there_is_some() {
     // The consumer waits for an actor of the other node after each hundred; the producers never
     // hear of the bound.

@@ -19,6 +19,7 @@ pub(crate) unsafe fn seen_as(tables: &Tables, object: Word) -> &str {
 }
 
 /// A word of a basic type as it crosses.
+#[inline]
 pub(crate) fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
     match ty {
         Types::BOOL => Value::Bool(word != 0),
@@ -30,6 +31,7 @@ pub(crate) fn basic_value(word: Word, ty: TypeId) -> Value<'static> {
 }
 
 /// The text of a string; it is copied into a reply before anything else runs.
+#[inline]
 pub(crate) fn string_of(word: Word) -> Option<&'static str> {
     // SAFETY: futures and exception values of object types are references, and those of that type
     // are strings.
@@ -38,6 +40,7 @@ pub(crate) fn string_of(word: Word) -> Option<&'static str> {
 
 /// An object as it crosses: strings as values, all others as handles. Nothing at the limit of
 /// handles.
+#[inline]
 pub(crate) fn object_outcome(
     tables: &Tables,
     handles: &mut Handles,

@@ -101,16 +101,16 @@ impl<V: Value> Promise<V> {
     /// The value, if it is known without flushing.
     pub fn peek(&self) -> Option<Result<V, Error>> {
         let mut state = self.stub.core.state.borrow_mut();
-        if let Known::Future(_) = state.known(self.stub.slot) {
-            return None;
-        }
-        if let Err(error) = state.known_or_failed(self.stub.slot) {
-            return Some(Err(error));
-        }
         let value = match state.known(self.stub.slot) {
+            Known::Future(_) => return None,
             Known::Value(value) => V::from_owned(&Owned(value)),
             _ => None,
         };
+        if (value.is_none() || !state.is_all_told())
+            && let Err(error) = state.known_or_failed(self.stub.slot)
+        {
+            return Some(Err(error));
+        }
         drop(state);
         Some(value.map_or_else(|| self.nonsense(), Ok))
     }

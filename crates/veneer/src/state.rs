@@ -481,6 +481,7 @@ impl State {
     }
 
     /// Sets when recording is to be looked at more closely.
+    #[inline]
     fn attend(&mut self) {
         let now = self.broken.is_some() || self.poison.is_some() || self.must_clear();
         self.attention_bytes = if now { 0 } else { PUBLISH_BYTES };

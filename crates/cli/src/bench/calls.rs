@@ -70,7 +70,7 @@ impl Raw<'_> {
                 ns(start) / GROUP as f64
             })
             .collect();
-        self.lines.forth.end();
+        self.lines.end();
         Ok(times)
     }
 }

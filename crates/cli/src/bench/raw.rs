@@ -47,8 +47,8 @@ impl Line {
         Some([self.words[0].load(Ordering::Relaxed), self.words[1].load(Ordering::Relaxed)])
     }
 
-    /// Ends the exchange.
-    pub fn end(&self) {
+    /// Ends the exchange in this direction.
+    fn end(&self) {
         self.number.store(END, Ordering::Release);
     }
 }
@@ -59,15 +59,22 @@ impl Lines {
         self.forth.number.store(0, Ordering::Release);
         self.back.number.store(0, Ordering::Release);
     }
+
+    /// Ends the exchange, and waits until the echoing side has seen it.
+    pub fn end(&self) {
+        self.forth.end();
+        while self.back.take(END).is_some() {}
+    }
 }
 
-/// Answers until the end.
+/// Answers until the end, and answers that as well.
 pub fn echo(lines: &Lines) {
     let mut number = 1;
     while let Some(words) = lines.forth.take(number) {
         lines.back.put(number, words);
         number += 1;
     }
+    lines.back.end();
 }
 
 /// Maps the lines that lie in a file of a page of zeros.

@@ -119,17 +119,27 @@ impl State {
     }
 
     /// Flushes for the program, which cannot while a batch that is a transaction is recorded.
+    #[inline]
     pub(crate) fn synchronize(
         &mut self,
         name: &str,
         location: &'static Location<'static>,
     ) -> Result<(), Error> {
-        if self.shipping && self.broken.is_none() && self.scopes.is_empty() {
-            let error = self.refuse(name, location, misuse(Misuse::InTransaction));
-            self.tell(&error);
-            return Err((*error).clone());
+        match self.shipping && self.broken.is_none() && self.scopes.is_empty() {
+            true => self.synchronize_in_transaction(name, location),
+            false => self.flush(),
         }
-        self.flush()
+    }
+
+    #[cold]
+    fn synchronize_in_transaction(
+        &mut self,
+        name: &str,
+        location: &'static Location<'static>,
+    ) -> Result<(), Error> {
+        let error = self.refuse(name, location, misuse(Misuse::InTransaction));
+        self.tell(&error);
+        Err((*error).clone())
     }
 
     fn append_frees(&mut self) {
@@ -172,7 +182,12 @@ impl State {
 
     /// Fills the slots of the batch's futures from the answer.
     fn apply(&mut self, reply: FlushedReply<'_>) -> Result<(), Closed> {
-        let (errors, end) = self.take_exceptions(&reply);
+        let failures = reply.exceptions().len() > 0 || reply.omitted > 0;
+        let (errors, end) = match failures {
+            true => self.take_exceptions(&reply),
+            false => (Vec::new(), None),
+        };
+        self.answered(failures);
         let mut outcomes = reply.outcomes();
         let mut short = false;
         for index in 0..self.futures.len() {
@@ -209,14 +224,10 @@ impl State {
 
     /// The batch's exceptions as errors, which go into the history, and the one that ended the
     /// batch.
+    #[cold]
     fn take_exceptions(&mut self, reply: &FlushedReply<'_>) -> (Vec<Arc<Error>>, Option<Arc<Error>>) {
         let mut errors: Vec<Arc<Error>> = Vec::new();
         let mut end = None;
-        let failures = reply.exceptions().len() > 0 || reply.omitted > 0;
-        if !failures {
-            self.answered(false);
-            return (errors, end);
-        }
         self.note_omitted(reply.omitted);
         let mut by_call: HashMap<u32, usize> = HashMap::new();
         for exception in reply.exceptions() {
@@ -275,7 +286,6 @@ impl State {
             self.remember(error);
         }
         self.history_omitted += u64::from(reply.omitted);
-        self.answered(true);
         (errors, end)
     }
 

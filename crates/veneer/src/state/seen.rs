@@ -71,6 +71,7 @@ impl Seen {
         }
     }
 
+    #[inline]
     fn is_empty(&self) -> bool {
         self.untold.is_empty() && self.omitted == 0
     }
@@ -125,6 +126,7 @@ impl State {
     }
 
     /// Keeps the number of lost failures bounded, when the stubs of all failures are there.
+    #[inline]
     pub(super) fn bound_untold(&mut self) {
         if self.seen.untold.len() > self.seen.most.max(2 * HISTORY_MAX) {
             self.find_lost();
@@ -219,10 +221,22 @@ impl State {
     /// Tells of the failures that are lost, and, with `refused`, of all that was not sent.
     ///
     /// Cost where there is none: a comparison.
+    #[inline]
     pub(crate) fn surface(&mut self, refused: bool) -> Result<(), Error> {
-        if self.seen.is_empty() {
-            return Ok(());
+        match self.is_all_told() {
+            true => Ok(()),
+            false => self.surface_slowly(refused),
         }
+    }
+
+    /// True if there is no failure of which the program was not told.
+    #[inline]
+    pub(crate) fn is_all_told(&self) -> bool {
+        self.seen.is_empty()
+    }
+
+    #[cold]
+    fn surface_slowly(&mut self, refused: bool) -> Result<(), Error> {
         self.find_lost();
         // What follows from a failure that a stub tells is lost all the same: its effects are
         // missing.
@@ -261,6 +275,7 @@ impl State {
     // What the server knows of it.
 
     /// True if the next command is to be `history clear`.
+    #[inline]
     pub(super) fn must_clear(&self) -> bool {
         self.seen.server_unseen
             && self.commands == 0
