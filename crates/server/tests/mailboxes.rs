@@ -103,8 +103,9 @@ fn the_bound_holds_in_every_order() {
 #[test]
 fn others_send_as_ever_while_one_floods() {
     // Who floods goes on after each refusal, all the time that the other sends to a third.
+    let (actors, _) = BLOCKED.split_once("main (args").expect("it has a main");
     let text = format!(
-        "{BLOCKED}
+        "{actors}
 Sink = actor
   sum: int
   new () make {{sum := 0}} end new
@@ -128,7 +129,8 @@ Stubborn = actor
     reply (refused)
   end flood
 end Stubborn
-beside (at: int)
+main (args: sequence[string])
+  at: int := args[1].to_int()
   gate: Gate := Gate.new() on at
   send gate.hold()
   stubborn: Stubborn := Stubborn.new() on 0
@@ -138,18 +140,14 @@ beside (at: int)
   sum: int := sender.run(sink, 9999)
   print(sum.unparse() || \", \" || refused.unparse() || \" refused\")
   send gate.go()
-end beside"
-    );
-    let text = text.replace(
-        "main (args: sequence[string])\n",
-        "main (args: sequence[string])\n  if args[1].equal(\"beside\") then beside(args[2].to_int()) return end\n",
+end main"
     );
     // The sum of 1 to 9999, and all their digits.
     let expected = format!("{}, 2000 refused\n", 9999 * 5000 + 9 + 180 + 2700 + 36000);
     for mode in [Mode::Compiled, Mode::Interpreted] {
         let engine = load(&text, mode);
         for (nodes, at) in [(1, "0"), (2, "0"), (2, "1")] {
-            let (output, _) = ran(&engine, nodes, &["beside", at]);
+            let (output, _) = ran(&engine, nodes, &[at]);
             assert_eq!(output, expected, "{mode:?}, on {at} of {nodes}");
         }
     }
