@@ -12,7 +12,7 @@ use bifrost_wire::command::Ranges;
 use bifrost_wire::encode::{self, Exceptions, Flushed};
 use bifrost_wire::{
     Command, Decoded, ErrorNumber, ExceptionKind, Limit, Outcome, Ref, Scope, TypeNumber, VERSION, Value,
-    decode, mention,
+    decode, decode_call, mention,
 };
 use smallvec::SmallVec;
 
@@ -214,6 +214,23 @@ impl Session {
                 }
                 continue;
             }
+            // By far the most frequent command goes by the shortest way.
+            if self.greeted
+                && !self.batch.dead
+                && self.shipped.is_none()
+                && let Some((method, receiver, args, used)) = decode_call(&bytes[at..], frame)
+            {
+                if !self.count(cx, used) {
+                    break;
+                }
+                self.foresee(&mut sight, receiver, &bytes[at..]);
+                at += used;
+                match self.batch.dead || cx.has_open_requests() {
+                    true => self.command(cx, Command::Call { method, receiver, args }),
+                    false => self.call(cx, method, receiver, args, false),
+                }
+                continue;
+            }
             match decode(&bytes[at..], frame) {
                 Ok(Decoded::Command(command, used)) => {
                     if !self.count(cx, used) {
@@ -225,22 +242,6 @@ impl Session {
                         if self.pause().is_some() {
                             break;
                         }
-                        continue;
-                    }
-                    // By far the most frequent command goes by the shortest way.
-                    if let Command::Call { method, receiver, args } = command
-                        && self.greeted
-                        && !self.batch.dead
-                    {
-                        self.foresee(&mut sight, receiver, &bytes[at..]);
-                        at += used;
-                        if cx.has_open_requests() {
-                            self.join_operands(cx, &command);
-                            if self.batch.dead {
-                                continue;
-                            }
-                        }
-                        self.call(cx, method, receiver, args, false);
                         continue;
                     }
                     // Before `hello` nothing is collected: `command` ends the session.

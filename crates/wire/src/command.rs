@@ -213,6 +213,26 @@ pub fn decode(bytes: &[u8], bytes_max: usize) -> Result<Decoded<'_>, DecodeError
     }
 }
 
+/// Reads the call of a method at the front of `bytes`: its method, receiver and arguments, and how
+/// many bytes it has. None if there is another command, or not a whole and right one; [`decode`]
+/// tells which.
+///
+/// Cost: that of [`decode`] without moving the command through memory, a few nanoseconds of the
+/// forty that a call of a null method takes.
+#[inline]
+pub fn decode_call(bytes: &[u8], bytes_max: usize) -> Option<(MethodNumber, Ref, Args<'_>, usize)> {
+    let mut reader = Reader::new(bytes, bytes_max);
+    let word = reader.word().ok().filter(|word| *word as u8 == op::CALL)?;
+    let (method, receiver, args) = call(&mut reader, word).ok()?;
+    Some((method, receiver, args, reader.at()))
+}
+
+#[inline]
+fn call<'a>(reader: &mut Reader<'a>, word: u64) -> Read<(MethodNumber, Ref, Args<'a>)> {
+    let receiver = Ref(reader.word()? as i64);
+    Ok((MethodNumber(number(word)), receiver, Args::read(reader, word)?))
+}
+
 /// The second half of a first word.
 #[inline]
 fn number(word: u64) -> u32 {
@@ -234,9 +254,8 @@ fn command<'a>(reader: &mut Reader<'a>) -> Read<Command<'a>> {
     let word = reader.word()?;
     match word as u8 {
         op::CALL => {
-            let receiver = Ref(reader.word()? as i64);
-            let args = Args::read(reader, word)?;
-            Ok(Command::Call { method: MethodNumber(number(word)), receiver, args })
+            let (method, receiver, args) = call(reader, word)?;
+            Ok(Command::Call { method, receiver, args })
         }
         op::CALL_ROUTINE => {
             let args = Args::read(reader, word)?;
@@ -247,9 +266,8 @@ fn command<'a>(reader: &mut Reader<'a>) -> Read<Command<'a>> {
             Ok(Command::CallProcedure { procedure: ProcedureNumber(number(word)), args })
         }
         op::SEND => {
-            let receiver = Ref(reader.word()? as i64);
-            let args = Args::read(reader, word)?;
-            Ok(Command::Send { method: MethodNumber(number(word)), receiver, args })
+            let (method, receiver, args) = call(reader, word)?;
+            Ok(Command::Send { method, receiver, args })
         }
         op::HELLO => hello(reader, word),
         _ => other(reader, word),

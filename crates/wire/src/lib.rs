@@ -34,7 +34,7 @@ pub mod text;
 pub mod value;
 mod word;
 
-pub use command::{BatchName, Command, Decoded, Hello, decode};
+pub use command::{BatchName, Command, Decoded, Hello, decode, decode_call};
 pub use error::{DecodeError, ErrorNumber, Scope};
 pub use ids::{MethodNumber, ProcedureNumber, Ref, RoutineNumber, TypeNumber};
 pub use interface::{Interface, InterfaceError};

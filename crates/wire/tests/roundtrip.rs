@@ -283,6 +283,18 @@ fn check_reply(bytes: &[u8]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// `decode_call` finds just the calls that `decode` finds.
+fn calls_are_those_of_decode(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let call = match decode(bytes, FRAME_BYTES_MAX) {
+        Ok(Decoded::Command(Command::Call { method, receiver, args }, used)) => {
+            Some((method, receiver, args, used))
+        }
+        _ => None,
+    };
+    prop_assert_eq!(decode_call(bytes, FRAME_BYTES_MAX), call);
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn commands_survive(commands in vec(command(), 0..20)) {
@@ -325,7 +337,9 @@ proptest! {
         let mut bytes = Vec::new();
         encode_owned(&mut bytes, &command);
         let at = at.index(bytes.len());
+        calls_are_those_of_decode(&bytes)?;
         bytes[at] = to;
+        calls_are_those_of_decode(&bytes)?;
         if let Ok(Decoded::Command(command, length)) = decode(&bytes, FRAME_BYTES_MAX) {
             // What is accepted has one encoding.
             let mut again = Vec::new();

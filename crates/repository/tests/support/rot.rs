@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use bifrost_repository::embedded::log::{NAMES, WITNESS};
 use bifrost_repository::record::{ClassDescriptor, Kind};
 use bifrost_repository::{BatchId, Error, Mistake, Oref, Repository, go_on};
-use bytes::Bytes;
 
 use super::disk::{SECTOR, Sim};
 use super::life::{Model, open};

@@ -3,8 +3,9 @@
 use bifrost_session::Limits;
 use bifrost_wire::interface::{Interface, Kind};
 use bifrost_wire::{
-    Arg, Decoded, DecodedReply, ErrorNumber, ExceptionKind, Limit, MethodNumber, Outcome, ProcedureNumber,
-    Ref, Reply, RoutineNumber, TypeNumber, Value, decode, decode_reply, encode, op,
+    Arg, Command, Decoded, DecodedReply, ErrorNumber, ExceptionKind, Limit, MethodNumber, Outcome,
+    ProcedureNumber, Ref, Reply, RoutineNumber, TypeNumber, Value, decode, decode_call, decode_reply, encode,
+    op,
 };
 
 use super::{Client, World};
@@ -46,7 +47,15 @@ impl<'a> Choices<'a> {
 pub fn wire_decode(data: &[u8]) {
     let mut at = 0;
     while at < data.len() {
-        match decode(&data[at..], 1 << 16) {
+        let found = decode(&data[at..], 1 << 16);
+        let call = match found {
+            Ok(Decoded::Command(Command::Call { method, receiver, args }, used)) => {
+                Some((method, receiver, args, used))
+            }
+            _ => None,
+        };
+        assert_eq!(decode_call(&data[at..], 1 << 16), call);
+        match found {
             Ok(Decoded::Command(command, used)) => {
                 let mut again = Vec::new();
                 encode::command(&mut again, &command);
