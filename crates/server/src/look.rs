@@ -28,7 +28,7 @@ pub(crate) struct LookAt(AtomicU32);
 impl LookAt {
     /// Sets the tick that comes after a time.
     pub(crate) fn set(&self, ticks: &Ticks, time: Duration) {
-        let after = time.as_millis().div_ceil(TICK.as_millis()) as u32;
+        let after = (time.as_millis() as u64).div_ceil(TICK.as_millis() as u64) as u32;
         let at = ticks.0.load(Ordering::Relaxed).wrapping_add(after).max(1);
         self.0.store(at, Ordering::Relaxed);
     }

@@ -500,7 +500,18 @@ pub(super) unsafe fn park(cx: *mut Cx, waiter: Word) -> bool {
 }
 
 /// Lets senders go on for which there is room or whose time is over, and tells other nodes of room.
+#[inline]
 pub(super) unsafe fn look(cx: *mut Cx) {
+    // SAFETY: promised by the caller: the current context.
+    unsafe {
+        let mailboxes = &(*cx).actors.mailboxes;
+        if !(mailboxes.told.is_empty() && mailboxes.parked.is_empty()) {
+            look_at_some(cx);
+        }
+    }
+}
+
+unsafe fn look_at_some(cx: *mut Cx) {
     // SAFETY: promised by the caller: the current context.
     unsafe {
         if !(*cx).actors.mailboxes.told.is_empty() {

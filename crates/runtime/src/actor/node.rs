@@ -557,6 +557,7 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
 }
 
 /// Waits for packets, as nothing else is to be done, and not as long where somebody is held back. As [`receive`].
+#[inline]
 unsafe fn wait(cx: *mut Cx, most: Wait) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {

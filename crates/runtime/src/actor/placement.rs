@@ -23,6 +23,8 @@
 
 use std::sync::atomic::Ordering;
 
+use rustc_hash::FxHashMap;
+
 use super::node::Actors;
 use super::packets::put;
 use super::remote::Remote;
@@ -146,8 +148,7 @@ impl Remote {
 
     /// The load of this node without the actors that a node has made here.
     fn load_besides(&self, node: u32) -> u32 {
-        let others = (0..).zip(&self.born).filter(|(maker, _)| *maker != node);
-        let born: usize = others.map(|(_, born)| born.len()).sum();
+        let born = self.born_count - self.born.get(node as usize).map_or(0, FxHashMap::len);
         u32::try_from(born).unwrap_or(u32::MAX).saturating_add(self.placement.ready)
     }
 

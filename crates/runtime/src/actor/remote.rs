@@ -85,6 +85,8 @@ pub(super) struct Remote {
     exported: FxHashMap<Word, u32>,
     /// By the number of the node that chose their addresses: actors that others have made here, by index.
     pub(super) born: Vec<FxHashMap<u32, Export>>,
+    /// The number of all actors in `born`.
+    pub(super) born_count: usize,
     /// By actor in `born`: the node that chose its address, and the index. All nodes know an actor
     /// by one address, so one object stands for it in each.
     names: FxHashMap<Word, (u32, u32)>,
@@ -213,7 +215,7 @@ impl Remote {
         self.close_outlet();
         self.network = Some(network);
         // The last are those of guests.
-        self.born = vec![FxHashMap::default(); nodes as usize + 1];
+        (self.born, self.born_count) = (vec![FxHashMap::default(); nodes as usize + 1], 0);
         self.unborn = vec![0; nodes as usize + 1];
         self.guests.insert(nodes);
         self.proxies_most = PROXIES_MIN;
@@ -282,8 +284,7 @@ impl Remote {
 
     /// How much others know.
     pub(super) fn known(&self) -> usize {
-        let born: usize = self.born.iter().map(|born| born.len()).sum();
-        self.exports.len() - self.free.len() + born
+        self.exports.len() - self.free.len() + self.born_count
     }
 
     /// Forgets something of this node that others know and that is garbage. Whether it was there.
@@ -359,6 +360,7 @@ impl Remote {
                 if export.count(node, times) {
                     self.set_born(chosen_by, index);
                     if let Some(export) = self.born[chosen_by as usize].remove(&index) {
+                        self.born_count -= 1;
                         self.names.remove(&export.word);
                     }
                 } else {
@@ -380,6 +382,7 @@ impl Remote {
                     return None;
                 }
                 *unborn += 1;
+                self.born_count += 1;
                 Some(place.insert(Export { speaker, ..Export::default() }))
             }
         }
