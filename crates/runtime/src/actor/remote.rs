@@ -834,7 +834,7 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
         for (index, generation) in struck.collect::<Vec<_>>() {
             remote.take(index, generation);
         }
-        let Remote { born, unborn, names, .. } = remote;
+        let Remote { born, born_count, unborn, names, .. } = remote;
         for born in born {
             born.retain(|_, export| {
                 let struck = export.strike(nodes);
@@ -842,6 +842,7 @@ pub(super) unsafe fn lose(cx: *mut Cx, nodes: &Range<u32>) {
                     unborn[export.speaker as usize] -= 1;
                 }
                 if struck {
+                    *born_count -= 1;
                     names.remove(&export.word);
                 }
                 !struck
