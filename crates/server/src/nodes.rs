@@ -375,15 +375,6 @@ impl Door {
     /// Waits until there is mail, or nothing can happen any more, or it is time to look at what
     /// waits.
     fn rest(&mut self, look_after: Option<Duration>) -> Received {
-        let Some(time) = look_after else { return self.sleep() };
-        self.shared.idle[self.node as usize].look_at.set(&self.shared.ticks, time);
-        let received = self.sleep();
-        self.shared.idle[self.node as usize].look_at.clear();
-        received
-    }
-
-    /// The same without a time.
-    fn sleep(&mut self) -> Received {
         self.set_looking(true);
         let since = Instant::now();
         if let Some(mail) = self.look(since, LOOK, 0) {
@@ -395,6 +386,15 @@ impl Door {
             }
             self.set_looking(true);
         }
+        let Some(time) = look_after else { return self.sleep() };
+        self.shared.idle[self.node as usize].look_at.set(&self.shared.ticks, time);
+        let received = self.sleep();
+        self.shared.idle[self.node as usize].look_at.clear();
+        received
+    }
+
+    /// The same, when what comes soon has not come, and without a time.
+    fn sleep(&mut self) -> Received {
         self.set_idle(true);
         if self.shared.active.rest() && self.links.is_none() {
             self.shared.say_over();

@@ -504,6 +504,7 @@ impl StreamWriting {
     ///
     /// # Errors
     /// [`WriteError`]
+    #[inline]
     pub fn write(&mut self, bytes: &[u8], deadline: impl Into<Deadline>) -> Result<(), WriteError> {
         match &mut self.medium {
             Writing::Shm(stream) => {

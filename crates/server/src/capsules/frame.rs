@@ -251,6 +251,7 @@ pub(crate) fn take_u64(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 /// Appends a frame with one batch of packets.
+#[inline]
 pub(crate) fn put_packets(out: &mut Vec<u8>, from: u32, to: u32, packets: &[u8]) {
     out.extend_from_slice(&((1 + ENTRY_BYTES + packets.len()) as u32).to_le_bytes());
     out.push(PACKETS);

@@ -214,6 +214,7 @@ impl Links {
     }
 
     /// Sends packets of a node here, which has something to do, to one of another capsule. Waits while too much is to be written to that.
+    #[inline]
     pub(crate) fn post(&self, from: u32, to: u32, packets: &[u8]) {
         let Some(peer) = self.peer(to / self.nodes) else { return };
         {
@@ -599,6 +600,7 @@ impl Peer {
     }
 
     /// Adds frames and writes them, unless somebody writes already, who will write these, too.
+    #[inline]
     fn write(&self, frames: impl FnOnce(&mut Vec<u8>)) -> Result<(), String> {
         let mut out = self.out.lock();
         while out.bytes.len() >= QUEUE_BYTES_MAX && !out.closed {
@@ -622,6 +624,7 @@ impl Peer {
     }
 
     /// Writes all that is there. Only for whoever has set [`Out::writing`].
+    #[inline]
     fn write_out(&self, mut out: MutexGuard<'_, Out>) -> Result<(), String> {
         let spare = std::mem::take(&mut out.spare);
         let mut bytes = std::mem::replace(&mut out.bytes, spare);
