@@ -386,15 +386,15 @@ impl Door {
             }
             self.set_looking(true);
         }
-        let Some(time) = look_after else { return self.sleep() };
+        let Some(time) = look_after else { return self.sleep(since) };
         self.shared.idle[self.node as usize].look_at.set(&self.shared.ticks, time);
-        let received = self.sleep();
+        let received = self.sleep(since);
         self.shared.idle[self.node as usize].look_at.clear();
         received
     }
 
-    /// The same, when what comes soon has not come, and without a time.
-    fn sleep(&mut self) -> Received {
+    /// The same, when nothing came soon after `since`, and without a time.
+    fn sleep(&mut self, since: Instant) -> Received {
         self.set_idle(true);
         if self.shared.active.rest() && self.links.is_none() {
             self.shared.say_over();
