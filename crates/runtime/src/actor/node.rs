@@ -519,9 +519,9 @@ unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
             return Ok(false);
         }
         let start = (*cx).trace_clock();
-        let stats = (*cx).actors.stats;
         let ready = (*cx).actors.ready_count();
-        let received = (*cx).actors.remote.receive(wait, ready, &stats);
+        let Actors { remote, stats, .. } = &mut (*cx).actors;
+        let received = remote.receive(wait, ready, stats);
         if wait != Wait::No {
             (*cx).note(What::Idle, start);
         }

@@ -628,6 +628,7 @@ impl Remote {
     }
 
     /// Packets that came, after those that are to go have gone.
+    #[inline]
     pub(super) fn receive(&mut self, wait: Wait, ready: usize, stats: &Stats) -> Received {
         self.release();
         self.turns += 1;

@@ -74,6 +74,15 @@ pub unsafe fn end_timer(cx: *mut Cx, waiter: Word) {
     }
 }
 
+/// The shorter of two waiting times.
+#[inline]
+fn sooner(one: Option<i64>, other: Option<i64>) -> Option<i64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 /// The waiting time of an idle node: until the time of the first timer, of a search, or
 /// of a look at what waits.
 pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
@@ -85,7 +94,7 @@ pub(super) unsafe fn rest(cx: *mut Cx) -> Wait {
         let look = (*cx).look_in_ms();
         let parked = (*cx).actors.mailboxes.until_ns().filter(|_| !(*cx).actors.is_ordered());
         let parked = parked.map(|until| (until.saturating_sub((*cx).now_ns()) / 1_000_000) as i64);
-        match timer.into_iter().chain(search::wait_ms(cx)).chain(parked).min() {
+        match sooner(sooner(timer, search::wait_ms(cx)), parked) {
             Some(left) => Wait::For(time(left.min(look.unwrap_or(left)))),
             None => look.map_or(Wait::Idle, |left| Wait::IdleFor(time(left))),
         }
