@@ -11,7 +11,7 @@
 //! What has come is kept as records, valid as long as the rest of the cache is; it becomes objects when it is asked for. So
 //! what is not used costs a record and no objects, and a reference is followed no further than the program does.
 //!
-//! How many neighbours go along is learned for each class of the object asked for and for each kind of neighbour: twice as many
+//! The number of neighbours that go along is learned for each class of the object asked for and for each kind of neighbour: twice as many
 //! when at least three quarters of the last ones were used, half as many when less than half were, down to none but now and then
 //! two to try.
 
@@ -28,7 +28,7 @@ use crate::residents::Residents;
 /// How many of the objects of waiting calls go along at most.
 const WAITING_MAX: usize = 1_000;
 
-/// How many neighbours of a kind go along as long as nothing is known.
+/// The number of neighbours of a kind that go along as long as nothing is known.
 const WINDOW_FIRST: u32 = 8;
 
 /// So many neighbours are judged together.
@@ -60,7 +60,7 @@ enum Why {
     Creation,
 }
 
-/// How many neighbours of a kind go along with objects of a class.
+/// The number of neighbours of a kind that go along with objects of a class.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     size: u32,

@@ -22,7 +22,7 @@ use crate::migration::Migration;
 use crate::residents::Residents;
 use crate::schema::{Schema, Volatile};
 
-/// How often an object's migration is run while others commit. If they do so each time, the transaction is in the end as one that has read
+/// The number of times that an object's migration is run while others commit. If they do so each time, the transaction is in the end as one that has read
 /// what others have changed.
 pub const MIGRATIONS_MAX: u32 = 8;
 
@@ -199,7 +199,7 @@ impl Cache {
         }
     }
 
-    /// Whether the transaction has read or changed anything.
+    /// True if the transaction has read or changed anything.
     pub fn is_busy(&self, cx: &Cx) -> bool {
         is_busy(cx)
     }
@@ -242,7 +242,7 @@ impl Cache {
     }
 }
 
-/// Whether the transaction of a context has read or changed anything.
+/// True if the transaction of a context has read or changed anything.
 fn is_busy(cx: &Cx) -> bool {
     cx.read_count() > 0 || cx.changed().next().is_some()
 }

@@ -48,7 +48,7 @@ impl Histogram {
 /// The values of a [`Histogram`] at some moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// How often it took no longer than the bound of its class in [`TIME_BOUNDS_US`], and longer than that of the one before.
+    /// The number of times that it took no longer than the bound of its class in [`TIME_BOUNDS_US`], and longer than that of the one before.
     pub classes: [u64; TIME_BOUNDS_US.len() + 1],
     /// All of it together.
     pub nanoseconds: u64,

@@ -5,7 +5,7 @@
 //! table has it fetched at the first touch ([`bifrost_runtime::mode`]). What a transaction reads and writes, the tables note;
 //! at its end the cache sends the new states, and those of new objects that persistent ones refer to now, to the repository.
 //!
-//! The rule of the cache (threats.md): `valid_to` is the last commit all of whose changes have been applied here; a state
+//! The rule of the cache: `valid_to` is the last commit all of whose changes have been applied here; a state
 //! as of a later one is used only after the changes up to there have been. So all that a transaction sees is from one moment. No
 //! store is kept waiting while a session thinks: its snapshot is what it has.
 //!
@@ -16,7 +16,7 @@
 //! records and back.
 //!
 //! Sources: Bogle and Liskov 1994, 2 (objects become persistent by being reachable from a root, optimistic transactions), 4 (what the
-//! batch will do is known); design.md, Transactions.
+//! batch will do is known); `docs/book/persistence.md`.
 //!
 //! What is deliberately absent: clients, files, the clock.
 

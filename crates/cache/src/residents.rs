@@ -22,7 +22,7 @@ pub(crate) struct Entry {
     pub object: Word,
     /// What it took to fetch it; 0 if it is absent.
     bytes: u32,
-    /// Whether it was used since the hand of the clock passed.
+    /// True if it was used since the hand of the clock passed.
     used: bool,
 }
 
@@ -84,7 +84,7 @@ impl Residents {
         self.by_oref.keys().chain(self.lasting.values()).copied().for_each(found);
     }
 
-    /// Whether the transaction under way has read an object.
+    /// True if the transaction under way has read an object.
     pub fn has_read(&self, oref: Oref) -> bool {
         // SAFETY: entries are objects of the context that asks; this is its thread.
         self.find(oref).is_some_and(|object| unsafe { Table::of(object) }.mode().is_open())

@@ -60,7 +60,7 @@ pub struct Volatile {
 pub(crate) struct Known {
     pub number: ClassNumber,
     pub table: &'static Table,
-    /// How many fields objects of it have; those whose references have a length have one more than that, and this is 0.
+    /// The number of fields that objects of it have; those whose references have a length have one more than that, and this is 0.
     pub fields: usize,
     /// The one object of it, if there is only one.
     pub lasting: Option<u64>,

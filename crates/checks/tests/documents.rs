@@ -1,12 +1,11 @@
 //! Links and anchors of all documents lead somewhere.
 
-mod support;
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
-use support::{files, none, read, root};
+use bifrost_checks::repository::{files, none, read, root};
 
 /// What matters of a document.
 #[derive(Default)]

@@ -1,11 +1,10 @@
 //! Crates depend only on crates of lower floors: the table of ARCHITECTURE.md against the manifests.
 
-mod support;
 
 use std::collections::BTreeMap;
 
 use cargo_metadata::{Metadata, MetadataCommand};
-use support::{none, read, root, section};
+use bifrost_checks::repository::{none, read, root, section};
 
 /// The manifests of the workspace.
 fn metadata() -> Metadata {

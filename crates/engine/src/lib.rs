@@ -71,7 +71,7 @@ fn list(errors: &[ProgramError]) -> String {
 pub struct Run {
     /// What its methods run as.
     pub mode: Mode,
-    /// Whether its objects may be kept in a repository: then code looks at their modes ([`bifrost_runtime::mode`]).
+    /// True if its objects may be kept in a repository: then code looks at their modes ([`bifrost_runtime::mode`]).
     pub kept: bool,
     /// When structures of clients become machine code, if methods are: units of fuel for each of their statements, as
     /// [`HOT_STEPS`]. With 0 that is at their first run, with `u64::MAX` never. As many steps of a loop in a method of an actor that has
@@ -131,7 +131,7 @@ pub struct Engine {
     image: Arc<Image>,
     interp: Arc<Interp>,
     mode: Mode,
-    /// Whether the program has actors, so that there may be something to do when a routine has ended.
+    /// True if the program has actors, so that there may be something to do when a routine has ended.
     actors: bool,
     batches: Mutex<Cache>,
 }

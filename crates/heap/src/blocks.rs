@@ -73,14 +73,14 @@ impl Block {
         unsafe { *self.marks().add(line) }
     }
 
-    /// How many lines are in use.
+    /// The number of lines in use.
     pub fn used_lines(self, epoch: u8) -> usize {
         // SAFETY: as in `mark`; nobody writes marks meanwhile.
         let marks = unsafe { std::slice::from_raw_parts(self.marks(), BLOCK_LINES) };
         marks[self.first_line()..].iter().map(|mark| usize::from(*mark == epoch)).sum()
     }
 
-    /// How many lines objects can have.
+    /// The number of lines that objects can have.
     pub fn lines(self) -> usize {
         BLOCK_LINES - self.first_line()
     }

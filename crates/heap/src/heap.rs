@@ -191,14 +191,14 @@ impl Heap {
         }
     }
 
-    /// How many bytes are allocated between two collections.
+    /// The number of bytes allocated between two collections.
     #[inline]
     fn interval_bytes(&self) -> usize {
         let many = self.live_bytes.saturating_mul(INTERVAL_LIVES);
         many.clamp(INTERVAL_BYTES_MIN, INTERVAL_BYTES_LOW).max(self.live_bytes)
     }
 
-    /// Whether so much was allocated that a collection is worth its cost.
+    /// True if so much was allocated that a collection is worth its cost.
     #[inline]
     pub fn must_collect(&self) -> bool {
         self.fresh_bytes >= self.interval_bytes()
@@ -210,17 +210,17 @@ impl Heap {
         self.held_bytes() > self.live_bytes.saturating_mul(2).saturating_add(2 * CHUNK_BYTES)
     }
 
-    /// Whether what lives fills the heap so far that a collection gains too little to be repeated for the next object.
+    /// True if what lives fills the heap so far that a collection gains too little to be repeated for the next object.
     pub fn is_tight(&self) -> bool {
         self.live_bytes > self.limit_bytes - self.limit_bytes / 32
     }
 
-    /// Whether what lives, as far as the last collection found, fills three quarters of the heap.
+    /// True if what lives, as far as the last collection found, fills three quarters of the heap.
     pub fn is_filled(&self) -> bool {
         self.live_bytes > self.most_bytes()
     }
 
-    /// Whether that may be so by now, and so much was allocated that a collection is worth its cost to learn it.
+    /// True if that may be so by now, and so much was allocated that a collection is worth its cost to learn it.
     pub fn may_be_filled(&self) -> bool {
         self.filled_bytes() > self.most_bytes() && self.fresh_bytes > self.limit_bytes / 8
     }

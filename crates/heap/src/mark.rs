@@ -39,7 +39,7 @@ pub(crate) unsafe fn shape(object: Word) -> &'static Shape {
     unsafe { *(*(object as *const *const &'static Shape)) }
 }
 
-/// Whether an object was found by the collection of this epoch.
+/// True if an object was found by the collection of this epoch.
 ///
 /// # Safety
 /// `object` is a reference.
@@ -88,7 +88,7 @@ impl Marker {
         }
     }
 
-    /// Whether an object has been found so far.
+    /// True if an object has been found so far.
     ///
     /// # Safety
     /// `object` is a reference to an object that was there when the collection began.
@@ -117,7 +117,7 @@ impl Marker {
         }
     }
 
-    /// Marks an object, without what it refers to. Whether it is one of the heap that was not marked before.
+    /// Marks an object, without what it refers to. Returns true if it is one of the heap that was not marked before.
     ///
     /// # Safety
     /// As for [`Marker::root`].

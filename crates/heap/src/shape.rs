@@ -65,7 +65,7 @@ impl Shape {
         self.finalizer
     }
 
-    /// Whether no field is a reference.
+    /// True if no field is a reference.
     #[inline]
     pub fn is_leaf(&self) -> bool {
         self.first == 0 && self.tail == 0 && self.more.is_empty()

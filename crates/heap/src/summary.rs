@@ -34,7 +34,7 @@ impl Summary {
         self.vertices.get(name).copied().flatten()
     }
 
-    /// How many vertices there are.
+    /// The number of vertices.
     pub fn vertex_count(&self) -> usize {
         self.edges_of.len()
     }

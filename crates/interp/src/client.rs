@@ -1,4 +1,4 @@
-//! Requests of code that clients send (theta.md 9): they wait on the session's stack, where their replies are needed.
+//! Requests of code that clients send (`docs/book/language/objects.md`): they wait on the session's stack, where their replies are needed.
 
 use bifrost_ir::Site;
 use bifrost_runtime::abi::{Outcome, Ret};

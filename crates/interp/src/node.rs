@@ -28,9 +28,9 @@ pub struct Prepared {
     pub(crate) iterator: bool,
     /// What each call and each step of a loop takes from the fuel: 1 in code that clients send, 0 in methods.
     pub(crate) cost: i64,
-    /// Whether it is code that clients send and asks actors.
+    /// True if it is code that clients send and asks actors.
     pub(crate) asks: bool,
-    /// Whether it is a function of the program that may wait.
+    /// True if it is a function of the program that may wait.
     pub(crate) waits: bool,
     /// Of what clients send: what makes it machine code.
     pub(crate) structure: Option<Structure>,

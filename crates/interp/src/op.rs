@@ -36,7 +36,7 @@ pub fn apply(op: Op, a: Word, b: Word) -> Result<Word, OpError> {
         Op::IntAdd => int(x.checked_add(y)),
         Op::IntSub => int(x.checked_sub(y)),
         Op::IntMul => int(x.checked_mul(y)),
-        // x = q*y + r with 0 <= r < |y| (theta.md 8): Euclidean.
+        // x = q*y + r with 0 <= r < |y| (`docs/book/language/library.md`): Euclidean.
         Op::IntDiv if y == 0 => Err(OpError::Zero),
         Op::IntDiv => int(x.checked_div_euclid(y)),
         Op::IntMod if y == 0 => Err(OpError::Zero),

@@ -77,7 +77,7 @@ pub(crate) fn prepare(
     }
 }
 
-/// Whether a function is code that clients send and asks actors.
+/// True if a function is code that clients send and asks actors.
 pub(crate) fn asks(func: &Func) -> bool {
     let asks = |stmt: &Stmt| matches!(stmt, Stmt::Request { .. } | Stmt::Send { .. });
     matches!(func.kind, FuncKind::Batch | FuncKind::Procedure) && func.body.contains(&asks)

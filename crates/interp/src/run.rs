@@ -255,11 +255,11 @@ pub(crate) struct Run<'i> {
     pub(crate) interp: &'i Interp,
     pub(crate) cx: *mut Cx,
     trace: Trace,
-    /// Whether the trace has the failing call already.
+    /// True if the trace has the failing call already.
     pub(crate) failed: bool,
     /// Where the client finds what failed, if that was known before it was raised: the rounds of the loops.
     pub(crate) failed_in: Option<SmallVec<[u32; 4]>>,
-    /// Whether this runs for a client, and not as a method or routine that may wait.
+    /// True if this runs for a client, and not as a method or routine that may wait.
     pub(crate) client: bool,
     /// The requests whose replies functions under way wait for.
     pub(crate) open: Vec<OpenRequest>,
@@ -272,7 +272,7 @@ pub(crate) struct Run<'i> {
     pub(crate) join: Word,
     /// The way to where a function goes on, the innermost step first ([`bifrost_ir::ways`]).
     pub(crate) path: SmallVec<[u32; 8]>,
-    /// Whether it is on its way to where it goes on.
+    /// True if it is on its way to where it goes on.
     pub(crate) resuming: bool,
     /// What the message of the statement that it goes on at came back with, if it began as machine code.
     pub(crate) came: Option<Came>,
@@ -710,7 +710,7 @@ impl Run<'_> {
         flow
     }
 
-    /// In code that asks actors: counts the rounds of one more loop from now on. How many loops there are around it.
+    /// In code that asks actors: counts the rounds of one more loop from now on. The number of loops around it.
     fn enter_loop(&mut self, function: &Prepared) -> usize {
         let around = self.rounds.len();
         if function.asks {

@@ -88,7 +88,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the function goes on right here.
+    /// True if the function goes on right here.
     fn arrived(&mut self) -> bool {
         std::mem::take(&mut self.resuming)
     }
@@ -412,7 +412,7 @@ impl Run<'_> {
         self.cx().kept_exception(&Origin::Method(MethodRef { ty, method }))
     }
 
-    /// Whether an arm takes a message. A condition that fails takes none.
+    /// True if an arm takes a message. A condition that fails takes none.
     fn fits(&mut self, function: &Prepared, frame: Frame, arm: &Choice, words: &[Word]) -> Result<bool, Ret> {
         for (place, word) in arm.vars.iter().zip(&words[1..]) {
             frame.set(*place, *word);

@@ -75,7 +75,7 @@ impl Structure {
     }
 }
 
-/// How many statements there are.
+/// The number of statements.
 fn statements(block: &Block) -> u64 {
     let mut count = 0;
     for stmt in &block.0 {

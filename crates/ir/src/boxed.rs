@@ -1,4 +1,4 @@
-//! Basic values where an `any` is wanted (theta.md 5): objects that hold them.
+//! Basic values where an `any` is wanted (`docs/book/language/types.md`): objects that hold them.
 //!
 //! The word of a basic value does not say what it is, so it is put into an object of a class of its type, `int#box`, which
 //! has one instance variable, no methods and no type above it. To box is a [`Stmt::New`](crate::Stmt::New), to find out

@@ -1,4 +1,4 @@
-//! The built-in types and routines (theta.md 8): one table from which the checker takes headings, the
+//! The built-in types and routines (`docs/book/language/library.md`): one table from which the checker takes headings, the
 //! interpreter and the compiler their operations, the runtime its list of functions to provide, and
 //! the documents their lists.
 //!
@@ -22,7 +22,7 @@ pub struct Family {
     pub parms: &'static [&'static str],
     /// Methods that type arguments must have: positions of parameters and names of [`element_method`].
     pub needs: &'static [(usize, &'static str)],
-    /// Whether objects never change.
+    /// True if objects never change.
     pub immutable: bool,
     /// The kind of the instantiation with these arguments, as many as there are parameters.
     pub kind: fn(&[TypeId]) -> TypeKind,
@@ -129,7 +129,7 @@ impl Builtin {
         self.heading.split(' ').next().unwrap_or(self.heading)
     }
 
-    /// Whether the method may change its receiver.
+    /// True if the method may change its receiver.
     pub fn changes(&self) -> bool {
         matches!(
             (self.family, self.name()),
@@ -485,7 +485,7 @@ pub fn family(kind: TypeKind) -> Option<&'static str> {
     })
 }
 
-/// Whether the objects of a type are made by the runtime and have a table for the type itself: not those of classes, `maybe`
+/// True if the objects of a type are made by the runtime and have a table for the type itself: not those of classes, `maybe`
 /// included ([`tagged`]).
 pub fn has_table(kind: TypeKind) -> bool {
     family(kind).is_some() && !kind.is_basic() && !matches!(kind, TypeKind::Maybe(_))
@@ -604,12 +604,12 @@ pub fn instantiate(program: &mut Program, row: &'static BuiltinRoutine, type_arg
     })
 }
 
-/// Whether a built-in routine is written in the IR, and not a native.
+/// True if a built-in routine is written in the IR, and not a native.
 fn is_code(name: &str) -> bool {
     matches!(name, "some" | "none")
 }
 
-/// Whether a routine that is no native is one that [`instantiate`] wrote.
+/// True if a routine that is no native is one that [`instantiate`] wrote.
 pub fn is_instance(routine: &Routine) -> bool {
     routine.name.split_once('[').is_some_and(|(name, _)| is_code(name))
 }

@@ -4,7 +4,7 @@
 //! receiver has. Methods that stand for each other through subtyping, inheritance and renaming form
 //! one *selector*; selectors that some class needs together get different slots. A class has selectors of its own for
 //! the calls that its code makes on `self`, apart from those of the types that it implements, because inheritance
-//! with renaming is no subtyping (theta.md 6). Tables stay dense
+//! with renaming is no subtyping (`docs/book/language/classes.md`). Tables stay dense
 //! because selectors that no class shares may have the same slot.
 //!
 //! Source: 003 section 3.2 (several tables per class, entered at a constant index); the colouring is
@@ -38,7 +38,7 @@ impl Dispatch {
         std::iter::once(m).chain(filled(program, m.ty, def)).map(|m| self.slot(m))
     }
 
-    /// How many slots every table has.
+    /// The number of slots that every table has.
     pub fn table_len(&self) -> u32 {
         self.table_len
     }
@@ -141,7 +141,7 @@ impl Dispatch {
     }
 }
 
-/// Whether a method is one of a class's own type.
+/// True if a method is one of a class's own type.
 fn is_own(program: &Program, m: MethodRef) -> bool {
     matches!(program.types.kind(m.ty), TypeKind::Class(_))
 }

@@ -89,7 +89,7 @@ impl fmt::Display for NativeHeading {
     }
 }
 
-/// Whether words of type `ty` are what Rust takes (or, if it `gives` them, the other way round).
+/// True if words of type `ty` are what Rust takes (or, if it `gives` them, the other way round).
 pub fn fits(program: &Program, native: &NativeType, ty: TypeId, gives: bool) -> bool {
     let types = &program.types;
     match native {
@@ -134,12 +134,12 @@ pub fn fits(program: &Program, native: &NativeType, ty: TypeId, gives: bool) -> 
     }
 }
 
-/// Whether [`fits`] holds for each of a list, and there are as many.
+/// True if [`fits`] holds for each of a list, and there are as many.
 pub fn all_fit(program: &Program, natives: &[NativeType], types: &[TypeId], gives: bool) -> bool {
     natives.len() == types.len() && natives.iter().zip(types).all(|(n, t)| fits(program, n, *t, gives))
 }
 
-/// Whether a function of this heading may run where the signature is declared: the same arguments and results, and no
+/// True if a function of this heading may run where the signature is declared: the same arguments and results, and no
 /// exceptions that it does not list.
 pub fn conforms(program: &Program, native: &NativeHeading, signature: &Signature) -> bool {
     let params: Vec<TypeId> = signature.params.iter().map(|p| p.ty).collect();

@@ -55,7 +55,7 @@ pub struct Class {
 /// What the class of an actor has besides.
 #[derive(Clone, Debug, Default)]
 pub struct Actor {
-    /// Whether its state never changes, so that its methods may overlap and run anywhere.
+    /// True if its state never changes, so that its methods may overlap and run anywhere.
     pub functional: bool,
     /// Its creators: methods that fill the instance variables of a new actor.
     pub creators: Vec<FuncId>,
@@ -84,7 +84,7 @@ pub struct Routine {
     pub body: Body,
     /// The types it was instantiated with.
     pub type_args: Vec<TypeId>,
-    /// Whether clients may call it.
+    /// True if clients may call it.
     pub public: bool,
     /// The comment after its heading.
     pub doc: String,
@@ -219,7 +219,7 @@ impl Program {
         }
     }
 
-    /// Whether a loop over this iterator relies on nothing that may change: it is one of an immutable built-in type. `callee` is in range.
+    /// True if a loop over this iterator relies on nothing that may change: it is one of an immutable built-in type. `callee` is in range.
     pub fn iterates_immutable(&self, callee: Callee) -> bool {
         match callee {
             Callee::Method(m) => self.types.def(m.ty).immutable && self.types.method(m).builtin.is_some(),
@@ -227,14 +227,14 @@ impl Program {
         }
     }
 
-    /// Whether a routine has transactions, so that the program wants a repository.
+    /// True if a routine has transactions, so that the program wants a repository.
     ///
     /// Cost: linear in the size of all routines.
     pub fn has_transactions(&self) -> bool {
         self.funcs.values().any(|func| func.kind == FuncKind::Routine && func.body.has_transaction())
     }
 
-    /// Whether there are actors, or somebody sends to them.
+    /// True if there are actors, or somebody sends to them.
     ///
     /// Cost: linear in the number of classes and types.
     pub fn has_actors(&self) -> bool {

@@ -1,4 +1,4 @@
-//! What of a method runs while replies are missing (theta.md 10.4; 002 section 3).
+//! What of a method runs while replies are missing (`docs/book/language/actors.md`; 002 section 3).
 //!
 //! A request does not wait. The variable that takes its reply is pending until something needs it, and there
 //! [`Stmt::Await`] stands: [`place_waits`] puts them where they are needed and nowhere else. So independent requests overlap
@@ -551,7 +551,7 @@ fn effect_of(stmt: &Stmt) -> Effect {
     }
 }
 
-/// Whether a loop's body may end it, or one of its steps, before its own end.
+/// True if a loop's body may end it, or one of its steps, before its own end.
 fn leaves(block: &Block) -> bool {
     block.0.iter().any(|stmt| match stmt {
         Stmt::Break | Stmt::Continue => true,
@@ -612,7 +612,7 @@ pub fn colour(stmt: &Stmt) -> Colour {
     }
 }
 
-/// Whether something waits for a request that came before it in the statement, or that is in `asked`, to which those of the
+/// True if something waits for a request that came before it in the statement, or that is in `asked`, to which those of the
 /// statement are added.
 fn depends(stmt: &Stmt, asked: &mut Pending) -> bool {
     let mut found = match stmt {
@@ -640,7 +640,7 @@ fn depends(stmt: &Stmt, asked: &mut Pending) -> bool {
 pub struct Region {
     /// Where its requests come from, in the order of the text.
     pub requests: Vec<Site>,
-    /// How many replies it awaits, if that is known before it runs: none of them stands in a branch or a loop.
+    /// The number of replies that it awaits, if that is known before it runs: none of them stands in a branch or a loop.
     pub replies: Option<usize>,
     /// Where its replies are awaited: its join continuations, in the order of the text. Empty if nothing needs them.
     pub joins: Vec<Join>,
@@ -952,7 +952,7 @@ fn expose(block: &Block, filled: &mut Pending, reads: &mut Pending, waits_read: 
     }
 }
 
-/// Whether control never comes to the end of a block.
+/// True if control never comes to the end of a block.
 fn jumps(block: &Block) -> bool {
     matches!(
         block.0.last(),

@@ -55,9 +55,9 @@ fn write_loops(program: &mut Program, func: &mut Func, all: bool) {
 struct Writing<'a> {
     program: &'a mut Program,
     func: &'a mut Func,
-    /// Whether all loops are written anew.
+    /// True if all loops are written anew.
     all: bool,
-    /// Whether the function may wait.
+    /// True if the function may wait.
     makes_way: bool,
     /// Where the loop comes from.
     site: Site,
@@ -72,7 +72,7 @@ struct Loop {
 }
 
 impl Writing<'_> {
-    /// Whether something in the block requests or waits, or, where the function may wait, takes long.
+    /// True if something in the block requests or waits, or, where the function may wait, takes long.
     fn block(&mut self, block: &mut Block) -> bool {
         let mut waits = false;
         let mut written = Vec::with_capacity(block.0.len());
@@ -97,7 +97,7 @@ impl Writing<'_> {
         waits
     }
 
-    /// Whether it is a loop over as many steps as a number says.
+    /// True if it is a loop over as many steps as a number says.
     fn counts(&self, stmt: &Stmt) -> bool {
         match stmt {
             Stmt::ForEach { callee: Callee::Method(method), .. } => {
@@ -107,7 +107,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Whether a statement alone may take more than a moment, or gives others something to do.
+    /// True if a statement alone may take more than a moment, or gives others something to do.
     fn takes_long(&self, stmt: &Stmt) -> bool {
         match stmt {
             Stmt::Send { .. } | Stmt::While { .. } | Stmt::ForEach { .. } => true,

@@ -1,4 +1,4 @@
-//! Routines as values: names of routines, methods selected without call, and `bind` (theta.md 5).
+//! Routines as values: names of routines, methods selected without call, and `bind` (`docs/book/language/types.md`).
 //!
 //! Such a value is an object of a class whose instance variables are the operands that are known already, and whose one
 //! method `call` takes the others. There is one class for each routine or method and choice of operands.

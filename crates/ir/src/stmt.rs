@@ -90,14 +90,14 @@ pub const ABORTED: &str = "aborted";
 pub struct Block(pub Vec<Stmt>);
 
 impl Block {
-    /// Whether there is a transaction among the statements, or in one of them.
+    /// True if there is a transaction among the statements, or in one of them.
     ///
     /// Cost: linear in the number of statements.
     pub fn has_transaction(&self) -> bool {
         self.contains(&|stmt| matches!(stmt, Stmt::Transaction { .. }))
     }
 
-    /// Whether there is a request among the statements, or in one of them.
+    /// True if there is a request among the statements, or in one of them.
     ///
     /// Cost: linear in the number of statements.
     pub fn has_request(&self) -> bool {
@@ -118,14 +118,14 @@ impl Block {
         }
     }
 
-    /// Whether something among the statements, or in one of them, requests or waits.
+    /// True if something among the statements, or in one of them, requests or waits.
     ///
     /// Cost: linear in the number of statements.
     pub fn may_wait(&self) -> bool {
         self.contains(&Stmt::may_wait)
     }
 
-    /// Whether there is a statement among them, or in one of them, that makes actors, sends to them, or answers.
+    /// True if there is a statement among them, or in one of them, that makes actors, sends to them, or answers.
     ///
     /// Cost: linear in the number of statements.
     pub fn has_messages(&self) -> bool {
@@ -145,7 +145,7 @@ impl Block {
         })
     }
 
-    /// Whether there is such a statement among them, or in one of them.
+    /// True if there is such a statement among them, or in one of them.
     pub fn contains(&self, is_one: &dyn Fn(&Stmt) -> bool) -> bool {
         self.0.iter().any(|stmt| {
             let mut found = is_one(stmt);
@@ -379,7 +379,7 @@ pub enum Stmt {
     Select {
         /// The messages.
         arms: Vec<Choice>,
-        /// How many milliseconds to wait at most, and what to run then.
+        /// The number of milliseconds to wait at most, and what to run then.
         after: Option<(Operand, Block)>,
         /// Where it comes from.
         site: Site,
@@ -424,7 +424,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Whether an exception can leave the arm, after which control goes on behind the statement.
+    /// True if an exception can leave the arm, after which control goes on behind the statement.
     ///
     /// Cost: linear in the number of statements.
     pub fn may_raise(&self) -> bool {
@@ -444,12 +444,12 @@ pub enum Part<'s> {
 }
 
 impl Stmt {
-    /// Whether the statement itself, not one in its blocks, requests or waits.
+    /// True if the statement itself, not one in its blocks, requests or waits.
     pub fn may_wait(&self) -> bool {
         matches!(self, Stmt::Request { .. } | Stmt::Await { .. } | Stmt::Select { .. })
     }
 
-    /// Whether the statement itself, not one in its blocks, can signal an exception.
+    /// True if the statement itself, not one in its blocks, can signal an exception.
     pub fn may_raise(&self) -> bool {
         match self {
             // Of an actor in its own methods.
@@ -635,7 +635,7 @@ pub enum FuncKind {
 }
 
 impl FuncKind {
-    /// Whether the first parameter is the receiver.
+    /// True if the first parameter is the receiver.
     pub fn has_receiver(self) -> bool {
         matches!(self, FuncKind::Method | FuncKind::Script)
     }

@@ -1,4 +1,4 @@
-//! Records, structs, oneofs and `maybe`: types that list fields or tags (theta.md 5, 8), and the classes of their objects.
+//! Records, structs, oneofs and `maybe`: types that list fields or tags (`docs/book/language/types.md`), and the classes of their objects.
 //!
 //! There is no other kind of object behind them: a record or struct has one class, whose instance variables are the
 //! fields. A oneof has a class for each tag, with one instance variable for the value, or none if that is `nil`; what all
@@ -32,7 +32,7 @@ fn common(ty: TypeId, name: &str) -> Signature {
     Signature { params, results: vec![result], ..Signature::default() }
 }
 
-/// Whether a type is one of those of this module.
+/// True if a type is one of those of this module.
 fn is_tagged(kind: TypeKind) -> bool {
     matches!(kind, TypeKind::Record(_) | TypeKind::Struct(_) | TypeKind::OneOf(_) | TypeKind::Maybe(_))
 }
@@ -238,7 +238,7 @@ fn complete_class(program: &mut Program, ty: TypeId, class: ClassId) {
     }
 }
 
-/// Whether the class of a tag has a body of its own for a method, and not that for all other tags.
+/// True if the class of a tag has a body of its own for a method, and not that for all other tags.
 fn is_own(program: &Program, ty: TypeId, class: ClassId, name: &str) -> bool {
     let tag = tag_of(&program.classes[class].name);
     let of_tag = |prefix: &str| name.strip_prefix(prefix) == Some(tag);

@@ -1,7 +1,7 @@
 //! Types, their methods' signatures, and the subtype relation.
 //!
 //! Every type a program can name has a [`TypeId`]; instantiations of the built-in generic types are
-//! types of their own (`array[int]` and `array[string]` have nothing in common: theta.md 5).
+//! types of their own (`array[int]` and `array[string]` have nothing in common: `docs/book/language/types.md`).
 //! A type's method list is complete: inherited methods are in it, renamed where the type renames them,
 //! so that a call needs a type and an index and no search.
 
@@ -36,7 +36,7 @@ pub struct SignalId(u32);
 entity_impl!(SignalId, "signal");
 
 impl SignalId {
-    /// `failure(string)`, which every call may signal (theta.md 7).
+    /// `failure(string)`, which every call may signal (`docs/book/language/exceptions.md`).
     pub const FAILURE: SignalId = SignalId(0);
 }
 
@@ -102,7 +102,7 @@ pub enum TypeKind {
     Proc(HeadingId),
     /// `iter (T, ...) yields (U, ...) signals (...)`
     Iter(HeadingId),
-    /// The directory of well-known objects (theta.md 9).
+    /// The directory of well-known objects (`docs/book/language/objects.md`).
     Directory,
     /// A user's type.
     Object,
@@ -112,8 +112,8 @@ pub enum TypeKind {
 }
 
 impl TypeKind {
-    /// Whether words of this type are values themselves and not references to objects
-    /// (theta.md 5: they cross to clients as themselves).
+    /// True if words of this type are values themselves and not references to objects
+    /// (they cross to clients as themselves).
     #[inline]
     pub fn is_basic(self) -> bool {
         matches!(self, TypeKind::Null | TypeKind::Bool | TypeKind::Int | TypeKind::Real | TypeKind::Char)
@@ -144,7 +144,7 @@ impl TypeKind {
         first.into_iter().chain(second)
     }
 
-    /// Whether this is a routine type.
+    /// True if this is a routine type.
     pub fn is_routine(self) -> bool {
         matches!(self, TypeKind::Proc(_) | TypeKind::Iter(_))
     }
@@ -204,7 +204,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// Whether this is an iterator, which can only be called by a `for` or FOREACH.
+    /// True if this is an iterator, which can only be called by a `for` or FOREACH.
     pub fn is_iterator(&self) -> bool {
         self.yields.is_some()
     }
@@ -237,7 +237,7 @@ pub struct Method {
     pub doc: String,
     /// For methods of built-in types: the row of the built-in table.
     pub builtin: Option<&'static Builtin>,
-    /// Whether it can be called from outside its module; false only for private methods of a class.
+    /// True if it can be called from outside its module; false only for private methods of a class.
     pub public: bool,
 }
 
@@ -261,11 +261,11 @@ pub struct TypeDef {
     pub supertypes: Vec<Supertype>,
     /// All methods, inherited ones included.
     pub methods: PrimaryMap<MethodId, Method>,
-    /// Whether its objects never change.
+    /// True if its objects never change.
     pub immutable: bool,
-    /// Whether its objects are actors: calls are requests.
+    /// True if its objects are actors: calls are requests.
     pub actor: bool,
-    /// Whether clients may see it.
+    /// True if clients may see it.
     pub public: bool,
     /// The comment after its heading.
     pub doc: String,
@@ -500,7 +500,7 @@ impl Types {
         self.defs.iter()
     }
 
-    /// How many types there are.
+    /// The number of types.
     pub fn len(&self) -> usize {
         self.defs.len()
     }
@@ -556,7 +556,7 @@ impl Types {
         self.signals.iter().map(|(id, name)| (id, name.as_str()))
     }
 
-    /// Whether `sub` is `sup` or lies below it. Basic types are below `any` in the language, but
+    /// True if `sub` is `sup` or lies below it. Basic types are below `any` in the language, but
     /// not here: a basic word carries no type, so the front end makes an object of it ([`crate::boxed`]).
     ///
     /// Routine types are below those whose heading theirs conforms to.
@@ -591,8 +591,8 @@ impl Types {
         false
     }
 
-    /// Whether a method headed `sub` may stand where `sup` is declared: as many arguments, each
-    /// argument type a supertype, each result a subtype, exceptions a subset (theta.md 5).
+    /// True if a method headed `sub` may stand where `sup` is declared: as many arguments, each
+    /// argument type a supertype, each result a subtype, exceptions a subset (`docs/book/language/types.md`).
     pub fn conforms(&self, sub: &Signature, sup: &Signature) -> bool {
         sub.params.len() == sup.params.len()
             && sub.params.iter().zip(&sup.params).all(|(a, b)| self.is_subtype(b.ty, a.ty))

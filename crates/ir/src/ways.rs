@@ -1,4 +1,4 @@
-//! Where a function that may wait can stop, and go on (theta.md 10.4; actors.md 1.1).
+//! Where a function that may wait can stop, and go on (`docs/internals/actors.md`).
 //!
 //! Such a function unwinds when it waits. To go on it is walked down again, by the numbers of the statements and blocks that lead to where
 //! it stopped: a path. All paths are known from the text of the function, so a join needs only the number of one of its [`ways_in`].
@@ -15,9 +15,9 @@ pub struct Spot<'p> {
     /// The way to it, the outermost step first: the number of the statement in each block, and the number of the block in each statement that has
     /// several.
     pub path: &'p [u32],
-    /// Whether the function ends behind it.
+    /// True if the function ends behind it.
     pub last: bool,
-    /// Whether it is in a selection.
+    /// True if it is in a selection.
     pub selected: bool,
 }
 
@@ -78,7 +78,7 @@ pub struct WayIn<'a> {
     pub stmt: &'a Stmt,
     /// The way to it, the innermost step first; it may begin with [`AFRESH`].
     pub path: Box<[u32]>,
-    /// Whether machine code can go on here.
+    /// True if machine code can go on here.
     pub open: bool,
 }
 

@@ -1,11 +1,11 @@
-//! The table of built-in types and routines against the definition of the language (theta.md 8), whose block of headings
+//! The table of built-in types and routines against the definition of the language (`docs/book/language/library.md`), whose block of headings
 //! is `builtins.theta`: nothing is missing, and nothing is different.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use bifrost_ir::builtin::{FAMILIES, METHODS, ROUTINES};
 
-/// The methods that every type below `any` has, if its elements have them (theta.md 8, first paragraph).
+/// The methods that every type below `any` has, if its elements have them (`docs/book/language/library.md`).
 const COMMON: &[&str] = &["equal", "similar", "copy", "unparse", "hash"];
 
 /// A heading with its blanks in the usual places, and the methods that it needs of type parameters.

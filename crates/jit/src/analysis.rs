@@ -113,17 +113,17 @@ pub(crate) struct Analysis {
     pub(crate) shared: Vec<Option<u32>>,
     /// Words of the environment; 0 without closures.
     pub(crate) environment_words: u32,
-    /// How many loops become closures.
+    /// The number of loops that become closures.
     pub(crate) closures: usize,
-    /// Whether the function can be part of a recursion, so that its stack must be checked.
+    /// True if the function can be part of a recursion, so that its stack must be checked.
     pub(crate) calls: bool,
-    /// Whether it has loops of its own.
+    /// True if it has loops of its own.
     pub(crate) loops: bool,
     /// The number of each handler.
     pub(crate) arms: HashMap<*const Arm, u32>,
     /// The loops whose iterators take the place of their calls.
     pub(crate) in_place: HashMap<*const Stmt, InPlace>,
-    /// How many statements there are, those of iterators in place included.
+    /// The number of statements, those of iterators in place included.
     pub(crate) statements: usize,
     /// Variables that get an array once which nobody else knows ([`private`]).
     pub(crate) private: HashSet<Var>,
@@ -140,7 +140,7 @@ pub(crate) struct Analysis {
 pub(crate) struct InPlace {
     pub(crate) func: FuncId,
     pub(crate) analysis: Rc<Analysis>,
-    /// Whether its receiver is that of the function around it.
+    /// True if its receiver is that of the function around it.
     pub(crate) on_self: bool,
 }
 
@@ -174,12 +174,12 @@ pub(crate) fn of_message(image: &Image, func: FuncId, statements_max: usize) -> 
     analyse(image, source, Some(func)).ok().filter(|a| a.closures == 0)
 }
 
-/// Whether a function sends messages or is a method of an actor: it does not take the place of its call.
+/// True if a function sends messages or is a method of an actor: it does not take the place of its call.
 fn has_messages(func: &Func) -> bool {
     func.kind == FuncKind::Script || func.body.has_messages()
 }
 
-/// Whether a block has more statements than are left; counts them down.
+/// True if a block has more statements than are left; counts them down.
 fn larger(block: &Block, left: &mut usize) -> bool {
     block.0.iter().any(|stmt| {
         *left = left.saturating_sub(1);
@@ -266,7 +266,7 @@ fn walk(image: &Image, func: &Func, active: &mut Vec<FuncId>) -> Result<Analysis
     })
 }
 
-/// How many loops are inside each other.
+/// The number of loops inside each other.
 fn loops(block: &Block) -> usize {
     let of = |stmt: &Stmt| {
         let mut inside = 0;
@@ -280,7 +280,7 @@ fn loops(block: &Block) -> usize {
     block.0.iter().map(of).max().unwrap_or(0)
 }
 
-/// Whether a handler takes an exception.
+/// True if a handler takes an exception.
 pub(crate) fn takes(arm: &Arm, signal: SignalId) -> bool {
     match &arm.takes {
         ArmMatch::Named(signals) => signals.contains(&signal),
@@ -305,7 +305,7 @@ struct Walk<'a, 'f> {
     in_place: HashMap<*const Stmt, InPlace>,
     yields: usize,
     script: Script,
-    /// Whether there is a statement from which code could leave, and that is no place to do it.
+    /// True if there is a statement from which code could leave, and that is no place to do it.
     astray: bool,
 }
 

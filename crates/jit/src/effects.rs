@@ -58,14 +58,14 @@ struct Found {
 }
 
 impl Effects {
-    /// Whether a call leaves all arrays as they are.
+    /// True if a call leaves all arrays as they are.
     pub(crate) fn call_keeps(&mut self, calls: Calls<'_>, callee: Callee, args: &[Operand]) -> bool {
         let mut found = Found::default();
         call(calls, callee, args, &mut found);
         self.all_keep(calls.image, found)
     }
 
-    /// Whether the statements of a loop leave all arrays as they are. `each` tells it of the loop's body, if they are an
+    /// True if the statements of a loop leave all arrays as they are. `each` tells it of the loop's body, if they are an
     /// iterator's in place.
     pub(crate) fn blocks_keep(
         &mut self,
@@ -85,7 +85,7 @@ impl Effects {
         !found.harmful && found.calls.into_iter().all(|func| self.function_keeps(image, func))
     }
 
-    /// Whether a function and all that it can reach leave arrays as they are.
+    /// True if a function and all that it can reach leave arrays as they are.
     fn function_keeps(&mut self, image: &Image, func: FuncId) -> bool {
         if let Some(known) = self.functions.get(&func) {
             return *known;

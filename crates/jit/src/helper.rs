@@ -121,12 +121,12 @@ impl Helper {
         (Helper::FailPast, 3),
     ];
 
-    /// Whether it is called at polls, where all registers are kept.
+    /// True if it is called at polls, where all registers are kept.
     pub(crate) fn polls(self) -> bool {
         matches!(self, Helper::Attend | Helper::Stop | Helper::Share)
     }
 
-    /// Whether it may collect.
+    /// True if it may collect.
     pub(crate) fn collects(self) -> bool {
         !matches!(self, Helper::Attend | Helper::Stop | Helper::LeaveMethod)
     }

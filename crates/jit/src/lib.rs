@@ -218,7 +218,7 @@ impl Jit {
             .unwrap_or(Code(helper::no_code as *const u8))
     }
 
-    /// Whether a function gets code of its own; otherwise why not.
+    /// True if a function gets code of its own; otherwise why not.
     ///
     /// # Errors
     /// The reason, for people.

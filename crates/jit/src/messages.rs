@@ -48,7 +48,7 @@ pub(crate) fn address(b: &mut FunctionBuilder<'_>, table: &'static Table) -> Val
     b.ins().iconst(types::I64, std::ptr::from_ref(table) as i64)
 }
 
-/// Whether a message of a form to an actor at rest of a class is a call if there is room on the stack.
+/// True if a message of a form to an actor at rest of a class is a call if there is room on the stack.
 pub(crate) fn may_be_call(class: &ActorClass, method: MethodId) -> bool {
     class.functional || class.guard(method).is_none()
 }
@@ -99,7 +99,7 @@ pub(crate) fn spare(args: usize) -> Option<i32> {
     (args < SPARE_ARGS).then_some(offset::SPARE + 8 * args as i32)
 }
 
-/// Whether the runtime must be asked what becomes of an actor whose method ended with this. Nothing if it need never be.
+/// True if the runtime must be asked what becomes of an actor whose method ended with this. Nothing if it need never be.
 pub(crate) fn asks(
     b: &mut FunctionBuilder<'_>,
     class: &ActorClass,
@@ -118,7 +118,7 @@ pub(crate) fn asks(
     }
 }
 
-/// Whether the runtime must be asked indeed ([`asks`]) what becomes of an actor that is not a functional one: if its method has come back without
+/// True if the runtime must be asked indeed ([`asks`]) what becomes of an actor that is not a functional one: if its method has come back without
 /// its answer, goes to the first block if it is at rest, and to the second if the method waits, which has seen to all; else to the third.
 pub(crate) fn look_at_waiting(
     b: &mut FunctionBuilder<'_>,

@@ -66,7 +66,7 @@ struct Uses<'a> {
     /// The variables that are looked at.
     private: &'a HashSet<Var>,
     leaves: HashSet<Var>,
-    /// How often something is written to each.
+    /// The number of times that something is written to each.
     written: HashMap<Var, usize>,
     /// Pairs of variables that have the same array.
     named: Vec<(Var, Var)>,

@@ -17,10 +17,10 @@ use bifrost_ir::{
 };
 use cranelift_codegen::entity::SecondaryMap;
 
-/// How many statements a method may have to take the place of its call.
+/// The number of statements that a method may have to take the place of its call.
 const STATEMENTS_MAX: usize = 12;
 
-/// How many variables a function may get by this.
+/// The number of variables that a function may get by this.
 const VARIABLES_MAX: usize = 200;
 
 /// Takes objects apart in all functions of a verified program, which stays one.
@@ -108,7 +108,7 @@ impl<'p> Methods<'p> {
     }
 }
 
-/// How often a variable is filled and used.
+/// The number of times that a variable is filled and used.
 #[derive(Clone, Copy, Default)]
 struct Count {
     filled: u32,

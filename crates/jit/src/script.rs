@@ -18,7 +18,7 @@ pub(crate) struct Place {
     pub(crate) path: Box<[u32]>,
     /// The number of the way into the function, if the function can stop here.
     pub(crate) way: Option<u32>,
-    /// Whether the function ends behind it.
+    /// True if the function ends behind it.
     pub(crate) last: bool,
     /// The variables that whoever goes on before it may read.
     pub(crate) before: Box<[Var]>,
@@ -31,11 +31,11 @@ pub(crate) struct Place {
 pub(crate) struct Script {
     /// The places, by statement.
     pub(crate) places: HashMap<*const Stmt, Place>,
-    /// Whether it may go on after its answer.
+    /// True if it may go on after its answer.
     pub(crate) answers_early: bool,
-    /// Whether another may answer in its place.
+    /// True if another may answer in its place.
     pub(crate) delegates: bool,
-    /// Whether there is a request in it.
+    /// True if there is a request in it.
     pub(crate) requests: bool,
     /// The variables that may be pending, by their numbers.
     pub(crate) pending: Vec<Var>,
@@ -48,12 +48,12 @@ impl Script {
     }
 }
 
-/// Whether a function may wait.
+/// True if a function may wait.
 pub(crate) fn may_wait(func: &Func) -> bool {
     func.kind == FuncKind::Script || func.body.has_request()
 }
 
-/// Whether code may leave at a statement, or it answers.
+/// True if code may leave at a statement, or it answers.
 pub(crate) fn is_place(program: &Program, stmt: &Stmt) -> bool {
     match stmt {
         Stmt::Request { .. }
@@ -130,7 +130,7 @@ impl Place {
     }
 }
 
-/// Whether a statement is another, or has it in itself.
+/// True if a statement is another, or has it in itself.
 pub(crate) fn has(stmt: &Stmt, other: *const Stmt) -> bool {
     let mut found = std::ptr::eq(stmt, other);
     stmt.parts(&mut |part| {
@@ -141,7 +141,7 @@ pub(crate) fn has(stmt: &Stmt, other: *const Stmt) -> bool {
     found
 }
 
-/// Whether a method answers by its own end and not before, so that a caller in machine code gets its answer when it has ended.
+/// True if a method answers by its own end and not before, so that a caller in machine code gets its answer when it has ended.
 pub(crate) fn answers_last(program: &Program, func: &Func) -> bool {
     let script = find(program, func);
     let mut last = true;

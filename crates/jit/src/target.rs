@@ -12,7 +12,7 @@ pub(crate) enum Targets {
     Checked {
         /// The classes whose method is a function.
         classes: Vec<(ClassId, FuncId)>,
-        /// Whether there are no others.
+        /// True if there are no others.
         all: bool,
     },
     /// Too many, or one that is no function.

@@ -156,7 +156,7 @@ impl Shape {
     }
 }
 
-/// Whether an argument is `&mut Cx`.
+/// True if an argument is `&mut Cx`.
 pub fn is_context(argument: &FnArg) -> bool {
     let FnArg::Typed(PatType { ty, .. }) = argument else { return false };
     let Type::Reference(reference) = &**ty else { return false };

@@ -62,7 +62,7 @@ pub fn expand(item: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Whether it is `Failure(String)`, which always is possible, or `Raised(Raised)`: neither is listed.
+/// True if it is `Failure(String)`, which always is possible, or `Raised(Raised)`: neither is listed.
 fn is(variant: &Variant, name: &str) -> bool {
     variant.ident == name && variant.fields.len() == 1
 }

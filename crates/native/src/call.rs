@@ -88,7 +88,7 @@ impl Raised {
         &self.name
     }
 
-    /// Whether it is `failure`.
+    /// True if it is `failure`.
     pub fn is_failure(&self) -> bool {
         self.signal == Some(SignalId::FAILURE)
     }

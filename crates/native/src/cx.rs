@@ -26,7 +26,7 @@ impl<'a> Cx<'a> {
         Cx { raw, ended: None }
     }
 
-    /// Whether to return soon, because the run was ended or the stack is used up; what is returned does not matter then.
+    /// True if to return soon, because the run was ended or the stack is used up; what is returned does not matter then.
     /// Loops that may take long ask at each round.
     pub fn must_end(&mut self) -> bool {
         if self.ended.is_none() && self.raw.must_attend() {

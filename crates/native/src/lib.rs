@@ -1,4 +1,4 @@
-//! Classes and routines of Theta programs, written in Rust (theta.md 11).
+//! Classes and routines of Theta programs, written in Rust (`docs/book/language/natives.md`).
 //!
 //! ```
 //! use bifrost_native::{Cx, Registry, Signals, theta_class, theta_routine};

@@ -1,4 +1,4 @@
-//! Values of native classes that outlive sessions (theta.md 11).
+//! Values of native classes that outlive sessions (`docs/book/language/natives.md`).
 //!
 //! ```
 //! use bifrost_native::{Cx, Parts, Persist, Registry, Stored, theta_class};
@@ -58,7 +58,7 @@ pub struct Stored<'a> {
     cx: &'a mut Raw,
     version: u32,
     parts: native::Parts,
-    /// How many objects were taken.
+    /// The number of objects taken.
     taken: usize,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Stored<'a> {
         &self.parts.bytes
     }
 
-    /// How many objects were not taken yet.
+    /// The number of objects not taken yet.
     pub fn objects(&self) -> usize {
         self.parts.objects.len() - self.taken
     }

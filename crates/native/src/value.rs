@@ -79,7 +79,7 @@ impl<T> FromIterator<T> for Seq<T> {
 
 /// What a native can take as an argument.
 pub trait Argument<'a>: Sized {
-    /// Whether [`take`](Argument::take) looks at the type that it is told; finding it out takes time.
+    /// True if [`take`](Argument::take) looks at the type that it is told; finding it out takes time.
     const TYPED: bool = false;
 
     /// The type of Theta.
@@ -101,7 +101,7 @@ pub trait Owned: for<'a> Argument<'a> {}
 
 /// What a native can give: as a result, a value of an exception, or at a step of an iterator.
 pub trait Value {
-    /// Whether [`give`](Value::give) looks at the type that it is told; finding it out takes time.
+    /// True if [`give`](Value::give) looks at the type that it is told; finding it out takes time.
     const TYPED: bool = false;
 
     /// The type of Theta.

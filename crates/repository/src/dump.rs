@@ -25,7 +25,7 @@ pub const DUMP_LINE_BYTES_MAX: u64 = 1 << 30;
 /// The largest oref that is loaded: those before it are given to nobody, a few thousand millions at a time.
 pub const DUMP_OREF_MAX: u64 = 1 << 44;
 
-/// How many objects are read or committed at once.
+/// The number of objects read or committed at once.
 const OBJECTS_AT_ONCE: usize = 1000;
 /// With how many bytes of records a commit takes no more of them.
 const BYTES_AT_ONCE: usize = 16 << 20;

@@ -48,7 +48,7 @@ pub enum Changes {
 
 /// What a transaction read.
 pub trait ReadSet {
-    /// Whether it read that object. Everything that it wrote or created counts as read; so does an object that it
+    /// True if it read that object. Everything that it wrote or created counts as read; so does an object that it
     /// asked for and found absent.
     fn contains(&self, oref: Oref) -> bool;
 }
@@ -169,7 +169,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// How many mistakes a report lists.
+    /// The number of mistakes that a report lists.
     pub const MISTAKES_MAX: usize = 1000;
 }
 

@@ -10,7 +10,7 @@ pub const MEMORY_BYTES_MAX: u64 = 1 << 30;
 pub const REPLY_BYTES_MAX: usize = 64 << 10;
 /// For how many sessions the last reply is kept; those that committed last.
 pub const SESSIONS_KEPT_MAX: usize = 100_000;
-/// How many bytes of replies are kept.
+/// The number of bytes of replies that are kept.
 pub const REPLIES_KEPT_BYTES_MAX: usize = 64 << 20;
 /// The most classes of a store.
 pub const CLASSES_MAX: usize = 1 << 16;

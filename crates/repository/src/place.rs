@@ -36,7 +36,7 @@ impl FromStr for Place {
 }
 
 impl Place {
-    /// Whether there is a store.
+    /// True if there is a store.
     pub fn has_store(&self) -> Result<bool, Error> {
         match self {
             Place::Memory { .. } => Ok(false),

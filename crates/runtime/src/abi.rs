@@ -113,7 +113,7 @@ impl Ret {
         Ret::of(value as Word)
     }
 
-    /// Whether the call returned.
+    /// True if the call returned.
     #[inline]
     pub fn returned(self) -> bool {
         self.outcome == Outcome::Returned as u64
@@ -149,7 +149,7 @@ pub struct Closure {
 pub struct ExitFrame {
     /// The trampoline's frame pointer.
     pub frame_pointer: usize,
-    /// How many words follow.
+    /// The number of words that follow.
     pub count: usize,
     /// The reference arguments of the native; each may be 0.
     pub references: [Word; 0],

@@ -235,7 +235,7 @@ impl Cx {
         self.collecting.countdown
     }
 
-    /// Whether all references on the stack can be found.
+    /// True if all references on the stack can be found.
     fn collects(&self) -> bool {
         !self.collecting.forbidden && self.image.engine().is_none_or(|engine| engine.collects())
     }

@@ -40,7 +40,7 @@ pub enum PlaceKind {
 }
 
 impl PlaceKind {
-    /// Whether a word is one of a basic kind.
+    /// True if a word is one of a basic kind.
     #[inline]
     pub fn allows(self, word: Word) -> bool {
         match self {
@@ -81,7 +81,7 @@ impl Place {
         Place { kind, ty }
     }
 
-    /// Whether its words are references.
+    /// True if its words are references.
     #[inline]
     pub fn is_reference(self) -> bool {
         matches!(self.kind, PlaceKind::String | PlaceKind::Bytes | PlaceKind::Object)
@@ -133,7 +133,7 @@ impl Content {
         }
     }
 
-    /// Whether objects differ in how many fields they have: such an object can be made only when its length is known.
+    /// True if objects differ in how many fields they have: such an object can be made only when its length is known.
     #[inline]
     pub fn has_length(&self) -> bool {
         matches!(self, Content::Vector(_) | Content::Sequence(_))

@@ -126,7 +126,7 @@ pub struct Poll {
     epoch: AtomicU64,
     /// The poll words of the context while that lives.
     words: Mutex<Option<PollAddress>>,
-    /// Whether the turn of what runs is over.
+    /// True if the turn of what runs is over.
     turn_over: AtomicBool,
     /// Wakes who waits in the context for others.
     waker: Mutex<Option<Waker>>,
@@ -141,7 +141,7 @@ impl std::fmt::Debug for Waker {
     }
 }
 
-/// What running code looks at to learn that it shall attend. (design.md, Polls)
+/// What running code looks at to learn that it shall attend. (ARCHITECTURE.md, Polls)
 #[repr(C)]
 #[derive(Debug, Default)]
 struct PollWords {
@@ -214,7 +214,7 @@ impl Poll {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Whether the context is gone.
+    /// True if the context is gone.
     pub fn retired(&self) -> bool {
         self.words.lock().unwrap_or_else(std::sync::PoisonError::into_inner).is_none()
     }
@@ -354,7 +354,7 @@ pub mod offset {
     pub const LOOKED: i32 = offset_of!(Cx, actors.looked) as i32;
     /// [`Actors::idlers`](crate::actor::Actors::idlers)
     pub const IDLERS: i32 = offset_of!(Cx, actors.idlers) as i32;
-    /// Whether the method of an actor that runs shall make way for others, in one byte.
+    /// True if the method of an actor that runs shall make way for others, in one byte.
     pub const TURN_OVER: i32 = offset_of!(Cx, actors.turn_over) as i32;
     /// Of a word that is 0.
     pub const NOTHING: i32 = offset_of!(Cx, nothing) as i32;
@@ -474,7 +474,7 @@ impl Cx {
         self.node
     }
 
-    /// How many nodes there are, at least one.
+    /// The number of nodes, at least one.
     pub fn nodes(&self) -> u32 {
         self.nodes
     }
@@ -553,7 +553,7 @@ impl Cx {
         self.nesting = if looked_at { usize::MAX } else { limit };
     }
 
-    /// Whether there is room on the stack for a message that is a call.
+    /// True if there is room on the stack for a message that is a call.
     #[inline]
     pub(crate) fn may_nest(&self) -> bool {
         stack_pointer() > self.stack_limit + self.limits.stack_bytes / 4
@@ -602,7 +602,7 @@ impl Cx {
         self.turn();
     }
 
-    /// Whether the poll word asks for attention, now that the stack is here.
+    /// True if the poll word asks for attention, now that the stack is here.
     #[inline(always)]
     pub fn must_attend(&self) -> bool {
         stack_pointer() < self.poll_words.stack.load(Ordering::Relaxed)
@@ -673,7 +673,7 @@ impl Cx {
         self.poll.kill.compare_exchange(killed, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Whether the run was ended.
+    /// True if the run was ended.
     pub(crate) fn is_killed(&self) -> bool {
         let kill = self.poll.kill.load(Ordering::Relaxed);
         kill != 0 && kill >> 8 == self.poll.epoch.load(Ordering::Relaxed)
@@ -733,7 +733,7 @@ impl Cx {
     }
 
     /// An exception reached the end of a function that does not pass it on: what becomes of it
-    /// (theta.md 7). `failure` stays as it is.
+    /// (`docs/book/language/exceptions.md`). `failure` stays as it is.
     #[cold]
     pub fn unhandled(&mut self) -> Ret {
         let id = self.signalled();
@@ -763,7 +763,7 @@ impl Cx {
         }
     }
 
-    /// Whether there are well-known objects.
+    /// True if there are well-known objects.
     ///
     /// # Errors
     /// As for [`Cx::lookup`].

@@ -1,6 +1,6 @@
 //! The methods that containers call on what is in them.
 
-/// A method by which containers treat their elements (theta.md 8).
+/// A method by which containers treat their elements (`docs/book/language/library.md`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the methods of those names")]
 pub enum ElementMethod {

@@ -132,7 +132,7 @@ pub trait Engine: Send + Sync {
         false
     }
 
-    /// Whether all references of the machine code can be found, so that heaps may be collected.
+    /// True if all references of the machine code can be found, so that heaps may be collected.
     fn collects(&self) -> bool {
         false
     }
@@ -157,6 +157,6 @@ pub trait Interpreter: Send + Sync {
     /// Sees to it that the image knows how joins of a function are laid out ([`Image::set_join_layout`]).
     fn lay_out(&self, func: FuncId);
 
-    /// How often something is interpreted before it becomes machine code.
+    /// The number of times that something is interpreted before it becomes machine code.
     fn hot_steps(&self) -> u64;
 }

@@ -44,7 +44,7 @@ pub struct ClassInfo {
     pub seen_as: TypeId,
     /// The element type of a container that is no map.
     pub element: Option<TypeId>,
-    /// Whether the objects are maps whose keys are equal if their words are, and only then.
+    /// True if the objects are maps whose keys are equal if their words are, and only then.
     pub word_keys: bool,
     /// The basic type whose values the objects hold ([`bifrost_ir::boxed`]).
     pub boxed: Option<TypeId>,
@@ -65,7 +65,7 @@ pub struct ClassInfo {
 }
 
 impl ClassInfo {
-    /// Whether the objects have this type.
+    /// True if the objects have this type.
     #[inline]
     pub fn has_type(&self, ty: TypeId) -> bool {
         let i = ty.index();
@@ -219,7 +219,7 @@ pub enum LinkError {
     NativeMismatch { declared: String, found: String },
 }
 
-/// How many words a call passes after the context: receiver or descriptor, arguments, closure.
+/// The number of words that a call passes after the context: receiver or descriptor, arguments, closure.
 pub fn arity(signature: &Signature) -> usize {
     1 + signature.params.len() + usize::from(signature.is_iterator())
 }
@@ -471,7 +471,7 @@ impl Image {
         self.modes.as_ref()
     }
 
-    /// Whether objects of a type may be in modes other than the ordinary one.
+    /// True if objects of a type may be in modes other than the ordinary one.
     pub fn has_modes(&self, ty: TypeId) -> bool {
         self.modes.is_some() && has_modes(self.program.types.def(ty))
     }
@@ -487,7 +487,7 @@ impl Image {
         self.engine.as_ref().map_or(code, |engine| engine.native_entry(code, arity, references))
     }
 
-    /// Whether functions run as machine code; otherwise only the interpreter runs them.
+    /// True if functions run as machine code; otherwise only the interpreter runs them.
     #[inline]
     pub fn has_engine(&self) -> bool {
         self.engine.is_some()
@@ -558,7 +558,7 @@ impl Image {
         self.storage[usize::from(self.is_reference(element))]
     }
 
-    /// Whether words of a static type are references.
+    /// True if words of a static type are references.
     #[inline]
     pub fn is_reference(&self, ty: TypeId) -> bool {
         !self.program.types.kind(ty).is_basic()
@@ -627,7 +627,7 @@ impl Image {
         }
     }
 
-    /// Whether a class's table has a native at a slot that may change its receiver. Functions ask where they change a field.
+    /// True if a class's table has a native at a slot that may change its receiver. Functions ask where they change a field.
     pub fn native_changes(&self, info: &ClassInfo, slot: u32) -> bool {
         let Some(method) = info.methods.get(slot as usize).copied().flatten() else { return false };
         self.method_func(info, slot).is_none() && changes(&self.program, &self.added, info.ty, method)
@@ -765,7 +765,7 @@ fn check_sizes(program: &Program) -> Result<(), LinkError> {
     Ok(())
 }
 
-/// Whether one object of a class is enough: its objects never change and hold nothing.
+/// True if one object of a class is enough: its objects never change and hold nothing.
 pub(crate) fn has_one_object(program: &Program, class: ClassId) -> bool {
     let def = &program.classes[class];
     def.fields.is_empty() && program.native_class(class).is_none() && program.types.def(def.ty).immutable
@@ -918,12 +918,12 @@ fn shape(program: &Program, kind: TypeKind) -> Shape {
     }
 }
 
-/// Whether values of a kind are equal if their words are, and only then.
+/// True if values of a kind are equal if their words are, and only then.
 fn is_word(kind: TypeKind) -> bool {
     kind.is_basic() && kind != TypeKind::Real
 }
 
-/// Whether a method that is written in Rust may change its receiver.
+/// True if a method that is written in Rust may change its receiver.
 fn changes(program: &Program, added: &Natives, ty: TypeId, method: MethodId) -> bool {
     let def = program.types.def(ty);
     match (def.methods[method].builtin, def.kind) {
@@ -936,7 +936,7 @@ fn changes(program: &Program, added: &Natives, ty: TypeId, method: MethodId) -> 
     }
 }
 
-/// Whether objects of a kind can be in modes other than the ordinary one. Strings and bytes never change and are part of what
+/// True if objects of a kind can be in modes other than the ordinary one. Strings and bytes never change and are part of what
 /// refers to them; actors have states instead.
 fn has_modes(def: &TypeDef) -> bool {
     !matches!(def.kind, TypeKind::String | TypeKind::Bytes) && !def.actor

@@ -1,4 +1,4 @@
-//! Modes of objects: what a call to one must do first (design.md, second idea).
+//! Modes of objects: what a call to one must do first (ARCHITECTURE.md, Mode tables).
 //!
 //! | mode | who | a call, or a look at a field, does first |
 //! | --- | --- | --- |
@@ -47,7 +47,7 @@ impl Mode {
     /// All, in the order of their tables.
     pub const ALL: [Mode; 4] = [Mode::Ordinary, Mode::Clean, Mode::Unread, Mode::Absent];
 
-    /// Whether code may look into the object.
+    /// True if code may look into the object.
     #[inline]
     pub fn is_open(self) -> bool {
         self <= Mode::Clean
@@ -235,7 +235,7 @@ pub(crate) struct Transaction {
     /// The objects that were clean and have been changed, with what they were; with 0 outside transactions, where nothing is
     /// undone.
     pub undo: Vec<(Word, Word)>,
-    /// How many objects the keeper was asked for, ever.
+    /// The number of objects that the keeper was asked for, ever.
     pub fetched: u64,
     /// What had changed when the context was killed for [`Kill::Conflict`] last, as far as it is known.
     pub stale: Vec<Overtaken>,
@@ -354,7 +354,7 @@ impl Cx {
         Ret::NOTHING
     }
 
-    /// Whether an object's type is immutable.
+    /// True if an object's type is immutable.
     ///
     /// # Safety
     /// `object` is a reference.
@@ -364,7 +364,7 @@ impl Cx {
         self.image.program().types.def(ty).immutable
     }
 
-    /// Whether an object must stay what it is although the transaction has not read it: code around a transaction of the program
+    /// True if an object must stay what it is although the transaction has not read it: code around a transaction of the program
     /// may be in the middle of it, as a loop over a sequence is.
     ///
     /// # Safety
@@ -380,7 +380,7 @@ impl Cx {
         self.failure("no transaction")
     }
 
-    /// Whether a transaction is under way.
+    /// True if a transaction is under way.
     pub fn in_transaction(&self) -> bool {
         self.transaction.scope != Scope::Outside
     }
@@ -391,7 +391,7 @@ impl Cx {
         self.transaction.scope == Scope::Always && self.transaction.keeper.is_some()
     }
 
-    /// Whether a `transaction` statement of the program is under way.
+    /// True if a `transaction` statement of the program is under way.
     pub(crate) fn in_program_transaction(&self) -> bool {
         self.transaction.scope == Scope::Inside
     }
@@ -577,7 +577,7 @@ impl Cx {
         &self.transaction.reads
     }
 
-    /// How many objects the transaction has read, those included that were forgotten.
+    /// The number of objects that the transaction has read, those included that were forgotten.
     pub fn read_count(&self) -> usize {
         self.transaction.reads.len() + self.transaction.forgotten
     }
@@ -589,7 +589,7 @@ impl Cx {
         self.transaction.forgotten += before - self.transaction.reads.len();
     }
 
-    /// How many times an object was not here, ever.
+    /// The number of times that an object was not here, ever.
     pub fn fetched(&self) -> u64 {
         self.transaction.fetched
     }

@@ -1,4 +1,4 @@
-//! What embedders add to the built-in functions: functions and classes written in Rust (theta.md 11).
+//! What embedders add to the built-in functions: functions and classes written in Rust (`docs/book/language/natives.md`).
 //!
 //! [`Natives`] is a table of entries by name, with headings that linking compares with those of the program. Objects of
 //! native classes have one field, the address of a value that they own ([`Cx::new_native`]).
@@ -24,7 +24,7 @@ pub struct NativeFunction {
     pub code: Code,
     /// What it takes and gives.
     pub heading: NativeHeading,
-    /// Whether it is a method that may change its receiver.
+    /// True if it is a method that may change its receiver.
     pub changes: bool,
 }
 

@@ -25,19 +25,19 @@ pub mod string {
 pub mod array {
     /// The low bound.
     pub const LOW: usize = 0;
-    /// How many elements.
+    /// The number of elements.
     pub const LENGTH: usize = 1;
     /// Where in the storage the first element is.
     pub const HEAD: usize = 2;
     /// The storage, whose fields are the elements; 0 before the first.
     pub const STORAGE: usize = 3;
-    /// How many fields an array has.
+    /// The number of fields that an array has.
     pub const FIELDS: usize = 4;
 }
 
 /// Fields of a sequence: its length, and then the elements.
 pub mod sequence {
-    /// How many elements.
+    /// The number of elements.
     pub const LENGTH: usize = 0;
     /// The first element.
     pub const ELEMENTS: usize = 1;
@@ -45,7 +45,7 @@ pub mod sequence {
 
 /// Fields of a vector: its length, and then the elements.
 pub mod vector {
-    /// How many elements.
+    /// The number of elements.
     pub const LENGTH: usize = 0;
     /// The first element.
     pub const ELEMENTS: usize = 1;
@@ -65,9 +65,9 @@ pub mod list {
     pub const FIRST: usize = 0;
     /// The rest; 0 in the empty list.
     pub const NEXT: usize = 1;
-    /// How many elements.
+    /// The number of elements.
     pub const LENGTH: usize = 2;
-    /// How many fields a list has.
+    /// The number of fields that a list has.
     pub const FIELDS: usize = 3;
 }
 
@@ -77,29 +77,29 @@ pub mod cell {
     pub const FULL: usize = 0;
     /// The value.
     pub const VALUE: usize = 1;
-    /// How many fields a cell has.
+    /// The number of fields that a cell has.
     pub const FIELDS: usize = 2;
 }
 
 /// Fields of a directory. Names are in order; behind each is its object.
 pub mod directory {
-    /// How many names.
+    /// The number of names.
     pub const LENGTH: usize = 0;
     /// The storage, two fields for each name; 0 before the first.
     pub const STORAGE: usize = 1;
-    /// How many fields a directory has.
+    /// The number of fields that a directory has.
     pub const FIELDS: usize = 2;
 }
 
 /// Fields of a map. `natives::map` says how they work together.
 pub mod map {
-    /// How many keys.
+    /// The number of keys.
     pub const LENGTH: usize = 0;
-    /// How many entries, those of removed keys included.
+    /// The number of entries, those of removed keys included.
     pub const USED: usize = 1;
     /// The number of the next new key.
     pub const NEXT_STAMP: usize = 2;
-    /// How often the entries got other places.
+    /// The number of times that the entries got other places.
     pub const EPOCH: usize = 3;
     /// Data: numbers of entries, found by hash; 0 before the first key.
     pub const INDEX: usize = 4;
@@ -107,7 +107,7 @@ pub mod map {
     pub const META: usize = 5;
     /// The key and the value of each entry.
     pub const ENTRIES: usize = 6;
-    /// How many fields a map has.
+    /// The number of fields that a map has.
     pub const FIELDS: usize = 7;
 }
 
@@ -121,7 +121,7 @@ pub fn inner(kind: TypeKind) -> &'static [usize] {
     }
 }
 
-/// How many fields objects of a type have; 0 if they differ in that.
+/// The number of fields that objects of a type have; 0 if they differ in that.
 pub fn field_count(program: &Program, ty: TypeId) -> usize {
     match program.types.kind(ty) {
         TypeKind::Class(class) if program.native_class(class).is_some() => crate::native::FIELDS,
@@ -138,7 +138,7 @@ pub fn field_count(program: &Program, ty: TypeId) -> usize {
     }
 }
 
-/// Whether an object lies outside all heaps.
+/// True if an object lies outside all heaps.
 ///
 /// # Safety
 /// `object` is a reference.
@@ -168,7 +168,7 @@ pub unsafe fn set(object: Word, field: usize, value: Word) {
     unsafe { *(object as *mut Word).add(OBJECT_WORDS + field) = value }
 }
 
-/// How many fields an object has.
+/// The number of fields that an object has.
 ///
 /// # Safety
 /// `object` is a reference.

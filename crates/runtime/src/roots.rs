@@ -177,13 +177,13 @@ impl Drop for KeptAll {
 pub struct KeptList(KeptAll);
 
 impl KeptList {
-    /// How many words there are.
+    /// The number of words.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.count
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

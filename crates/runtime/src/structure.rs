@@ -8,7 +8,7 @@ use std::any::Any;
 
 use crate::abi::Code;
 
-/// Nesting of batched procedures (threats.md).
+/// Nesting of batched procedures.
 pub const PROCEDURE_DEPTH_MAX: u64 = 256;
 
 /// The signal of a call that would nest them deeper.
@@ -21,11 +21,11 @@ pub const LOOPS_MAX: usize = 64;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Trace {
-    /// Whether a call failed and no handler took it: what follows is its.
+    /// True if a call failed and no handler took it: what follows is its.
     pub failed: u64,
     /// The call's site.
     pub site: u64,
-    /// How many loops are around it.
+    /// The number of loops around it.
     pub loops: u64,
     /// For each loop that is under way, from the outermost, the number of its round, counting from 1.
     pub rounds: [u64; LOOPS_MAX],

@@ -1,4 +1,4 @@
-//! Values on their way from one heap to another, as bytes (theta.md 10.8).
+//! Values on their way from one heap to another, as bytes (`docs/book/language/actors.md`).
 //!
 //! Objects of one heap never refer to those of another, so what a message carries is written here by [`encode`] and made anew
 //! there by [`decode`]. Both run the same program: classes are numbers of its types. Sharing and cycles are kept, no depth needs
@@ -73,7 +73,7 @@ pub struct Address {
     pub node: u32,
     /// The place in the node's table of what others know.
     pub index: u32,
-    /// How often the place was used before.
+    /// The number of times that the place was used before.
     pub generation: u32,
 }
 
@@ -102,7 +102,7 @@ impl Address {
 pub enum Leaf {
     /// An actor.
     Actor,
-    /// A destination of answers (theta.md 10.6).
+    /// A destination of answers (`docs/book/language/actors.md`).
     Replier,
 }
 
@@ -559,22 +559,22 @@ impl Numbers {
 /// Values being made.
 struct Receiving<'b, 'r, 'f> {
     rest: &'b [u8],
-    /// How many bytes there were.
+    /// The number of bytes.
     length: usize,
-    /// How many words of `objects` are the values'.
+    /// The number of words of `objects` are the values'.
     values: usize,
     /// The values, and behind them the objects that have numbers, by number.
     objects: KeptList,
     /// Bytes that what the numbered objects hold takes at least, as far as it was not read yet.
     promised: usize,
-    /// Whether there are lists among the objects.
+    /// True if there are lists among the objects.
     lists: bool,
-    /// Whether there are maps.
+    /// True if there are maps.
     maps: bool,
     reference: &'r mut ObjectAt<'f>,
 }
 
-/// Whether the keys of a map differ. Sorted, and not hashed: whoever has sent them may have chosen them.
+/// True if the keys of a map differ. Sorted, and not hashed: whoever has sent them may have chosen them.
 ///
 /// # Safety
 /// `object` is a map whose keys are of this kind.

@@ -6,7 +6,7 @@
 
 use super::sync::{AtomicUsize, Ordering};
 
-/// How many parts there are.
+/// The number of parts.
 #[derive(Debug)]
 pub(crate) struct Active(AtomicUsize);
 
@@ -32,7 +32,7 @@ impl Active {
         self.0.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
-    /// Whether nobody has a part. Who sees that sees what all did.
+    /// True if nobody has a part. Who sees that sees what all did.
     pub(crate) fn is_quiet(&self) -> bool {
         self.0.load(Ordering::Acquire) == 0
     }

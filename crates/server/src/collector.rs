@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bifrost_repository::{Collected, Error, OBJECT_BYTES, Place, Repository};
 
-/// How often the collector looks.
+/// The number of times that the collector looks.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long it rests at most after a collection that has freed nothing; each such rest is twice as long as the one before.
 const REST_MAX: Duration = Duration::from_secs(10);

@@ -29,7 +29,7 @@ pub struct Config {
     pub listen: Vec<String>,
     /// What clients must show to be let in over TCP. Empty: one is made up and printed at the start.
     pub token: String,
-    /// Whether TCP on a loopback address lets everybody in.
+    /// True if TCP on a loopback address lets everybody in.
     pub anonymous_loopback: bool,
     /// Where metrics are told, over HTTP at `/metrics`: `tcp://host:port` or `unix:///path`. Whoever reaches it can read them, so
     /// better a loopback address. Empty: nowhere.
@@ -38,7 +38,7 @@ pub struct Config {
     pub store: String,
     /// Folders whose files programs reach by `std.files`.
     pub allow_files: Vec<PathBuf>,
-    /// How many threads run the program's actors, if it has some.
+    /// The number of threads run the program's actors, if it has some.
     pub nodes: u32,
     /// Most sessions at a time.
     pub sessions_max: usize,
@@ -206,7 +206,7 @@ const NO_SETTINGS: &[&str] = &[
 ];
 
 impl Config {
-    /// Whether there can be so many nodes.
+    /// True if there can be so many nodes.
     ///
     /// # Errors
     /// [`ConfigError::Nodes`]

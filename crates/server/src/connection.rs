@@ -191,7 +191,7 @@ impl Form {
         }
     }
 
-    /// Whether there is work left in bytes that have come.
+    /// True if there is work left in bytes that have come.
     fn has_more(&self) -> bool {
         matches!(self, Form::Text(text) if text.has_more())
     }

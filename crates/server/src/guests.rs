@@ -93,7 +93,7 @@ impl Guests {
         let _ = door.mail.send(mail);
     }
 
-    /// Whether a guest waits for packets.
+    /// True if a guest waits for packets.
     pub fn waits(&self, guest: u32) -> bool {
         self.doors.read().get(&guest).is_some_and(|door| door.waits.load(Ordering::Relaxed))
     }
@@ -107,7 +107,7 @@ impl Guests {
     }
 }
 
-/// Enters an actor under a name, or takes the name away; the table was told of the actor. Whether an actor had it.
+/// Enters an actor under a name, or takes the name away; the table was told of the actor. Returns true if an actor had it.
 pub(crate) fn publish(shared: &Shared, name: &str, actor: Option<Named>) -> Result<bool, String> {
     let names_of = shared.nodes();
     let let_go = |named: Named| shared.deliver(names_of, named.0.node, release(named.0));

@@ -1,4 +1,4 @@
-//! Nodes: threads that share a program, each with a context and actors of its own (theta.md 10.2).
+//! Nodes: threads that share a program, each with a context and actors of its own (`docs/book/language/actors.md`).
 //!
 //! Packets between nodes go through channels. One counter ([`Active`]) says when nothing can happen any more: how many nodes are busy, and how
 //! many packets are under way, together. A node that has nothing to do takes its part away; who takes the last tells the first node, whose
@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_micros(2);
 /// How long it looks in all, with pauses, before it sleeps: to be woken takes the other a system call, and itself more.
 const LOOK_MAX: Duration = Duration::from_micros(50);
 
-/// How often it looks before it looks at the clock.
+/// The number of times that it looks before it looks at the clock.
 const LOOKS: u32 = 16;
 
 /// One in so many short sleeps is preceded by a long look, to learn whether that pays.
@@ -83,29 +83,29 @@ pub(crate) struct Shared {
     polls: Vec<Arc<Poll>>,
     /// Bytes that came from other processes and that no node has taken yet.
     waiting_bytes: AtomicUsize,
-    /// How many processors there are for nodes.
+    /// The number of processors for nodes.
     processors: u32,
-    /// How many nodes here look for mail, and have said that they have nothing to do.
+    /// The number of nodes here look for mail, and have said that they have nothing to do.
     lookers: AtomicU32,
     ticks: Ticks,
     /// The sessions of a server.
     pub guests: Guests,
-    /// Whether there can be any.
+    /// True if there can be any.
     hosts: bool,
     /// By node: what it has done, where somebody wants to know.
     stats: Vec<Mutex<Stats>>,
 }
 
-/// Whether a node has nothing to do. Each has a line of memory for itself.
+/// True if a node has nothing to do. Each has a line of memory for itself.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Idle {
     idle: AtomicBool,
     /// Somebody has given it something to do, and it has not looked yet.
     given: AtomicBool,
-    /// How often it had nothing to do.
+    /// The number of times that it had nothing to do.
     rests: AtomicU32,
-    /// How often it has taken something from its mail.
+    /// The number of times that it has taken something from its mail.
     meals: AtomicU32,
     look_at: LookAt,
     /// Its thread.
@@ -116,7 +116,7 @@ struct Idle {
 const TELL: Duration = Duration::from_micros(20);
 
 impl Shared {
-    /// How many nodes there are.
+    /// The number of nodes.
     pub(crate) fn nodes(&self) -> u32 {
         self.idle.len() as u32
     }
@@ -126,7 +126,7 @@ impl Shared {
         self.stats.iter().fold(Stats::default(), |all, one| all.with(&one.lock()))
     }
 
-    /// Whether a node has nothing to do.
+    /// True if a node has nothing to do.
     pub(crate) fn is_idle(&self, node: u32) -> bool {
         self.idle[node as usize].idle.load(Ordering::Relaxed)
     }
@@ -151,13 +151,13 @@ impl Shared {
         }
     }
 
-    /// Whether each busy node has a processor, and each that looks for mail: then one of them may look instead of sleeping.
+    /// True if each busy node has a processor, and each that looks for mail: then one of them may look instead of sleeping.
     fn may_look(&self) -> bool {
         let busy = self.nodes().saturating_sub(self.idlers.load(Ordering::Relaxed));
         busy + self.lookers.load(Ordering::Relaxed) <= self.processors
     }
 
-    /// Whether a node is one of this process.
+    /// True if a node is one of this process.
     fn is_here(&self, node: u32) -> bool {
         self.place(node).is_some()
     }
@@ -175,7 +175,7 @@ impl Shared {
         }
     }
 
-    /// Whether the nodes here rest, and nothing is under way to them from each other.
+    /// True if the nodes here rest, and nothing is under way to them from each other.
     pub(crate) fn is_quiet(&self) -> bool {
         self.active.is_quiet()
     }
@@ -219,13 +219,13 @@ impl Shared {
         }
     }
 
-    /// How often a node here, by its place, had nothing to do; nothing while it has.
+    /// The number of times that a node here, by its place, had nothing to do; nothing while it has.
     pub(crate) fn rested(&self, place: u32) -> Option<u32> {
         let idle = &self.idle[(self.first + place) as usize];
         idle.idle.load(Ordering::Relaxed).then(|| idle.rests.load(Ordering::Relaxed))
     }
 
-    /// How often a node here, by its place, has taken something; nothing while more is under way to it.
+    /// The number of times that a node here, by its place, has taken something; nothing while more is under way to it.
     pub(crate) fn hungered(&self, place: u32) -> Option<u32> {
         let idle = &self.idle[(self.first + place) as usize];
         (!idle.given.load(Ordering::Relaxed)).then(|| idle.meals.load(Ordering::Relaxed))
@@ -251,7 +251,7 @@ impl Shared {
         self.mark(node, false);
     }
 
-    /// Keeps whether a node has nothing to do. Whether that is new.
+    /// Keeps whether a node has nothing to do. Returns true if that is new.
     fn mark(&self, node: u32, idle: bool) -> bool {
         let Some(known) = self.idle.get(node as usize) else { return false };
         // Mostly it is so already, and others look at it.
@@ -760,7 +760,7 @@ impl Nodes {
         }
     }
 
-    /// Does, in a capsule that is not the first, what the others ask for until the run is over. Whether it was ended by the first capsule; else
+    /// Does, in a capsule that is not the first, what the others ask for until the run is over. Returns true if it was ended by the first capsule; else
     /// that is lost.
     ///
     /// # Errors

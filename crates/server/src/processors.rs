@@ -36,7 +36,7 @@ mod linux {
     /// those would run at once. There the thread waits until the other makes way, which may be for milliseconds.
     #[derive(Debug, Default)]
     pub(crate) struct Sleeper {
-        /// Whether it sleeps and was not sent elsewhere yet: a hint.
+        /// True if it sleeps and was not sent elsewhere yet: a hint.
         asleep: AtomicBool,
         asleep_as: Mutex<Option<Asleep>>,
     }

@@ -215,7 +215,7 @@ impl Server {
         self.shared.objects.gauges()
     }
 
-    /// How many sessions are open.
+    /// The number of sessions open.
     pub fn sessions(&self) -> usize {
         self.shared.connections.sessions()
     }

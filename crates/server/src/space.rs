@@ -65,7 +65,7 @@ impl Drop for SpaceGuard<'_> {
     }
 }
 
-/// How often the watch looks while something runs, and while nothing does.
+/// The number of times that the watch looks while something runs, and while nothing does.
 const LOOK_BUSY: Duration = Duration::from_millis(5);
 const LOOK_IDLE: Duration = Duration::from_millis(100);
 
@@ -187,7 +187,7 @@ impl Watch {
     }
 }
 
-/// Looks at all contexts once. Whether something runs, or did a moment ago.
+/// Looks at all contexts once. Returns true if something runs, or did a moment ago.
 fn look(polls: &mut Vec<Watched>, limit: Duration) -> bool {
     let mut busy = false;
     polls.retain_mut(|watched| {

@@ -31,11 +31,11 @@ pub struct TextForm {
     /// and those behind a batch that is run again.
     commands: Vec<u8>,
     answer: String,
-    /// Whether lines were left because of [`ANSWER_BYTES_MAX`].
+    /// True if lines were left because of [`ANSWER_BYTES_MAX`].
     more: bool,
 }
 
-/// Whether a connection that begins with this byte is in the text form.
+/// True if a connection that begins with this byte is in the text form.
 pub(crate) fn is_text(first: u8) -> bool {
     first != op::HELLO
 }
@@ -53,7 +53,7 @@ impl TextForm {
         }
     }
 
-    /// Whether the last [`TextForm::handle`] has left whole lines, because their answers would be too long. They
+    /// True if the last [`TextForm::handle`] has left whole lines, because their answers would be too long. They
     /// must be given to it again when the answers have been sent.
     pub fn has_more(&self) -> bool {
         self.more

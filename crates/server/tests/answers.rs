@@ -1,4 +1,4 @@
-//! Answers that are delivered or delegated, and methods that only compute: what runs at once, and what is not lost (theta.md 10.3 to 10.6).
+//! Answers that are delivered or delegated, and methods that only compute: what runs at once, and what is not lost (`docs/book/language/actors.md`).
 
 #[path = "support/orders.rs"]
 mod orders;

@@ -1,4 +1,4 @@
-//! Methods that wait, as machine code: what of them is with the code, what in their joins, and that they go on as code (theta.md 10.4).
+//! Methods that wait, as machine code: what of them is with the code, what in their joins, and that they go on as code (`docs/book/language/actors.md`).
 
 #[path = "support/orders.rs"]
 mod orders;

@@ -16,9 +16,9 @@ const COMMANDS_MAX: usize = 4_096;
 /// What was seen of what has come.
 #[derive(Debug)]
 pub(crate) struct Sight {
-    /// How often something was fetched before.
+    /// The number of times that something was fetched before.
     fetched: u64,
-    /// Whether the commands were looked through.
+    /// True if the commands were looked through.
     looked: bool,
 }
 
@@ -28,7 +28,7 @@ impl Sight {
         Sight { fetched: cx.fetched(), looked: false }
     }
 
-    /// Whether to look: something was fetched since.
+    /// True if to look: something was fetched since.
     #[inline]
     pub fn is_due(&self, cx: &Cx) -> bool {
         self.fetched != cx.fetched()

@@ -79,7 +79,7 @@ impl Session {
         FailureKind::refused(ErrorNumber::BadFuture, text)
     }
 
-    /// Whether an operand has the expected type, by the object's actual type.
+    /// True if an operand has the expected type, by the object's actual type.
     #[inline]
     fn check(&self, operand: Operand, expected: TypeId, argument: u32) -> Result<Word, FailureKind> {
         let fits = operand.ty == expected

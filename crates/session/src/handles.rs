@@ -120,7 +120,7 @@ impl Handles {
         }
     }
 
-    /// How many handles the client holds.
+    /// The number of handles that the client holds.
     pub fn len(&self) -> usize {
         self.by_object.len() + self.undone
     }

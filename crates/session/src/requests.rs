@@ -1,4 +1,4 @@
-//! Requests to actors: sent when they come, joined where their answers are needed (theta.md 9 and 10.4).
+//! Requests to actors: sent when they come, joined where their answers are needed (`docs/internals/nodes.md`).
 //!
 //! A call of an actor's method is a message. Its future is *open* until somebody needs it: another call that names it, the test of a
 //! structure, `commit`, or the end of the batch; there the session waits. So requests of a batch that do not need each other

@@ -28,7 +28,7 @@ use crate::structure::Scan;
 use crate::tables::Tables;
 use crate::transactions::{Transactions, conflict_text};
 
-/// Errors of a client after which the session is closed (threats.md).
+/// Errors of a client after which the session is closed.
 const ERRORS_MAX: u32 = 1_000;
 
 /// Batched procedures that a session may define.
@@ -280,13 +280,13 @@ impl Session {
         }
     }
 
-    /// Whether the session is over: send what there is and close.
+    /// True if the session is over: send what there is and close.
     #[inline]
     pub fn ended(&self) -> bool {
         self.ended
     }
 
-    /// Whether the client has said a `hello` that was accepted.
+    /// True if the client has said a `hello` that was accepted.
     pub fn greeted(&self) -> bool {
         self.greeted
     }
@@ -312,12 +312,12 @@ impl Session {
         self.counters
     }
 
-    /// How many bytes of replies may wait: a few bytes of commands can ask for many bytes of replies.
+    /// The number of bytes of replies may wait: a few bytes of commands can ask for many bytes of replies.
     fn output_max(&self) -> usize {
         self.limits.size(Limit::ReplyBytes).saturating_mul(4).max(1 << 20)
     }
 
-    /// How many handles the client holds.
+    /// The number of handles that the client holds.
     pub fn handles(&self) -> usize {
         self.handles.len()
     }
@@ -549,7 +549,7 @@ impl Session {
         }
     }
 
-    /// Whether a command is left out because the batch is over. What a client waits for an answer to is not, and
+    /// True if a command is left out because the batch is over. What a client waits for an answer to is not, and
     /// procedures keep their numbers.
     fn skipped(&mut self, command: &Command<'_>) -> bool {
         if let Command::Procedure { .. } = command {

@@ -1,5 +1,5 @@
 //! Batches that are transactions of their own: collected whole, run, and run again by the session itself while others get in
-//! between (design.md, Transactions). No code of the client is run again, and nothing crosses.
+//! between (`docs/book/persistence.md`). No code of the client is run again, and nothing crosses.
 //!
 //! A named batch is done once: its reply is stored with its commit, and whoever sends it again gets that.
 
@@ -22,7 +22,7 @@ const NO_REQUESTS: &str =
 
 /// The shortest pause before a batch is run again; each next one may be twice as long.
 const PAUSE: Duration = Duration::from_millis(1);
-/// How often pauses double.
+/// The number of times that pauses double.
 const PAUSES_DOUBLE: u32 = 7;
 
 /// A batch that is a transaction.
@@ -35,9 +35,9 @@ pub(crate) struct Shipped {
     flush: usize,
     /// Handles given back: they go when the batch has run to its end.
     frees: Vec<Ref>,
-    /// How many procedures it defines.
+    /// The number of procedures that it defines.
     definitions: usize,
-    /// How often it may be run from now on, and how often it was.
+    /// The number of times that it may be run from now on, and how often it was.
     tries: u64,
     failed: u32,
     /// What there was before it.

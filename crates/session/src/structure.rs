@@ -27,7 +27,7 @@ use crate::futures::Future;
 use crate::session::{PROCEDURES_MAX, Session};
 use crate::tables::{Dispatch, Tables};
 
-/// Whether a command begins a structure.
+/// True if a command begins a structure.
 pub(crate) fn begins(command: &Command<'_>) -> bool {
     matches!(
         command,
@@ -79,7 +79,7 @@ pub(crate) struct Scan {
     base: u32,
     /// Futures made inside so far.
     pub(crate) numbers: u32,
-    /// Whether the next command must call an iterator.
+    /// True if the next command must call an iterator.
     wants_iterator: bool,
     /// The first thing that is wrong, and at which call.
     error: Option<(u32, FailureKind)>,
@@ -88,7 +88,7 @@ pub(crate) struct Scan {
     procedure_numbers: Vec<ProcedureNumber>,
     /// Handles given back inside: they go when the structure has run.
     frees: Vec<Ref>,
-    /// Whether it is the definition of a procedure.
+    /// True if it is the definition of a procedure.
     procedure: bool,
     /// How many procedure numbers it takes: one for each PROCEDURE, misplaced ones included.
     definitions: usize,

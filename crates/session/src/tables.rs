@@ -182,7 +182,7 @@ impl Tables {
         self.basic[ty.index()]
     }
 
-    /// Whether a type is one of actors.
+    /// True if a type is one of actors.
     pub(crate) fn is_actor(&self, ty: TypeId) -> bool {
         self.engine.program().types.def(ty).actor
     }
@@ -202,13 +202,13 @@ impl Tables {
     }
 }
 
-/// Whether clients can call a method of a type, if they see that.
+/// True if clients can call a method of a type, if they see that.
 fn crosses(program: &Program, def: &TypeDef, method: &bifrost_ir::Method) -> bool {
     let sent = || method.signature.params.iter().all(|param| is_sendable(program, param.ty));
     method.public && only_data(program, &method.signature) && (!def.actor || sent())
 }
 
-/// Whether a client can send a value of a type to an actor (theta.md 10.8): it has no way to say that it means a copy of what may change.
+/// True if a client can send a value of a type to an actor (`docs/book/language/actors.md`): it has no way to say that it means a copy of what may change.
 fn is_sendable(program: &Program, ty: TypeId) -> bool {
     let def = program.types.def(ty);
     let built_in = matches!(def.kind, TypeKind::Group(_) | TypeKind::Replier(_));
@@ -225,7 +225,7 @@ fn is_called(program: &Program, waiting: &HashSet<FuncId>, routine: &Routine) ->
     routine.public && !routine.is_entry() && only_data(program, &routine.signature) && !waits
 }
 
-/// Whether a heading takes and gives no routines: they do not cross, so that clients have no use for it.
+/// True if a heading takes and gives no routines: they do not cross, so that clients have no use for it.
 fn only_data(program: &Program, signature: &Signature) -> bool {
     signature.types().all(|ty| !program.types.kind(ty).is_routine())
 }

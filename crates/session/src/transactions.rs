@@ -40,9 +40,9 @@ pub(crate) fn conflict_text(tables: &Tables, overtaken: &[Overtaken], handles: &
 #[derive(Debug)]
 pub(crate) struct Transactions {
     cache: Cache,
-    /// Whether it has read or changed anything, at the end of what has come last.
+    /// True if it has read or changed anything, at the end of what has come last.
     busy: bool,
-    /// Whether there are exceptions that the client has neither looked at nor cleared (001 section 7.1).
+    /// True if there are exceptions that the client has neither looked at nor cleared (001 section 7.1).
     pub unseen: bool,
 }
 
@@ -170,7 +170,7 @@ impl Session {
         self.make_one(cx, future);
     }
 
-    /// Whether a transaction has read or changed anything, and waits for its client.
+    /// True if a transaction has read or changed anything, and waits for its client.
     pub fn in_transaction(&self) -> bool {
         self.transactions.busy
     }

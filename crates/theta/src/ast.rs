@@ -125,7 +125,7 @@ pub struct Formal {
 /// The results of a heading.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Whether they are yielded, that is, whether this is an iterator.
+    /// True if they are yielded, that is, whether this is an iterator.
     pub yields: bool,
     /// The types.
     pub types: Vec<TypeExpr>,
@@ -341,7 +341,7 @@ pub struct Stmt {
     pub span: Span,
     /// The statement proper.
     pub core: Span,
-    /// Whether it starts on the line on which the statement before it ends.
+    /// True if it starts on the line on which the statement before it ends.
     pub same_line: bool,
 }
 

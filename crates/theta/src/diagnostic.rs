@@ -193,7 +193,7 @@ impl Diagnostic {
     }
 }
 
-/// Whether rendered text carries terminal colours.
+/// True if rendered text carries terminal colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Colour {
     /// Text only.

@@ -29,7 +29,7 @@ macro_rules! tokens {
                 match text { $($text => Some(Tok::$word),)* _ => None }
             }
 
-            /// Whether this is a reserved word.
+            /// True if this is a reserved word.
             pub fn is_word(self) -> bool {
                 matches!(self, $(Tok::$word)|*)
             }
@@ -79,7 +79,7 @@ tokens! {
 pub struct Token {
     /// Its kind.
     pub tok: Tok,
-    /// Whether a newline stands between it and the token before it.
+    /// True if a newline stands between it and the token before it.
     pub new_line: bool,
     /// First byte.
     pub start: u32,

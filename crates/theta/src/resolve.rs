@@ -49,7 +49,7 @@ pub(crate) struct Placed<'a, T> {
     pub home: ScopeId,
     /// Its own scope, which holds its equates; that of its home if it can have none.
     pub inner: ScopeId,
-    /// Whether other files can name it.
+    /// True if other files can name it.
     pub public: bool,
     /// The name of the module around it.
     pub module: Option<Arc<str>>,
@@ -95,12 +95,12 @@ pub(crate) const BUILTIN_TYPES: &[&str] = &[
     "replier",
 ];
 
-/// Whether `name` is a built-in type.
+/// True if `name` is a built-in type.
 pub(crate) fn is_builtin_type(name: &str) -> bool {
     BUILTIN_TYPES.contains(&name)
 }
 
-/// Whether `name` is a built-in routine.
+/// True if `name` is a built-in routine.
 pub(crate) fn is_builtin_routine(name: &str) -> bool {
     bifrost_ir::builtin::find_routine(name).is_some()
 }
@@ -139,7 +139,7 @@ impl<'a> Names<'a> {
         id
     }
 
-    /// Whether any definition has type parameters.
+    /// True if any definition has type parameters.
     pub fn have_parameters(&self) -> bool {
         self.types.iter().any(|it| !it.ast.parms.is_empty())
             || self.routines.iter().any(|it| !it.ast.heading.parms.is_empty())
@@ -176,7 +176,7 @@ impl<'a> Names<'a> {
         all
     }
 
-    /// Whether `scope` lies in `home` or is it.
+    /// True if `scope` lies in `home` or is it.
     pub fn is_within(&self, scope: ScopeId, home: ScopeId) -> bool {
         scope == home || self.scopes[scope.0 as usize].parent.is_some_and(|p| self.is_within(p, home))
     }

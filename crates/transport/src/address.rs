@@ -90,7 +90,7 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Whether only processes of this machine can reach it: true for shm and unix, and for TCP if the
+    /// True if only processes of this machine can reach it: true for shm and unix, and for TCP if the
     /// host resolves to loopback addresses only. A host that does not resolve is not loopback.
     ///
     /// May ask the resolver, and so may wait, if the host is a name.

@@ -31,7 +31,7 @@ impl Attention {
         self.bits() & STOPPED != 0
     }
 
-    /// Whether no more is to be read: because of a stop of reading, or of all.
+    /// True if no more is to be read: because of a stop of reading, or of all.
     pub(crate) fn is_deaf(&self) -> bool {
         self.bits() & (STOPPED | DEAF) != 0
     }

@@ -30,7 +30,7 @@ impl Deadline {
         }
     }
 
-    /// Whether it has passed.
+    /// True if it has passed.
     pub(crate) fn is_past(&mut self) -> bool {
         self.instant().is_some_and(|instant| instant <= Instant::now())
     }

@@ -283,7 +283,7 @@ impl Listener {
     }
 }
 
-/// Whether this ends one connection and says nothing of the listener. Linux passes errors of the new
+/// True if this ends one connection and says nothing of the listener. Linux passes errors of the new
 /// connection's network to accept, see accept(2).
 fn is_clients_fault(error: Errno) -> bool {
     matches!(

@@ -177,7 +177,7 @@ pub struct HangUp {
 pub struct StreamStopper {
     socket: Arc<OwnedFd>,
     attention: Arc<Attention>,
-    /// Whether the bytes go through the socket; for shared memory it only tells who is alive.
+    /// True if the bytes go through the socket; for shared memory it only tells who is alive.
     carries: bool,
 }
 
@@ -470,7 +470,7 @@ impl StreamReading {
 pub struct StreamWaiter(shm::ShmWaiter);
 
 impl StreamWaiter {
-    /// Sleeps until more can be read than up to a position, or the stream has ended. Whether that was before the deadline.
+    /// Sleeps until more can be read than up to a position, or the stream has ended. Returns true if that was before the deadline.
     pub fn wait(&self, position: u64, deadline: impl Into<Deadline>) -> bool {
         self.0.wait(position, deadline.into())
     }

@@ -93,7 +93,7 @@ impl Stub {
         };
     }
 
-    /// Whether two stubs are known to be the same object: the same stub, or the same handle.
+    /// True if two stubs are known to be the same object: the same stub, or the same handle.
     pub fn is_same(&self, other: &Stub) -> bool {
         if !Rc::ptr_eq(&self.core, &other.core) {
             return false;

@@ -47,7 +47,7 @@ impl<T: Element> Cell<T> {
         self.stub.call(self.numbers().get, &[])
     }
 
-    /// Whether a value has been stored.
+    /// True if a value has been stored.
     #[track_caller]
     pub fn full(&self) -> Promise<bool> {
         self.stub.call(self.numbers().full, &[])

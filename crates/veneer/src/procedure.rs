@@ -110,7 +110,7 @@ impl Drop for Abandon<'_> {
     }
 }
 
-/// Whether a procedure that returns an `R` has a result: `()` is none.
+/// True if a procedure that returns an `R` has a result: `()` is none.
 fn has_result<R: Element>() -> bool {
     std::any::TypeId::of::<R>() != std::any::TypeId::of::<()>()
 }

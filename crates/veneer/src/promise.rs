@@ -210,25 +210,25 @@ unary! {
 macro_rules! comparisons {
     ($($ty:ty: $lt:ident, $le:ident, $gt:ident, $ge:ident;)*) => {$(
         impl Promise<$ty> {
-            /// Whether it is less than the other.
+            /// True if it is less than the other.
             #[track_caller]
             pub fn lt(&self, other: impl IntoArg<$ty>) -> Promise<bool> {
                 self.operate_with::<$ty, _>(Operator::$lt, &other)
             }
 
-            /// Whether it is less than or equal to the other.
+            /// True if it is less than or equal to the other.
             #[track_caller]
             pub fn le(&self, other: impl IntoArg<$ty>) -> Promise<bool> {
                 self.operate_with::<$ty, _>(Operator::$le, &other)
             }
 
-            /// Whether it is greater than the other.
+            /// True if it is greater than the other.
             #[track_caller]
             pub fn gt(&self, other: impl IntoArg<$ty>) -> Promise<bool> {
                 self.operate_with::<$ty, _>(Operator::$gt, &other)
             }
 
-            /// Whether it is greater than or equal to the other.
+            /// True if it is greater than or equal to the other.
             #[track_caller]
             pub fn ge(&self, other: impl IntoArg<$ty>) -> Promise<bool> {
                 self.operate_with::<$ty, _>(Operator::$ge, &other)
@@ -246,13 +246,13 @@ comparisons! {
 macro_rules! equality {
     ($($ty:ty, $operator:ident;)*) => {$(
         impl Promise<$ty> {
-            /// Whether both are equal.
+            /// True if both are equal.
             #[track_caller]
             pub fn eq_(&self, other: impl IntoArg<$ty>) -> Promise<bool> {
                 self.operate_with::<$ty, _>(Operator::$operator, &other)
             }
 
-            /// Whether they differ.
+            /// True if they differ.
             #[track_caller]
             pub fn ne_(&self, other: impl IntoArg<$ty>) -> Promise<bool> {
                 !self.eq_(other)
@@ -298,7 +298,7 @@ impl Promise<f64> {
 }
 
 impl Promise<String> {
-    /// How many characters it has.
+    /// The number of characters that it has.
     #[track_caller]
     pub fn length(&self) -> Promise<i64> {
         self.operate(Operator::StringLength)
@@ -306,13 +306,13 @@ impl Promise<String> {
 }
 
 impl Promise<bool> {
-    /// Whether both hold. The other is computed at the server, and only if this one holds.
+    /// True if both hold. The other is computed at the server, and only if this one holds.
     #[track_caller]
     pub fn and_(&self, other: impl FnOnce() -> Promise<bool>) -> Promise<bool> {
         self.decide(self.clone(), other, Location::caller())
     }
 
-    /// Whether either holds. The other is computed at the server, and only if this one does not hold.
+    /// True if either holds. The other is computed at the server, and only if this one does not hold.
     #[track_caller]
     pub fn or_(&self, other: impl FnOnce() -> Promise<bool>) -> Promise<bool> {
         self.decide(!self, other, Location::caller())

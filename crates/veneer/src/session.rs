@@ -483,7 +483,7 @@ impl Session {
         record_plain(&self.core, Made::Routine(routine), location, head, arguments)
     }
 
-    /// Whether the session was connected with these stubs.
+    /// True if the session was connected with these stubs.
     pub fn has_stubs(&self, stubs: &'static Stubs) -> bool {
         std::ptr::eq(stubs, self.core.state.borrow().numbers.stubs())
     }
@@ -521,7 +521,7 @@ impl Session {
         state.history().0.to_vec()
     }
 
-    /// How many exceptions there were beyond those that [`Session::exceptions`] lists.
+    /// The number of exceptions beyond those that [`Session::exceptions`] lists.
     pub fn exceptions_omitted(&self) -> u64 {
         self.core.state.borrow().history().1
     }

@@ -46,7 +46,7 @@ pub(crate) struct Core {
 /// What is known of a stub, in two words that are written and read as they are: recording touches a slot twice
 /// within a few nanoseconds, and a wider read would wait for the narrower write.
 struct Slot {
-    /// How many stubs share it.
+    /// The number of stubs share it.
     references: u32,
     tag: Tag,
     /// The next free slot, the position of a future, a handle, the bits of a value, or the index of an extra.
@@ -224,7 +224,7 @@ pub(crate) struct State {
     error_handles: Vec<(u32, u32, Arc<Error>)>,
     /// The outermost structures of this batch, by position.
     structures: Vec<Sent>,
-    /// Whether the batch is a transaction, which is sent whole.
+    /// True if the batch is a transaction, which is sent whole.
     pub(crate) shipping: bool,
     batch_number: u64,
     /// When either is reached, [`State::admit`] looks more closely.

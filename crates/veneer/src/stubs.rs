@@ -165,7 +165,7 @@ impl Numbers {
     }
 }
 
-/// Whether two headings say the same about arguments and results, types being compared by name.
+/// True if two headings say the same about arguments and results, types being compared by name.
 fn same_heading(a: &Interface, x: &Method, b: &Interface, y: &Method) -> bool {
     let names = |i: &Interface, types: &[TypeNumber]| -> Vec<String> {
         types.iter().map(|t| i.type_name(*t).to_owned()).collect()

@@ -59,7 +59,7 @@ pub struct TypeModel {
     pub number: u32,
     /// The lines of its comment.
     pub doc: Vec<String>,
-    /// Whether its objects never change.
+    /// True if its objects never change.
     pub immutable: bool,
     /// The name of what sends to its objects without awaiting anything, if they are actors; else empty.
     pub sender: String,
@@ -86,7 +86,7 @@ pub struct MethodModel {
     pub params: Vec<ParamModel>,
     /// The types of its results, or of what it yields.
     pub results: Vec<ValueModel>,
-    /// Whether it is an iterator.
+    /// True if it is an iterator.
     pub iterator: bool,
     /// The names of its exceptions.
     pub signals: Vec<String>,
@@ -107,7 +107,7 @@ pub struct ParamModel {
 pub struct ValueModel {
     /// In the language: `i64`, `DataElem`.
     pub ty: String,
-    /// Whether it is a basic value or string, which promises stand for.
+    /// True if it is a basic value or string, which promises stand for.
     pub value: bool,
 }
 

@@ -69,7 +69,7 @@ pub enum Command<'a> {
     Flush {
         /// The futures whose handles or values the client wants.
         wanted: Ranges<'a>,
-        /// Whether the reply reports only exceptions of calls that are wanted.
+        /// True if the reply reports only exceptions of calls that are wanted.
         quiet: bool,
     },
     /// Asks for the interface description.
@@ -81,7 +81,7 @@ pub enum Command<'a> {
     /// The first command of a batch that is a transaction of its own: a future that is nil when the batch is committed, or the
     /// reason why not. Runs when the batch has come whole, and again if others got in between.
     Transaction {
-        /// How often it runs at most; 0 for as often as the server lets it.
+        /// The number of times that it runs at most; 0 for as often as the server lets it.
         tries: u16,
         /// By what name it is done once, however often it is sent.
         batch: Option<BatchName>,
@@ -131,7 +131,7 @@ pub enum Command<'a> {
     },
     /// Begins the handler of all other exceptions.
     Others {
-        /// Whether the exception's name is wanted, as a future of type string.
+        /// True if the exception's name is wanted, as a future of type string.
         named: bool,
     },
     /// Ends a block whose exceptions are handled.
@@ -400,7 +400,7 @@ impl<'a> Refs<'a> {
         self.0.len() / 8
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -439,7 +439,7 @@ impl<'a> Ranges<'a> {
         self.ranges().flat_map(|(first, count)| first..=first + (count - 1))
     }
 
-    /// How many futures the ranges name.
+    /// The number of futures that the ranges name.
     #[inline]
     pub fn count(&self) -> u64 {
         self.ranges().map(|(_, count)| u64::from(count)).sum()
@@ -485,7 +485,7 @@ impl<'a> TypeNumbers<'a> {
         self.0.len() / 8
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

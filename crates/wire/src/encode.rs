@@ -395,7 +395,7 @@ impl<'o> Flushed<'o> {
         signal(self.out, call, iterations, name, values);
     }
 
-    /// How many bytes the reply has so far.
+    /// The number of bytes that the reply has so far.
     pub fn bytes(&self) -> usize {
         self.out.len() - self.start
     }

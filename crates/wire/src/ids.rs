@@ -30,7 +30,7 @@ impl Ref {
         Ref(-(position as i64))
     }
 
-    /// Whether this is a handle.
+    /// True if this is a handle.
     #[inline]
     pub const fn is_handle(self) -> bool {
         self.0 > 0

@@ -53,7 +53,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether values of it cross as themselves and not as handles.
+    /// True if values of it cross as themselves and not as handles.
     pub fn is_value(self) -> bool {
         matches!(self, Kind::Null | Kind::Bool | Kind::Int | Kind::Real | Kind::Char | Kind::String)
     }
@@ -72,10 +72,10 @@ pub struct Type {
     /// The type argument of a built-in type that has one: the elements of an array, what a cell holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub element: Option<TypeNumber>,
-    /// Whether its objects never change.
+    /// True if its objects never change.
     #[serde(default, skip_serializing_if = "is_false")]
     pub immutable: bool,
-    /// Whether its objects are actors: a call of a method is a message, and its result the answer.
+    /// True if its objects are actors: a call of a method is a message, and its result the answer.
     #[serde(default, skip_serializing_if = "is_false")]
     pub actor: bool,
     /// The declared supertypes; `any` is not listed.
@@ -169,7 +169,7 @@ pub enum InterfaceError {
     NoSuchType {
         /// The number.
         number: u32,
-        /// How many types there are.
+        /// The number of types.
         count: usize,
     },
     /// The supertypes form a circle.
@@ -281,7 +281,7 @@ impl Interface {
         MethodNumber(self.types.iter().take(ty.index()).map(|t| t.methods.len() as u32).sum())
     }
 
-    /// Whether `sub` is `sup` or lies below it. As in Theta, everything is below `any`; but values do
+    /// True if `sub` is `sup` or lies below it. As in Theta, everything is below `any`; but values do
     /// not cross where `any` is expected.
     pub fn is_subtype(&self, sub: TypeNumber, sup: TypeNumber) -> bool {
         sub == sup
@@ -370,7 +370,7 @@ impl Numbering {
         &self.digest
     }
 
-    /// How many methods there are in all types together.
+    /// The number of methods in all types together.
     pub fn method_count(&self) -> usize {
         self.owners.len()
     }

@@ -64,7 +64,7 @@ operators! {
     StringEqual = String, "equal";
 }
 
-/// How many rows there are.
+/// The number of rows.
 pub const COUNT: usize = Operator::ALL.len();
 
 /// Stands for a method that the interface lacks.

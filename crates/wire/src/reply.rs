@@ -90,7 +90,7 @@ pub enum Outcome<'a> {
 pub struct FlushedReply<'a> {
     outcome_count: u32,
     exception_count: u32,
-    /// How many exceptions are not listed because of a limit.
+    /// The number of exceptions not listed because of a limit.
     pub omitted: u32,
     /// What the batch cost.
     pub counters: Counters,
@@ -212,7 +212,7 @@ impl<'a> Values<'a> {
         self.count as usize
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -233,7 +233,7 @@ impl std::fmt::Debug for Values<'_> {
 #[derive(Clone, Copy, PartialEq)]
 pub struct History<'a> {
     count: u32,
-    /// How many exceptions are not listed because of a limit.
+    /// The number of exceptions not listed because of a limit.
     pub omitted: u64,
     bytes: &'a [u8],
 }

@@ -152,7 +152,7 @@ pub struct Args<'a> {
     bytes: &'a [u8],
 }
 
-/// How many words of tags follow the receiver.
+/// The number of words of tags follow the receiver.
 #[inline]
 pub(crate) const fn tag_words(count: usize) -> usize {
     if count <= 4 { 0 } else { (count - 4).div_ceil(16) }
@@ -168,7 +168,7 @@ impl<'a> Args<'a> {
         self.count as usize
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0

@@ -106,7 +106,7 @@ const KEYWORDS: &[&str] = &[
     "of",
 ];
 
-/// Whether a text can stand as a name.
+/// True if a text can stand as a name.
 fn is_name(text: &str) -> bool {
     let mut chars = text.chars();
     chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')

@@ -22,7 +22,7 @@ impl Assigned {
         Assigned { bits: SmallVec::new(), reachable: false }
     }
 
-    /// Whether a path leads here.
+    /// True if a path leads here.
     pub(super) fn reachable(&self) -> bool {
         self.reachable
     }
@@ -40,7 +40,7 @@ impl Assigned {
         }
     }
 
-    /// Whether a variable has a value.
+    /// True if a variable has a value.
     pub(super) fn has(&self, var: Var) -> bool {
         let i = var.as_u32() as usize;
         !self.reachable || self.bits.get(i / 64).is_some_and(|word| word >> (i % 64) & 1 == 1)

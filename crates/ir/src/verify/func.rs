@@ -49,7 +49,7 @@ pub(super) fn verify(program: &Program, func: &Func) -> Result<(), Vec<VerifyErr
     if checker.errors.is_empty() { Ok(()) } else { Err(checker.errors) }
 }
 
-/// Whether a type id is one of the program's.
+/// True if a type id is one of the program's.
 pub(super) fn type_in_range(types: &Types, ty: TypeId) -> bool {
     (ty.as_u32() as usize) < types.len()
 }
@@ -72,7 +72,7 @@ struct Checker<'a> {
     /// How many of the handlers stand outside the arm of a `select` that the statement is in: exceptions do not get there.
     outside: usize,
     depth: usize,
-    /// Whether there is a transaction around the statement.
+    /// True if there is a transaction around the statement.
     transaction: bool,
     /// The iterators of the loops around it.
     over: Vec<Callee>,

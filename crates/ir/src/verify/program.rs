@@ -10,7 +10,7 @@ use crate::requests::{body_of, waiting};
 use crate::stmt::{Block, Callee, Func, FuncKind, Part, Site, Stmt};
 use crate::types::{Method, MethodRef, Signature, TypeId, TypeKind, Types};
 
-/// Whether objects of static type `ty` have the instance variables of `class`: `ty` is its own type or that
+/// True if objects of static type `ty` have the instance variables of `class`: `ty` is its own type or that
 /// of a subclass.
 pub(super) fn is_of_class(program: &Program, ty: TypeId, class: ClassId) -> bool {
     let TypeKind::Class(mut at) = program.types.kind(ty) else { return false };
@@ -128,7 +128,7 @@ fn verify_types(program: &Program, errors: &mut Errors) {
     }
 }
 
-/// Whether a walk up from `ty` comes back to where it was, or is absurdly long.
+/// True if a walk up from `ty` comes back to where it was, or is absurdly long.
 fn cyclic(types: &Types, ty: TypeId, state: &mut [u8], depth: usize) -> bool {
     const UNDER_WAY: u8 = 1;
     const DONE: u8 = 2;

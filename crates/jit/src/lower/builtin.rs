@@ -160,7 +160,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.store(header, object, HEADER_OFFSET, Region::Heads);
     }
 
-    /// Whether a method looks into an array and is compiled in place.
+    /// True if a method looks into an array and is compiled in place.
     pub(super) fn looks_into_array(&self, m: MethodRef) -> bool {
         self.unit.image.program().types.method(m).builtin.is_some_and(|row| {
             row.family == "array"
@@ -483,7 +483,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.b.ins().band_imm_s(counter, (POLL_STEPS - 1) * step)
     }
 
-    /// Looks at the array again at each step (theta.md 16): what comes is seen, what goes is not.
+    /// Looks at the array again at each step (`docs/book/language/library.md`): what comes is seen, what goes is not.
     fn array_loop(&mut self, object: Value, vars: &[Var], body: &'a Block, elements: bool) {
         let element = self.var_type(vars[0]);
         let low = self.view(object).low;

@@ -25,7 +25,7 @@ pub(super) struct Context<'a> {
     /// The context around it: for the end of a function in place of its call that of the call, for that of the code itself
     /// none.
     parent: Option<usize>,
-    /// Whether it is the end of a function.
+    /// True if it is the end of a function.
     end: bool,
     /// For each arm its code, and the code before it that takes the values out of the context; made when needed.
     blocks: Vec<(Option<ir::Block>, Option<ir::Block>)>,
@@ -295,7 +295,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.return_outcome(Outcome::Left);
     }
 
-    /// Compares the stack pointer with the poll word, at the beginning of a function (design.md, Polls).
+    /// Compares the stack pointer with the poll word, at the beginning of a function (ARCHITECTURE.md, Polls).
     pub(super) fn poll_stack(&mut self) {
         let pointer = self.b.ins().get_stack_pointer(types::I64);
         let word = self.load_polled(offset::POLL_WORD);

@@ -18,7 +18,7 @@ const CLASSES_MAX: usize = 3;
 /// What the latch of a loop has found.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Latch {
-    /// Whether the loop is at its end.
+    /// True if the loop is at its end.
     pub(super) ended: Option<Value>,
     /// What is 0 after some steps ([`POLL_STEPS`]), and polled then.
     pub(super) polled: Option<Value>,
@@ -53,9 +53,9 @@ pub(super) enum Target {
         next: ir::Block,
         /// What follows the loop.
         end: ir::Block,
-        /// Whether a `continue` or the body's end went to `next`.
+        /// True if a `continue` or the body's end went to `next`.
         continued: bool,
-        /// Whether a `break` went to `end`.
+        /// True if a `break` went to `end`.
         broken: bool,
     },
     /// This function is the body of the loop.

@@ -109,7 +109,7 @@ impl<'a> Lower<'_, 'a, '_> {
         actor
     }
 
-    /// Whether objects of a class are actors, which are always open.
+    /// True if objects of a class are actors, which are always open.
     pub(super) fn are_actors(&self, class: ClassId) -> bool {
         self.unit.image.program().classes[class].actor.is_some()
     }

@@ -8,7 +8,7 @@
 //! another table, or one that is not open, is called.
 //!
 //! An iterator in place of its call lowers the loop's body at its `yield`, with the variables and the handlers of the
-//! function around it: the iterator's handlers do not see what happens in the body (theta.md 7).
+//! function around it: the iterator's handlers do not see what happens in the body (`docs/book/language/exceptions.md`).
 
 use std::rc::Rc;
 
@@ -23,7 +23,7 @@ use super::{End, Lower, Scope, Within};
 use crate::analysis::{self, Analysis, InPlace};
 use crate::target::Targets;
 
-/// How many statements a function may have taken in, all calls together.
+/// The number of statements that a function may have taken in, all calls together.
 pub(super) const BUDGET: usize = 400;
 
 /// The same for a structure with so many statements of its own: the time that it takes to compile it follows from their number, by
@@ -41,7 +41,7 @@ const CHECKED_MAX: usize = 10;
 /// How deep functions may be in each other.
 const DEPTH_MAX: usize = 8;
 
-/// How often the same function may be in itself.
+/// The number of times that the same function may be in itself.
 const RECURSION_MAX: usize = 2;
 
 impl<'a> Lower<'_, 'a, '_> {

@@ -135,7 +135,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.scope.private.iter().find(|view| view.array == object).copied()
     }
 
-    /// Whether a variable has such an array as soon as it has one.
+    /// True if a variable has such an array as soon as it has one.
     pub(super) fn has_private(&self, var: Var) -> bool {
         // Code that goes on has it from a join.
         self.unit.again.is_none() && self.scope.analysis.private.contains(&var)
@@ -277,13 +277,13 @@ impl<'a> Lower<'_, 'a, '_> {
         }
     }
 
-    /// Whether something in a block may be a call on its usual way.
+    /// True if something in a block may be a call on its usual way.
     pub(super) fn may_call(&self, block: &Block) -> bool {
         let program = self.unit.image.program();
         block.contains(&|stmt| may_call(program, stmt))
     }
 
-    /// Whether some blocks of the function leave all arrays as they are.
+    /// True if some blocks of the function leave all arrays as they are.
     pub(super) fn arrays_stay(&mut self, blocks: &[&'a Block]) -> bool {
         let analysis = self.scope.analysis.clone();
         let each = self.scope.each.map(|(_, body)| {
@@ -363,7 +363,7 @@ impl Uses {
     }
 }
 
-/// Whether the code of a statement may call something on its usual way.
+/// True if the code of a statement may call something on its usual way.
 fn may_call(program: &Program, stmt: &Stmt) -> bool {
     match stmt {
         Stmt::Let { .. }
@@ -382,7 +382,7 @@ fn may_call(program: &Program, stmt: &Stmt) -> bool {
     }
 }
 
-/// Whether nothing may follow a statement in its block.
+/// True if nothing may follow a statement in its block.
 fn may_end(stmt: &Stmt) -> bool {
     let ends = |block: &Block| block.0.iter().any(may_end);
     match stmt {

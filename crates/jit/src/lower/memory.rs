@@ -148,7 +148,7 @@ impl Lower<'_, '_, '_> {
         object
     }
 
-    /// Whether a value is known to be a word of zeros.
+    /// True if a value is known to be a word of zeros.
     pub(super) fn is_zero(&self, value: Value) -> bool {
         let dfg = &self.b.func.dfg;
         match dfg.value_def(value).inst().map(|inst| dfg.insts[inst]) {

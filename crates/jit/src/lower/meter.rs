@@ -25,17 +25,17 @@ use crate::helper::Helper;
 #[derive(Clone, Copy)]
 pub(super) struct Note {
     site: Site,
-    /// How many loops are around it.
+    /// The number of loops around it.
     loops: usize,
 }
 
 impl<'a> Lower<'_, 'a, '_> {
-    /// Whether the statements here are a structure's own.
+    /// True if the statements here are a structure's own.
     pub(super) fn is_metered(&self) -> bool {
         self.waiting.is_empty() && matches!(self.unit.func.kind, FuncKind::Batch | FuncKind::Procedure)
     }
 
-    /// Whether the code says where it failed.
+    /// True if the code says where it failed.
     pub(super) fn is_traced(&self) -> bool {
         self.unit.func.kind == FuncKind::Batch
     }

@@ -96,14 +96,14 @@ pub(crate) struct Unit<'a> {
     procedures: &'a [Code],
     again: Option<&'a Stmt>,
     entry: Option<Entry>,
-    /// How many loops of a structure are around what is being lowered.
+    /// The number of loops of a structure around what is being lowered.
     loops: usize,
     pub(crate) analysis: Rc<Analysis>,
     pub(crate) config: TargetFrontendConfig,
     helpers: &'a Entries,
     /// The names of the function and of its closures' bodies, in the order in which their loops begin.
     pub(crate) names: Vec<u32>,
-    /// How many bodies have a name so far.
+    /// The number of bodies that have a name so far.
     next_body: usize,
     /// The handlers around the bodies that are being lowered, innermost last.
     outer: Vec<&'a [Arm]>,
@@ -111,15 +111,15 @@ pub(crate) struct Unit<'a> {
     done: Vec<(u32, ir::Function)>,
     /// What was found of functions that were considered to be compiled in place; `None` for those that cannot be.
     known: HashMap<FuncId, Option<Rc<Analysis>>>,
-    /// How many statements may still be compiled in place.
+    /// The number of statements that may still be compiled in place.
     budget: usize,
     effects: Effects,
-    /// Whether what is lowered is part of a transaction.
+    /// True if what is lowered is part of a transaction.
     in_transaction: bool,
 }
 
 impl Unit<'_> {
-    /// Whether words of a type are references.
+    /// True if words of a type are references.
     fn is_reference(&self, ty: TypeId) -> bool {
         !self.image.program().types.kind(ty).is_basic()
     }
@@ -218,7 +218,7 @@ enum End {
     Call {
         /// What follows the call; its parameters are the results.
         done: ir::Block,
-        /// Whether a path leads there.
+        /// True if a path leads there.
         reached: bool,
     },
 }
@@ -271,7 +271,7 @@ struct Lower<'u, 'a, 'b> {
     active: Vec<FuncId>,
     /// All statements with handlers, and the ends of functions; a tree.
     contexts: Vec<Context<'a>>,
-    /// Whether a path leads here. Nothing is generated where none does.
+    /// True if a path leads here. Nothing is generated where none does.
     reachable: bool,
     /// Where polls go that end the function; gets the outcome.
     ended: Option<ir::Block>,
@@ -517,7 +517,7 @@ impl<'u, 'a, 'b> Lower<'u, 'a, 'b> {
         }
     }
 
-    /// Whether this is the receiver of the method being lowered: it was opened before the method began.
+    /// True if this is the receiver of the method being lowered: it was opened before the method began.
     fn is_own(&self, object: Operand) -> bool {
         self.scope.func.kind.has_receiver() && object == Operand::Var(Var::from_u32(0))
     }

@@ -148,7 +148,7 @@ impl Lower<'_, '_, '_> {
         self.b.ins().smax(x, negative)
     }
 
-    /// Quotient or remainder with x = q*y + r, 0 <= r < |y| (theta.md 8).
+    /// Quotient or remainder with x = q*y + r, 0 <= r < |y| (`docs/book/language/library.md`).
     fn divide(&mut self, x: Value, y: Value, divisor: Operand, quotient: bool) -> Value {
         let signals = *self.unit.image.signals();
         let known = constant(divisor);
@@ -220,7 +220,7 @@ impl Lower<'_, '_, '_> {
     }
 }
 
-/// Whether there is a faster way to multiply by a number.
+/// True if there is a faster way to multiply by a number.
 fn is_factor(n: i64) -> bool {
     !(-1..=1).contains(&n)
 }

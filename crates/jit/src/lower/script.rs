@@ -80,17 +80,17 @@ fn join_offset(field: usize) -> i32 {
 }
 
 impl<'a> Lower<'_, 'a, '_> {
-    /// Whether this is the code of a method of an actor itself, and not that of a body in it.
+    /// True if this is the code of a method of an actor itself, and not that of a body in it.
     pub(super) fn is_script(&self) -> bool {
         self.unit.func.kind == FuncKind::Script && matches!(self.scope.end, End::Function)
     }
 
-    /// Whether a call is one of an actor on itself.
+    /// True if a call is one of an actor on itself.
     pub(super) fn is_own_method(&self, callee: Callee) -> bool {
         own_method(self.unit.image.program(), callee).is_some()
     }
 
-    /// Whether the answer of the function is a reference.
+    /// True if the answer of the function is a reference.
     fn answers_reference(&self) -> bool {
         self.unit.func.signature.results.first().is_some_and(|ty| self.unit.is_reference(*ty))
     }
@@ -173,7 +173,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.b.ins().store(MemFlagsData::trusted(), word, join, join_offset(field));
     }
 
-    /// Whether the code goes on at a loop or in it.
+    /// True if the code goes on at a loop or in it.
     pub(super) fn is_entered_in(&self, stmt: &Stmt) -> bool {
         let function = matches!(self.scope.end, End::Function);
         function && self.unit.again.is_some_and(|again| script::has(stmt, again))
@@ -424,7 +424,7 @@ impl<'a> Lower<'_, 'a, '_> {
         [outcome, value]
     }
 
-    /// A message to an actor of just this class that is at rest is a call of its method, without the entry of its table (actors.md 1.2). Goes
+    /// A message to an actor of just this class that is at rest is a call of its method, without the entry of its table (`docs/internals/actors.md`). Goes
     /// to the first block with what that came back with, or, if it certainly has returned, to the second; what follows is for all others.
     fn call_of_resting(
         &mut self,
@@ -862,7 +862,7 @@ impl<'a> Lower<'_, 'a, '_> {
         self.start(next);
     }
 
-    /// Whether the method that runs shall make way for others.
+    /// True if the method that runs shall make way for others.
     fn turn_over(&mut self) -> Value {
         let over = self.b.ins().load(types::I8, MemFlagsData::trusted(), self.cx, offset::TURN_OVER);
         self.b.ins().uextend(types::I64, over)

@@ -137,7 +137,7 @@ fn damaged(what: impl Into<String>) -> Error {
 }
 
 impl Redb {
-    /// Whether there is a base.
+    /// True if there is a base.
     pub fn exists(disk: &dyn Disk) -> io::Result<bool> {
         Ok(disk.open(NAME, false)?.is_some())
     }

@@ -8,7 +8,7 @@ use super::disk::{Disk, Folder};
 use super::{base, log};
 use crate::Error;
 
-/// How many bytes are copied at once.
+/// The number of bytes copied at once.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// Copies the store in a folder that no process has open to another folder, which is made. `progress` is told how many bytes were copied, and

@@ -27,7 +27,7 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Its length in bytes.
     fn len(&self) -> io::Result<u64>;
 
-    /// Whether it has no bytes.
+    /// True if it has no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }

@@ -21,7 +21,7 @@ pub struct Address {
     pub(super) tls: Option<MakeRustlsConnect>,
 }
 
-/// Whether a text that says where a store is names a database.
+/// True if a text that says where a store is names a database.
 pub fn is_url(text: &str) -> bool {
     text.starts_with("postgres://") || text.starts_with("postgresql://")
 }

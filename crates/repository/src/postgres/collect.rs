@@ -27,9 +27,9 @@ use crate::record::walk_refs;
 use crate::store::marks::Marks;
 use crate::{Collected, Error, Oref, Progress, Tid};
 
-/// How many objects are looked at between two looks at the marks.
+/// The number of objects looked at between two looks at the marks.
 const CHUNK: usize = 256;
-/// How many objects are looked at, or freed, by one transaction of the sweep.
+/// The number of objects looked at, or freed, by one transaction of the sweep.
 const SWEEP: usize = 1 << 13;
 
 /// A collection that is running.
@@ -99,7 +99,7 @@ impl Shared {
         Ok(Some(collection))
     }
 
-    /// Whether another process is collecting; ends that if nothing was heard of its process for long.
+    /// True if another process is collecting; ends that if nothing was heard of its process for long.
     pub fn end_abandoned(&self) -> Result<bool, Error> {
         let lease = self.options.lease.as_millis() as i64;
         self.ask(|connection| {

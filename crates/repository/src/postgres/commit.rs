@@ -63,7 +63,7 @@ impl Entry {
 }
 
 impl Queue {
-    /// Whether one that is not done is in the way of another: wrote what that read, or is of the same session.
+    /// True if one that is not done is in the way of another: wrote what that read, or is of the same session.
     fn is_in_the_way(&self, reads: &dyn ReadSet, batch: Option<BatchId>) -> bool {
         let session = batch.map(|batch| batch.session);
         self.waiting.iter().chain(&self.taken).any(|entry| {

@@ -64,7 +64,7 @@ impl Position {
         Ok(position)
     }
 
-    /// Whether the log has every commit after that one.
+    /// True if the log has every commit after that one.
     pub fn is_whole_after(&self, tid: Tid) -> bool {
         let after = self.log.iter().filter(|logged| logged.tid > tid);
         after.map(|logged| logged.tid.0).eq(tid.0 + 1..=self.head.0)

@@ -47,7 +47,7 @@ use link::{BEGIN, COMMIT, Connection, Pool, Request, Trouble};
 use tables::{DROP, FILLING, FORMAT, Sql, bytes, encoded, maybe_number, number, oref};
 use watch::Watch;
 
-/// How many orefs are taken from the database at once; up to so many are lost when a process ends.
+/// The number of orefs taken from the database at once; up to so many are lost when a process ends.
 const OREFS_AT_ONCE: u64 = 1 << 12;
 
 /// Bounds of a process's part of a store in a database.
@@ -55,7 +55,7 @@ const OREFS_AT_ONCE: u64 = 1 << 12;
 pub struct Options {
     /// Connections that are used at a time.
     pub connections: usize,
-    /// How often it is asked what other processes have committed. Sessions that fetch or commit learn of it at once.
+    /// The number of times that it is asked what other processes have committed. Sessions that fetch or commit learn of it at once.
     pub poll_interval: Duration,
     /// A process of which nothing was heard for so long no longer counts when garbage is collected. It says something
     /// three times as often.
@@ -115,7 +115,7 @@ struct Shared {
     lost: AtomicBool,
 }
 
-/// Whether the database has a store.
+/// True if the database has a store.
 ///
 /// # Errors
 /// [`Error::NotAStore`] and [`Error::Format`] if there is something else.
@@ -346,7 +346,7 @@ impl Shared {
         Ok((at, states))
     }
 
-    /// Whether an oref was given by some process.
+    /// True if an oref was given by some process.
     fn is_given(&self, oref: u64) -> Result<bool, Error> {
         if oref < self.given.load(Ordering::Relaxed) {
             return Ok(true);

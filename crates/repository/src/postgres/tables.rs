@@ -113,7 +113,7 @@ statements! {
     Forget = "DELETE FROM bifrost_replies WHERE tid <= $1";
 }
 
-/// Whether the database has a store; an error if it has one that is not whole, or of another version, or what is none.
+/// True if the database has a store; an error if it has one that is not whole, or of another version, or what is none.
 pub fn look(pool: &Pool) -> Result<bool, Error> {
     let ask = |sql| pool.repeated(|connection| connection.ask(sql, vec![]));
     let tables = ask(Sql::Tables)?;
@@ -133,7 +133,7 @@ pub fn look(pool: &Pool) -> Result<bool, Error> {
     }
 }
 
-/// Makes a store in a database that has none; several processes may do so at once. Whether it was this one.
+/// Makes a store in a database that has none; several processes may do so at once. Returns true if it was this one.
 ///
 /// With the name of a process it is one that is being filled, and the process has its place in it from the start.
 pub fn create(pool: &Pool, filling: Option<&[u8]>) -> Result<bool, Error> {

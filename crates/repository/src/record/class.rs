@@ -62,7 +62,7 @@ pub enum Kind {
     Sequence(FieldKind),
     /// First element, rest, length of the rest and the first together.
     List(FieldKind),
-    /// Whether there is a value, and the value.
+    /// True if there is a value, and the value.
     Cell(FieldKind),
     /// Count, keys and values in the order in which they were put in.
     Map(FieldKind, FieldKind),
@@ -73,7 +73,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether references to objects of that kind say a length.
+    /// True if references to objects of that kind say a length.
     pub fn has_length(&self) -> bool {
         matches!(self, Kind::Vector(_) | Kind::Sequence(_))
     }

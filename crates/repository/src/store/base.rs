@@ -116,7 +116,7 @@ pub enum JournalError {
 /// What makes commits durable before they are in the base. It has two halves: while one is written, what the other
 /// has is being installed.
 pub trait Journal: Send {
-    /// Whether the half being written takes that many bytes more. An empty one takes everything.
+    /// True if the half being written takes that many bytes more. An empty one takes everything.
     fn fits(&self, bytes: usize) -> bool;
 
     /// Adds a record; durable when it returns.
@@ -125,7 +125,7 @@ pub trait Journal: Send {
     /// Goes on in the other half, whose records are all installed. Writes nothing.
     fn turn(&mut self);
 
-    /// How often it has turned since the store was made.
+    /// The number of times that it has turned since the store was made.
     fn generation(&self) -> u64;
 
     /// Bytes of records in the half being written.

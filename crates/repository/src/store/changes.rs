@@ -51,7 +51,7 @@ impl ChangeLog {
         Some(self.commits.range(start..))
     }
 
-    /// Whether nothing that was read was written after `seen`, when everything was current, and up to `upto`, the
+    /// True if nothing that was read was written after `seen`, when everything was current, and up to `upto`, the
     /// last commit here.
     pub fn validate(&self, seen: Tid, upto: Tid, reads: &dyn ReadSet) -> Result<(), CommitError> {
         let commits = self.after(seen).ok_or(CommitError::TooOld { upto })?;

@@ -211,7 +211,7 @@ fn check_object(
     Ok(())
 }
 
-/// Whether references to objects of the one class may lead to objects of the other: what a reference says is how much room the object
+/// True if references to objects of the one class may lead to objects of the other: what a reference says is how much room the object
 /// takes.
 fn are_alike(classes: &Definitions, one: ClassNumber, other: ClassNumber) -> bool {
     let class = |number: ClassNumber| classes.get((number.0 as usize).checked_sub(1)?);

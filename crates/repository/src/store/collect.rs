@@ -31,7 +31,7 @@ use crate::{
     Collected, CommitError, Error, GROUP_BYTES_MAX, Oref, Progress, ReadSet, Repository, Stored, Tid,
 };
 
-/// How many objects are looked at between two looks at the marks.
+/// The number of objects looked at between two looks at the marks.
 const CHUNK: usize = 256;
 
 impl<B: Base, J: Journal> Store<B, J> {

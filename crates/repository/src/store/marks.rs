@@ -102,7 +102,7 @@ impl Marking {
         self.epoch.load(Ordering::Relaxed)
     }
 
-    /// How many collections have begun.
+    /// The number of collections that have begun.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

@@ -55,7 +55,7 @@ use marks::Marking;
 use sequence::{Failure, Group, Outcome, Sequence};
 use visible::Visible;
 
-/// How many orefs are reserved at once; up to so many are lost when a store is closed.
+/// The number of orefs reserved at once; up to so many are lost when a store is closed.
 const RESERVE: u64 = 1 << 12;
 
 /// Who puts closed layers into the base.
@@ -302,7 +302,7 @@ impl<B: Base, J: Journal> Store<B, J> {
         Ok(())
     }
 
-    /// Whether there is room for a commit.
+    /// True if there is room for a commit.
     fn check_room(&self, commit: &Commit<'_>) -> Result<(), CommitError> {
         let limit = self.options.bytes_max;
         if limit == u64::MAX {
@@ -327,7 +327,7 @@ impl<B: Base, J: Journal> Store<B, J> {
         Err(Error::Limit { what, value, limit }.into())
     }
 
-    /// Whether the batch was committed already; waits for it if it is about to be.
+    /// True if the batch was committed already; waits for it if it is about to be.
     fn check_batch<'a>(
         &'a self,
         mut sequence: MutexGuard<'a, Sequence>,
@@ -537,7 +537,7 @@ impl<B: Base, J: Journal> Repository for Store<B, J> {
     }
 }
 
-/// Whether a commit is well formed and within the limits; `head` is the last one that is visible.
+/// True if a commit is well formed and within the limits; `head` is the last one that is visible.
 pub(crate) fn check_commit(commit: &Commit<'_>, head: Tid) -> Result<(), CommitError> {
     if commit.valid_to > head {
         return Err(CommitError::Invalid("`valid_to` is a commit that has not happened"));

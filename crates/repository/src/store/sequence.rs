@@ -22,7 +22,7 @@ const PATIENCE_MAX: Duration = Duration::from_millis(2);
 pub enum Failure {
     /// There was no room; nothing was written.
     NoRoom(std::io::ErrorKind, String),
-    /// Whether it is stored is not known.
+    /// True if it is stored is not known.
     InDoubt(String),
     /// It was not written, because of an earlier failure.
     ReadOnly(String),
@@ -124,7 +124,7 @@ impl Sequence {
         }
     }
 
-    /// Whether a pending commit after `seen` wrote what was read.
+    /// True if a pending commit after `seen` wrote what was read.
     pub fn conflicts(&self, seen: Tid, reads: &dyn ReadSet) -> bool {
         let unseen = self.pending.iter().filter(|(tid, _)| *tid > seen);
         unseen.flat_map(|(_, written)| written.iter()).any(|oref| reads.contains(*oref))

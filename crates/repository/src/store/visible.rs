@@ -160,7 +160,7 @@ impl Visible {
         self.installing.iter().map(|layer| &**layer).chain([&self.current])
     }
 
-    /// How many objects there are.
+    /// The number of objects.
     pub fn objects(&self) -> u64 {
         let created: u64 = self.layers().map(|layer| layer.created).sum();
         let freed: u64 = self.layers().map(|layer| layer.freed).sum();

@@ -23,7 +23,7 @@ use crate::object::{get, set};
 pub struct Exit {
     /// The way to the statement, the innermost step first ([`bifrost_ir::ways`]).
     pub path: Box<[u32]>,
-    /// Whether the statement has sent its message, which came back without a result; otherwise it has not begun.
+    /// True if the statement has sent its message, which came back without a result; otherwise it has not begun.
     pub sent: bool,
     /// The way at which the function stops here; without one the interpreter goes on with the statement.
     pub way: Option<u32>,
@@ -70,7 +70,7 @@ pub mod given {
 /// In a run whose order a seed decides, code goes on after so many times.
 const ORDERED_HOT_STEPS: u64 = 2;
 
-/// How often something is done without machine code before it gets some.
+/// The number of times that something is done without machine code before it gets some.
 unsafe fn hot_steps(cx: *mut Cx) -> u64 {
     // SAFETY: promised by the caller: `cx` is the current context.
     unsafe {
@@ -91,7 +91,7 @@ pub(super) unsafe fn turns(cx: *mut Cx, class: &ActorClass) -> Option<Code> {
     }
 }
 
-/// Whether machine code sends messages of the past type for a method to actors of other nodes, which it does once there were many, if they
+/// True if machine code sends messages of the past type for a method to actors of other nodes, which it does once there were many, if they
 /// carry no references: see [`Engine::remote_entry`](crate::Engine::remote_entry). `actor` is one that was just sent such a message.
 pub(super) unsafe fn remote(cx: *mut Cx, actor: Word, slot: u32, method: MethodId) -> bool {
     // SAFETY: promised by the caller: `cx` is the current context, and `actor` is of another node and has the slot's method.
@@ -398,7 +398,7 @@ unsafe fn enter_way(cx: *mut Cx, running: Word, layout: &JoinLayout, code: Code)
     }
 }
 
-/// Whether machine code may go on with a function: it knows nothing of exceptions that wait, of messages under way in arms, nor of who must
+/// True if machine code may go on with a function: it knows nothing of exceptions that wait, of messages under way in arms, nor of who must
 /// not stop.
 #[inline]
 unsafe fn is_open(running: Word) -> bool {
@@ -503,7 +503,7 @@ unsafe fn way_code(cx: *mut Cx, running: Word, layout: &JoinLayout, number: u32)
     }
 }
 
-/// Whether code goes on at a way from now on: whoever interprets the function leaves then with that.
+/// True if code goes on at a way from now on: whoever interprets the function leaves then with that.
 ///
 /// # Safety
 /// `cx` is the current context, and `running` the join of a function that is at this way.

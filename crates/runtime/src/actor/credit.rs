@@ -86,7 +86,7 @@ pub(super) struct Credit {
     came: Vec<u32>,
     /// What is against telling the node.
     held: Vec<Against>,
-    /// Whether there is something.
+    /// True if there is something.
     pub(super) holds: bool,
     /// What runs has sent too much there.
     full: Option<u32>,
@@ -105,7 +105,7 @@ impl Credit {
         }
     }
 
-    /// A message of so many bytes goes to a node. How many windows are under way there.
+    /// A message of so many bytes goes to a node. The number of windows under way there.
     #[inline]
     pub(super) fn sent(&mut self, node: u32, bytes: usize) -> u64 {
         let Some(under_way) = self.under_way.get_mut(node as usize) else { return 0 };
@@ -117,7 +117,7 @@ impl Credit {
         *under_way / WINDOW_BYTES
     }
 
-    /// How many bytes may go to a node before anybody must make way.
+    /// The number of bytes that may go to a node before anybody must make way.
     pub(super) fn left(&self, node: u32) -> usize {
         let under_way = self.under_way.get(node as usize).copied().unwrap_or_default();
         (WINDOW_BYTES - 1).saturating_sub(under_way) as usize
@@ -134,12 +134,12 @@ impl Credit {
         self.full.take().filter(|node| self.under_way[*node as usize] >= WINDOW_BYTES)
     }
 
-    /// Whether who has sent too much to a node goes on.
+    /// True if who has sent too much to a node goes on.
     pub(super) fn is_open(&self, node: u32) -> bool {
         self.under_way[node as usize] <= WINDOW_BYTES / 2
     }
 
-    /// Whether a join that makes way shall wait until a node has taken more, and not only until its turn comes.
+    /// True if a join that makes way shall wait until a node has taken more, and not only until its turn comes.
     pub(super) fn park(&mut self, waiter: Word) -> bool {
         let full = self.take_full();
         self.parked.extend(full.map(|node| (node, waiter)));

@@ -27,7 +27,7 @@ use crate::abi::Word;
 use crate::cx::Cx;
 use crate::object::get;
 
-/// How many joins and messages are looked at for one request before anything else is done.
+/// The number of joins and messages looked at for one request before anything else is done.
 const AT_ONCE: u64 = 256;
 
 /// Milliseconds between two searches through all requests.
@@ -236,7 +236,7 @@ pub(super) unsafe fn look(cx: *mut Cx) {
 }
 
 /// The node has nothing else to do, and nothing comes from elsewhere or a time that is over: looks
-/// at all requests, unless that was done. Whether one failed.
+/// at all requests, unless that was done. Returns true if one failed.
 ///
 /// # Safety
 /// As for [`look`].
@@ -253,7 +253,7 @@ pub(super) unsafe fn look_at_rest(cx: *mut Cx) -> bool {
 }
 
 /// Fails the requests queued on this node that wait for themselves, and tells the first node the
-/// waits that pass others. Whether one failed.
+/// waits that pass others. Returns true if one failed.
 ///
 /// # Safety
 /// As for [`look`].
@@ -404,7 +404,7 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether it was not looked at before.
+    /// True if it was not looked at before.
     fn insert(&mut self, waiter: Word) -> bool {
         !self.few.contains(&waiter)
             && match self.few.len() < self.few.inline_size() {

@@ -1,5 +1,5 @@
 //! Sessions of clients as guests of the nodes: they send to actors, hold references to them, and get answers, but have none
-//! (theta.md 9 and 10.12).
+//! (`docs/internals/nodes.md`).
 //!
 //! A guest is one more node to the others, with a number above all of theirs: what it was told of is listed with the owners, and when it
 //! is gone all that goes, as with a node that is lost. It has no turns. Whoever runs its context asks ([`ask`]), does something
@@ -44,7 +44,7 @@ pub struct Asked {
 struct Open {
     asked: Asked,
     method: MethodRef,
-    /// Whether the answer's value is a reference.
+    /// True if the answer's value is a reference.
     reference: bool,
     wanted: Wanted,
     answer: Option<Answer>,
@@ -55,7 +55,7 @@ struct Open {
 pub enum Wanted {
     /// All: it will be joined.
     Answer,
-    /// Whether it is an exception: then it will be joined at the end of the batch.
+    /// True if it is an exception: then it will be joined at the end of the batch.
     Failure,
     /// Nothing: the message is of the past type, or its batch is over.
     Nothing,
@@ -326,7 +326,7 @@ impl Cx {
         self.enter_node(number, nodes);
     }
 
-    /// Whether this is the context of a guest: actors are made elsewhere.
+    /// True if this is the context of a guest: actors are made elsewhere.
     pub fn is_guest(&self) -> bool {
         self.node() >= self.nodes()
     }
@@ -387,12 +387,12 @@ impl Cx {
         }
     }
 
-    /// Whether messages that nobody awaits leave later.
+    /// True if messages that nobody awaits leave later.
     pub(crate) fn holds_messages(&self) -> bool {
         self.in_program_transaction() || self.actors.guest.closed.is_some()
     }
 
-    /// Whether there are requests that are not joined.
+    /// True if there are requests that are not joined.
     pub fn has_open_requests(&self) -> bool {
         !self.actors.guest.open.is_empty()
     }
@@ -453,7 +453,7 @@ impl Cx {
         }
     }
 
-    /// Takes a name away. Whether some actor had it.
+    /// Takes a name away. Returns true if some actor had it.
     ///
     /// # Errors
     /// The outcome to end with: nobody serves clients here.

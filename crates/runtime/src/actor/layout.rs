@@ -47,7 +47,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether an object is of this kind.
+    /// True if an object is of this kind.
     ///
     /// # Safety
     /// As for [`Kind::of`].
@@ -89,7 +89,7 @@ pub mod owed {
     pub const DUE: usize = 2;
     /// The index of the element that it is for.
     pub const ELEMENT: usize = 3;
-    /// How many fields that are.
+    /// The number of these fields.
     pub const FIELDS: usize = 4;
 }
 
@@ -145,7 +145,7 @@ pub mod message {
         (unsafe { object::get(sent, owed::KIND) } >> SLOT_SHIFT) as u32
     }
 
-    /// Whether a message was answered.
+    /// True if a message was answered.
     ///
     /// # Safety
     /// As for [`slot`].
@@ -183,7 +183,7 @@ pub mod join {
     pub const AWAITED: usize = owed::FIELDS + 5;
     /// The exceptions that came instead of replies: a list.
     pub const EXCEPTIONS: usize = owed::FIELDS + 6;
-    /// How many requests it has sent.
+    /// The number of requests that it has sent.
     pub const REQUESTS: usize = owed::FIELDS + 7;
     /// The message under way in an arm of a selection, or 0.
     pub const TAKEN: usize = owed::FIELDS + 8;
@@ -233,7 +233,7 @@ pub mod replier {
     pub const EXCEPTION: usize = owed::FIELDS + 1;
     /// The answer's word.
     pub const VALUE: usize = owed::FIELDS + 2;
-    /// How many fields it has.
+    /// The number of fields that it has.
     pub const FIELDS: usize = owed::FIELDS + 3;
 }
 
@@ -245,7 +245,7 @@ pub mod outgoing {
     pub const METHOD: usize = owed::FIELDS;
     /// The actor.
     pub const RECEIVER: usize = owed::FIELDS + 1;
-    /// How many fields it has.
+    /// The number of fields that it has.
     pub const FIELDS: usize = owed::FIELDS + 2;
 }
 
@@ -257,7 +257,7 @@ pub mod away {
     pub const GENERATION: usize = 2;
     /// The class and the method that the answer is of, the one in the upper half.
     pub const METHOD: usize = 3;
-    /// How many fields it has.
+    /// The number of fields that it has.
     pub const FIELDS: usize = 4;
 }
 
@@ -269,7 +269,7 @@ pub mod far {
     pub const FULL: u64 = 1 << 63;
     /// The generation of the index.
     pub const GENERATION: usize = 1;
-    /// How many fields it has.
+    /// The number of fields that it has.
     pub const FIELDS: usize = 2;
 }
 
@@ -314,7 +314,7 @@ pub mod mail {
         1 + (unsafe { super::message::carried(sent) } << CARRIED_SHIFT)
     }
 
-    /// How many fields mail with so many lists has.
+    /// The number of fields that mail with so many lists has.
     pub fn fields(lists: usize) -> usize {
         LISTS + 2 * lists
     }
@@ -366,7 +366,7 @@ impl Due {
         self.0 as u16
     }
 
-    /// Whether the reply goes to an element.
+    /// True if the reply goes to an element.
     #[inline]
     pub const fn is_element(self) -> bool {
         self.0 >> 16 & 1 == 1
@@ -378,7 +378,7 @@ impl Due {
         self.0 >> 17
     }
 
-    /// Whether it is the end of a call of an actor on itself.
+    /// True if it is the end of a call of an actor on itself.
     #[inline]
     pub const fn is_call(self) -> bool {
         self.pending() == Due::CALL
@@ -422,7 +422,7 @@ impl State {
 /// What the actors of a class have in common.
 #[derive(Debug)]
 pub struct ActorClass {
-    /// Whether its methods may overlap.
+    /// True if its methods may overlap.
     pub functional: bool,
     /// Its creators.
     pub creators: Vec<FuncId>,
@@ -430,19 +430,19 @@ pub struct ActorClass {
     pub creations: Vec<Pattern>,
     /// For each method the function that tells when its messages are refused.
     pub guards: Vec<Option<FuncId>>,
-    /// Whether that depends on what the message carries.
+    /// True if that depends on what the message carries.
     pub looks: Vec<bool>,
-    /// Whether no method has a guard.
+    /// True if no method has a guard.
     pub takes_all: bool,
     /// Which field of the actor is its mail.
     pub mail: usize,
-    /// How many methods the class has.
+    /// The number of methods that the class has.
     pub methods: usize,
     /// The bytes of its largest message, without the objects that it carries.
     pub message_bytes: usize,
     /// True if a message can carry objects that count.
     pub carries: bool,
-    /// How many lists the mail has: one where the oldest message is always the next one, else one for each method.
+    /// The number of lists that the mail has: one where the oldest message is always the next one, else one for each method.
     pub lists: usize,
     /// What messages for each method have in common.
     pub messages: Vec<MessageKind>,
@@ -481,7 +481,7 @@ impl ActorClass {
         }
     }
 
-    /// Whether the guard of a method depends on what the message carries.
+    /// True if the guard of a method depends on what the message carries.
     pub fn looks_into(&self, method: MethodId) -> bool {
         self.looks[method.as_u32() as usize]
     }
@@ -501,7 +501,7 @@ pub struct MessageKind {
     /// Which of these are objects that a message carries, and not actors or places of answers: a
     /// bit for each.
     pub carries: u32,
-    /// How many arguments there are.
+    /// The number of arguments.
     pub args: usize,
     /// The table of queued ones.
     pub table: &'static Table,
@@ -511,7 +511,7 @@ pub struct MessageKind {
     pub result: Pattern,
     /// The code that sends one to another node.
     pub remote: Hot,
-    /// Whether the method is plain ([`bifrost_ir::plain`]) and the actor refuses nothing: one at rest still is when the method has ended.
+    /// True if the method is plain ([`bifrost_ir::plain`]) and the actor refuses nothing: one at rest still is when the method has ended.
     pub stays_at_rest: bool,
 }
 
@@ -571,7 +571,7 @@ impl Hot {
         *self.code.get()?
     }
 
-    /// Whether there is code.
+    /// True if there is code.
     pub fn has_code(&self) -> bool {
         self.known().is_some()
     }
@@ -595,7 +595,7 @@ pub struct Way {
     pub path: Box<[u32]>,
     /// What it waits for there.
     pub waits: Waits,
-    /// Whether machine code can go on here.
+    /// True if machine code can go on here.
     pub open: bool,
     /// The code that goes on here.
     pub(super) hot: Hot,
@@ -607,7 +607,7 @@ impl Way {
         Way { path, waits, open, hot: Hot::default() }
     }
 
-    /// Whether machine code goes on here.
+    /// True if machine code goes on here.
     pub fn has_code(&self) -> bool {
         self.hot.has_code()
     }
@@ -624,7 +624,7 @@ pub struct JoinLayout {
     pub pending: Box<[u32]>,
     /// The field with the number of missing replies for the first of them.
     pub counts: usize,
-    /// Whether the first variable is the actor.
+    /// True if the first variable is the actor.
     pub of_actor: bool,
     /// What is not 0 at the start, by its place among the words: constants.
     pub constants: Box<[(u32, Word)]>,
@@ -666,7 +666,7 @@ impl JoinLayout {
         }
     }
 
-    /// How many replies are missing, for each variable that may be pending.
+    /// The number of replies missing, for each variable that may be pending.
     ///
     /// # Safety
     /// `join` is one that is laid out so, whose counts nobody changes as long as this is used.
@@ -676,7 +676,7 @@ impl JoinLayout {
         unsafe { object::slice(join, self.counts, self.pending.len()) }
     }
 
-    /// How many fields a join has.
+    /// The number of fields that a join has.
     pub fn fields(&self) -> usize {
         self.counts + self.pending.len()
     }
@@ -732,12 +732,12 @@ fn mail_table(lists: usize) -> &'static Table {
     inner_table("mail", Shape::of([mail::WAITING as u32, mail::FAILURE as u32].into_iter().chain(lists)))
 }
 
-/// Whether a method reads what its message carries.
+/// True if a method reads what its message carries.
 fn reads_params(func: &Func) -> bool {
     reads_one_of(func, 1..func.param_count() as u32)
 }
 
-/// Whether a function reads one of the variables with these numbers.
+/// True if a function reads one of the variables with these numbers.
 fn reads_one_of(func: &Func, vars: Range<u32>) -> bool {
     func.body.contains(&|stmt| {
         let mut reads = false;
@@ -750,7 +750,7 @@ fn reads_one_of(func: &Func, vars: Range<u32>) -> bool {
     })
 }
 
-/// Whether one actor of a class is as good as another to whom nobody but its maker knows.
+/// True if one actor of a class is as good as another to whom nobody but its maker knows.
 fn are_alike(program: &Program, id: ClassId, actor: &Actor) -> bool {
     let class = &program.classes[id];
     let nothing =

@@ -567,7 +567,7 @@ unsafe fn post(cx: *mut Cx, node: u32, kind: u8, numbers: &[u32]) {
     unsafe { (*cx).actors.remote.post(node, &packet) };
 }
 
-/// Nothing else is to be done: all that are parked go on, to be refused. Whether there were any.
+/// Nothing else is to be done: all that are parked go on, to be refused. Returns true if there were any.
 pub(super) unsafe fn give_up(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller: the current context.
     unsafe {

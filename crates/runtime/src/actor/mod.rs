@@ -1,10 +1,10 @@
-//! Actors on one node: messages, answers, and what runs next (theta.md 10; 003 sections 3 and 4).
+//! Actors on one node: messages, answers, and what runs next (`docs/internals/actors.md`; 003 sections 3 and 4).
 //!
 //! A node is a context with a queue. A message to an actor at rest is a call on the sender's stack ([`message`]); one to an actor
 //! that has something to do is queued, and so is one that comes too deep on the stack. A call that cannot answer yet ends with the
 //! outcome `Pending` and the object that owes the answer: the queued message, or the join of the method that waits. Its caller says
 //! there for whom the answer is ([`owe`]), and goes on. So nothing is allocated for a request that is answered at once, and no frame
-//! is ever copied: what waits unwinds into joins one level after the other (actors.md 1.1).
+//! is ever copied: what waits unwinds into joins one level after the other (`docs/internals/actors.md`).
 //!
 //! | who | calls |
 //! | --- | --- |
@@ -234,7 +234,7 @@ unsafe fn failed(cx: *mut Cx, actor: Word) -> Ret {
     }
 }
 
-/// Whether there is room on the stack for a call instead of a queued message.
+/// True if there is room on the stack for a call instead of a queued message.
 #[inline]
 unsafe fn may_nest(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.
@@ -252,7 +252,7 @@ unsafe fn alone<T>(cx: *mut Cx, act: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Whether the actor's class refuses a message now. Others may run above a condition that lasts ([`Actors::ran_others`]), and change what it has
+/// True if the actor's class refuses a message now. Others may run above a condition that lasts ([`Actors::ran_others`]), and change what it has
 /// seen.
 ///
 /// # Safety
@@ -420,7 +420,7 @@ unsafe fn queue(cx: *mut Cx, made: Word) -> Ret {
     }
 }
 
-/// Whether a method of an active actor is on the stack, and neither waits nor is in a queue.
+/// True if a method of an active actor is on the stack, and neither waits nor is in a queue.
 unsafe fn is_on_stack(post: Word) -> bool {
     // SAFETY: promised by the caller: the actor's mail.
     unsafe {
@@ -440,7 +440,7 @@ unsafe fn schedule(cx: *mut Cx, actor: Word, post: Word) {
     }
 }
 
-/// Whether the selection under way takes messages for a method.
+/// True if the selection under way takes messages for a method.
 unsafe fn takes(post: Word, method: MethodId) -> bool {
     // SAFETY: promised by the caller.
     unsafe { get(post, mail::TAKES) >> bit_of(method) & 1 == 1 }
@@ -598,7 +598,7 @@ unsafe fn is_vector(image: &Image, container: Word) -> bool {
     matches!(image.program().types.kind(ty), TypeKind::Vector(_))
 }
 
-/// Whether an array or vector has an element.
+/// True if an array or vector has an element.
 ///
 /// # Safety
 /// `container` is a reference to an array or vector.
@@ -641,7 +641,7 @@ pub unsafe fn answer(cx: *mut Cx, running: Word, answer: Answer) {
     }
 }
 
-/// Whether the message that a method serves was answered.
+/// True if the message that a method serves was answered.
 ///
 /// # Safety
 /// `running` is a join.
@@ -855,7 +855,7 @@ unsafe fn end(cx: *mut Cx, running: Word, ret: Ret) -> Ret {
     }
 }
 
-/// Ends a method whose caller is gone, with this value if it has not answered yet, if there is nothing else to see to. Whether that is so.
+/// Ends a method whose caller is gone, with this value if it has not answered yet, if there is nothing else to see to. Returns true if that is so.
 ///
 /// # Safety
 /// As for [`end`].

@@ -17,7 +17,7 @@ pub trait Network: Send {
     /// the time is over or no packet can come any more.
     fn receive(&mut self, wait: Wait) -> Received;
 
-    /// Whether there is something to [`receive`](Network::receive) now.
+    /// True if there is something to [`receive`](Network::receive) now.
     fn has_mail(&mut self) -> bool;
 
     /// A node that has nothing to do, if there is one.
@@ -33,12 +33,12 @@ pub trait Network: Send {
         None
     }
 
-    /// Whether more came than there is room for: nothing comes any more then.
+    /// True if more came than there is room for: nothing comes any more then.
     fn is_full(&mut self) -> bool {
         false
     }
 
-    /// Whether a node has nothing to do.
+    /// True if a node has nothing to do.
     fn is_idle(&mut self, node: u32) -> bool;
 
     /// What [`is_idle`](Network::is_idle) looks at, if that is one place as long as there is this network: then machine code may look at it.
@@ -60,12 +60,12 @@ pub trait Network: Send {
     /// Hears what the node has done so far.
     fn tell(&mut self, _stats: &Stats) {}
 
-    /// Hears that a node has sent what none sends that behaves. Whether it will be lost therefore: nothing of it is looked at any more.
+    /// Hears that a node has sent what none sends that behaves. Returns true if it will be lost therefore: nothing of it is looked at any more.
     fn distrust(&mut self, _node: u32, _why: &str) -> bool {
         false
     }
 
-    /// Whether actors can have names here.
+    /// True if actors can have names here.
     fn has_names(&self) -> bool {
         false
     }

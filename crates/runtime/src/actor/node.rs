@@ -92,7 +92,7 @@ pub struct Actors {
     main_is_reference: bool,
     /// Of a run whose order a seed decides.
     pub(super) order: Option<u64>,
-    /// Whether what runs has had its time.
+    /// True if what runs has had its time.
     pub(crate) turn_over: bool,
     log: fn(&str),
     pub(super) nap: fn(u64),
@@ -123,11 +123,11 @@ pub struct Actors {
     pub(crate) spare: [Word; SPARE_ARGS],
     /// How much code that cannot stop has others above it on the stack.
     others: u32,
-    /// How often others have run so.
+    /// The number of times that others have run so.
     pub(crate) ran_others: u64,
-    /// Whether nobody shall now.
+    /// True if nobody shall now.
     pub(super) alone: bool,
-    /// Whether packets are being taken.
+    /// True if packets are being taken.
     accepts: bool,
     /// What was done.
     pub stats: Stats,
@@ -195,7 +195,7 @@ impl Actors {
         self.trace.take().map(|trace| *trace)
     }
 
-    /// Whether each message must be looked at before it may be a call.
+    /// True if each message must be looked at before it may be a call.
     pub(crate) fn looks_at_messages(&self) -> bool {
         self.is_traced() || self.order.is_some()
     }
@@ -236,7 +236,7 @@ impl Actors {
         Some((*state >> 11) % n)
     }
 
-    /// Whether the seed wants a message queued that could be a call.
+    /// True if the seed wants a message queued that could be a call.
     pub(super) fn postpones(&mut self) -> bool {
         self.choose(2) == Some(0)
     }
@@ -257,12 +257,12 @@ impl Actors {
         self.next.take().expect("whoever has landed says where")
     }
 
-    /// Whether a seed decides the order.
+    /// True if a seed decides the order.
     pub fn is_ordered(&self) -> bool {
         self.order.is_some()
     }
 
-    /// Whether the method that runs shall make way for others.
+    /// True if the method that runs shall make way for others.
     pub fn must_make_way(&mut self) -> bool {
         if self.order.is_some() {
             return self.choose(WAYS) == Some(0);
@@ -294,7 +294,7 @@ impl Actors {
         self.ready.pop_front()
     }
 
-    /// Whether there is more to look at before a step than what there is to do.
+    /// True if there is more to look at before a step than what there is to do.
     #[inline]
     fn looks_around(&self) -> bool {
         let remote = &self.remote;
@@ -403,7 +403,7 @@ impl Actors {
         self.remote.searches.collected(live_bytes, self.remote.known());
     }
 
-    /// Whether a search for garbage shall begin.
+    /// True if a search for garbage shall begin.
     fn wants_search(&mut self) -> bool {
         let at_random = self.is_ordered() && self.choose(ORDERED) == Some(0);
         at_random && self.remote.known() > 0 || self.remote.wants_search()
@@ -411,7 +411,7 @@ impl Actors {
 }
 
 impl Cx {
-    /// Whether the node has something else to do than what runs, which has had its time. What is below it on the stack waits for it, unless
+    /// True if the node has something else to do than what runs, which has had its time. What is below it on the stack waits for it, unless
     /// it has sent a message of the past type.
     pub(crate) fn others_wait(&mut self) -> bool {
         let actors = &mut self.actors;
@@ -510,7 +510,7 @@ pub(crate) unsafe fn run_others(cx: *mut Cx) -> Ret {
     }
 }
 
-/// Takes packets that came. Whether something may have happened; an outcome to end with if the run was ended or can end.
+/// Takes packets that came. Returns true if something may have happened; an outcome to end with if the run was ended or can end.
 unsafe fn receive(cx: *mut Cx, wait: Wait) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -614,7 +614,7 @@ pub(super) unsafe fn pump(cx: *mut Cx) -> Result<(), Ret> {
     }
 }
 
-/// Takes one step of a node in a run whose order a seed decides, or wakes who waits for a time. Whether there was one to take.
+/// Takes one step of a node in a run whose order a seed decides, or wakes who waits for a time. Returns true if there was one to take.
 ///
 /// # Safety
 /// `cx` is a context between [`Cx::begin`] and [`Cx::leave`].
@@ -639,7 +639,7 @@ unsafe fn step(cx: *mut Cx) -> Result<bool, Ret> {
     unsafe { do_next(cx) }
 }
 
-/// Looks whether something was sent or is due, takes what came from other nodes, and does one thing that there is to do. Whether there was
+/// Looks whether something was sent or is due, takes what came from other nodes, and does one thing that there is to do. Returns true if there was
 /// one.
 #[inline(always)]
 unsafe fn do_next(cx: *mut Cx) -> Result<bool, Ret> {
@@ -674,7 +674,7 @@ unsafe fn do_next(cx: *mut Cx) -> Result<bool, Ret> {
     }
 }
 
-/// What there may be to look at before a step. Whether something came from other nodes.
+/// What there may be to look at before a step. Returns true if something came from other nodes.
 #[inline(never)]
 unsafe fn look_around(cx: *mut Cx) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
@@ -824,7 +824,7 @@ unsafe fn turn(cx: *mut Cx, actor: Word) -> Ret {
     }
 }
 
-/// What an actor in the queue has to do: what selects goes on; otherwise the oldest message that is not refused is served. Whether one was.
+/// What an actor in the queue has to do: what selects goes on; otherwise the oldest message that is not refused is served. Returns true if one was.
 unsafe fn serve_next(cx: *mut Cx, actor: Word) -> Result<bool, Ret> {
     // SAFETY: promised by the caller.
     unsafe {

@@ -531,7 +531,7 @@ unsafe fn refuse(cx: *mut Cx, to: Away, wrong: Wrong) -> Result<Ret, Wrong> {
     Err(wrong)
 }
 
-/// Whether so many messages wait for an actor.
+/// True if so many messages wait for an actor.
 pub(super) unsafe fn has_long_mail(actor: Word, messages: u64) -> bool {
     // SAFETY: promised by the caller: an actor of this node.
     unsafe {

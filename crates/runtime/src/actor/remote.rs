@@ -157,7 +157,7 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// How many bytes the packet has so far, and before it.
+    /// The number of bytes that the packet has so far, and before it.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.packets.len() - self.start
@@ -174,13 +174,13 @@ impl Writing {
 pub(super) struct Export {
     pub(super) word: Word,
     pub(super) generation: u32,
-    /// How often which node was told of it, and has not forgotten it.
+    /// By node: the number of times that it was told of this, and has not forgotten it.
     known: SmallVec<[(u32, i64); 1]>,
     /// The node from which an answer is awaited for it.
     pub(super) asked: Option<u32>,
     /// The node's number of searches at that time.
     pub(super) asked_at: u32,
-    /// Whether an actor that others make here was made, not only heard of.
+    /// True if an actor that others make here was made, not only heard of.
     pub(super) created: bool,
     /// Until then: who has spoken of it first.
     speaker: u32,
@@ -197,7 +197,7 @@ impl Export {
         self.known.is_empty()
     }
 
-    /// Whether one of these numbers or above knows it.
+    /// True if one of these numbers or above knows it.
     fn is_known_from(&self, first: u32) -> bool {
         self.word != 0 && self.known.iter().any(|(node, _)| *node >= first)
     }
@@ -227,7 +227,7 @@ impl Remote {
         self.placement = Placement::new(nodes);
     }
 
-    /// Whether a node is no more.
+    /// True if a node is no more.
     pub(super) fn is_lost(&self, node: u32) -> bool {
         let lost = self.lost.get(node as usize).copied();
         lost.unwrap_or_else(|| !self.guests.contains(&node) && self.has_network())
@@ -287,7 +287,7 @@ impl Remote {
         self.exports.len() - self.free.len() + self.born_count
     }
 
-    /// Forgets something of this node that others know and that is garbage. Whether it was there.
+    /// Forgets something of this node that others know and that is garbage. Returns true if it was there.
     pub(super) fn let_go(&mut self, address: Address) -> bool {
         if let Some(chosen_by) = (address.generation & 0xff).checked_sub(1) {
             let born = self.born.get_mut(chosen_by as usize).and_then(|born| born.get_mut(&address.index));
@@ -317,7 +317,7 @@ impl Remote {
         self.searches.has_swept = false;
     }
 
-    /// Whether so many are known of other nodes that a collection may let them go, or something was found to be garbage.
+    /// True if so many are known of other nodes that a collection may let them go, or something was found to be garbage.
     pub(super) fn knows_many(&self) -> bool {
         self.proxies.len() > self.proxies_most || self.searches.has_swept
     }
@@ -388,12 +388,12 @@ impl Remote {
         }
     }
 
-    /// Whether the node whose packets are looked at has spoken of too much that was not made.
+    /// True if the node whose packets are looked at has spoken of too much that was not made.
     pub(super) fn speaks_of_too_much(&self) -> bool {
         self.unborn[chooser(self.speaker, self.lost.len() as u32) as usize] == UNBORN_MAX
     }
 
-    /// An actor that others make here is made now, or will never be. Whether it was not made before.
+    /// An actor that others make here is made now, or will never be. Returns true if it was not made before.
     pub(super) fn set_born(&mut self, chosen_by: u32, index: u32) -> bool {
         let born = self.born.get_mut(chosen_by as usize).and_then(|born| born.get_mut(&index));
         let Some(born) = born.filter(|born| !born.created) else { return false };
@@ -422,7 +422,7 @@ impl Remote {
         (export.generation == generation && export.word != 0).then_some((export.word, export.asked))
     }
 
-    /// A node has sent what none sends that behaves. Whether it will be lost.
+    /// A node has sent what none sends that behaves. Returns true if it will be lost.
     pub(super) fn distrust(&mut self, node: u32, why: &str) -> bool {
         self.network.as_mut().is_some_and(|network| network.distrust(node, why))
     }
@@ -607,7 +607,7 @@ impl Remote {
         }
     }
 
-    /// Whether packets came or are to go.
+    /// True if packets came or are to go.
     pub(super) fn has_mail(&mut self) -> bool {
         self.close_outlet();
         let unsent = self.outbox.iter().chain(self.to_guests.values()).any(|packets| !packets.is_empty());

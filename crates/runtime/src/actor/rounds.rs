@@ -270,7 +270,7 @@ unsafe fn waits_here(cx: *mut Cx, with_young: bool) -> (Waits, u64, bool) {
     }
 }
 
-/// Tells the first node the waits of this one, if that is new or it has asked. How many steps that
+/// Tells the first node the waits of this one, if that is new or it has asked. The number of steps that
 /// took.
 ///
 /// # Safety

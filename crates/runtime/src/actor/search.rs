@@ -73,13 +73,13 @@ pub(super) struct Searches {
     due: bool,
     /// Of the first node: what the others have said.
     heard: Vec<Option<Counts>>,
-    /// Whether one shall be made, as the last collection found.
+    /// True if one shall be made, as the last collection found.
     wanted: bool,
     /// With more known than so much one is wanted.
     known_most: usize,
     /// With more living bytes than so many one is wanted; nothing until the next collection says.
     live_most: Option<usize>,
-    /// How often it was asked whether one is wanted.
+    /// The number of times that it was asked whether one is wanted.
     looks: u32,
     /// Something was let go, and the next collection may free it.
     pub(super) has_swept: bool,
@@ -156,12 +156,12 @@ impl Searches {
         Searches { known_most: KNOWN_MIN, live_most: Some(LIVE_BYTES_MIN), ..Searches::default() }
     }
 
-    /// Whether the next collection makes a part.
+    /// True if the next collection makes a part.
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// Whether what comes from a node was under way when the picture was taken.
+    /// True if what comes from a node was under way when the picture was taken.
     pub(super) fn is_under_way(&self, from: u32) -> bool {
         self.part.as_ref().is_some_and(|part| part.awaited.get(from as usize).is_none_or(|awaited| *awaited))
     }
@@ -182,7 +182,7 @@ impl Searches {
 }
 
 impl Remote {
-    /// Whether a search is wanted, and none is under way. Asked at each turn, it looks at some.
+    /// True if a search is wanted, and none is under way. Asked at each turn, it looks at some.
     pub(super) fn wants_search(&mut self) -> bool {
         self.searches.looks = self.searches.looks.wrapping_add(1);
         self.searches.looks.is_multiple_of(LOOKS)
@@ -390,7 +390,7 @@ pub(super) unsafe fn ask(cx: *mut Cx) {
     }
 }
 
-/// How many milliseconds pass before a search is to be made because guests have forgotten something; nothing if none is.
+/// The number of milliseconds that pass before a search is to be made because guests have forgotten something; nothing if none is.
 ///
 /// # Safety
 /// `cx` is the current context.

@@ -17,9 +17,9 @@ pub struct Stats {
     pub refused: u64,
     /// Methods that may wait and began.
     pub joins: u64,
-    /// How often a method waited.
+    /// The number of times that a method waited.
     pub waits: u64,
-    /// How often something made way for others in the middle of a loop: a method, or passive code by having them above it.
+    /// The number of times that something made way for others in the middle of a loop: a method, or passive code by having them above it.
     pub ways: u64,
     /// Messages that went to a node though twice as much was under way there as may be: what sent them could not make way.
     pub ahead: u64,

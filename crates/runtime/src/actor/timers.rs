@@ -37,7 +37,7 @@ impl Cx {
         }
     }
 
-    /// Whether the time of the first timer has come.
+    /// True if the time of the first timer has come.
     pub(super) fn timer_is_due(&self) -> bool {
         let first = self.actors.timers.first_key_value();
         first.is_some_and(|((time, _), _)| *time <= self.timer_ms())
@@ -112,7 +112,7 @@ pub(super) unsafe fn wake_due(cx: *mut Cx) {
 }
 
 /// Sleeps until the next timer, if there is one, and resumes its waiters, or finds something
-/// else to do before. Whether one or the other.
+/// else to do before. Returns true if one or the other.
 pub(super) unsafe fn wake_next(cx: *mut Cx) -> bool {
     // SAFETY: promised by the caller.
     unsafe {

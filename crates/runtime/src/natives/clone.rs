@@ -1,4 +1,4 @@
-//! `clone e`: a deep copy that shares what cannot change (theta.md 10.8).
+//! `clone e`: a deep copy that shares what cannot change (`docs/book/language/actors.md`).
 //!
 //! The way of a copying collector: a copy begins as the words of its original, and stands in a list from then on. Going
 //! through the list, each reference in a copy is replaced by that to a copy of what it refers to, made now if it is
@@ -50,7 +50,7 @@ struct Cloning {
     count: usize,
     /// The copy of each original.
     copied: FxHashMap<Word, Word>,
-    /// Whether objects of a table are shared, by its address.
+    /// True if objects of a table are shared, by its address.
     shared: FxHashMap<usize, bool>,
 }
 
@@ -133,7 +133,7 @@ fn new_list(cx: &mut Cx, room: usize) -> Step<Word> {
     }
 }
 
-/// Whether objects of a type, and all that they refer to, never change, or stand for something outside the program's heap.
+/// True if objects of a type, and all that they refer to, never change, or stand for something outside the program's heap.
 /// `open` are classes that are being looked at.
 fn is_shared(image: &Image, ty: TypeId, open: &mut FxHashSet<TypeId>) -> bool {
     let program = image.program();

@@ -15,7 +15,7 @@ natives! {
     "directory.names" => names / 2,
 }
 
-/// How many names there is room for at first.
+/// The number of names for which there is room at first.
 const ROOM_MIN: usize = 4;
 
 fn get(this: Word, field: usize) -> Word {

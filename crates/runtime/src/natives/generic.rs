@@ -109,7 +109,7 @@ impl Walk {
     }
 }
 
-/// How many elements an array, sequence, vector or list has.
+/// The number of elements that an array, sequence, vector or list has.
 fn length(kind: TypeKind, object: Word) -> Word {
     let field = match kind {
         TypeKind::Array(_) => array::LENGTH,
@@ -218,7 +218,7 @@ fn same_elements(cx: &mut Cx, kind: TypeKind, element: TypeId, a: Word, b: Word,
     }
 }
 
-/// Whether `a` comes before `b`.
+/// True if `a` comes before `b`.
 ///
 /// # Errors
 /// The outcome of a user's method that did not return.
@@ -254,7 +254,7 @@ pub fn copy(cx: &mut Cx, ty: TypeId, word: Word) -> Step<Word> {
     }
 }
 
-/// Whether values of the type are their own copies.
+/// True if values of the type are their own copies.
 fn is_value(cx: &Cx, ty: TypeId) -> bool {
     match cx.image().program().types.kind(ty) {
         TypeKind::Sequence(element) | TypeKind::List(element) => is_value(cx, element),

@@ -78,7 +78,7 @@ fn set_inner(this: Word, field: usize, at: usize, value: Word) {
     unsafe { object::set(get(this, field), at, value) }
 }
 
-/// How many entries there is room for.
+/// The number of entries for which there is room.
 fn room(this: Word) -> usize {
     match get(this, ENTRIES) {
         0 => 0,
@@ -87,7 +87,7 @@ fn room(this: Word) -> usize {
     }
 }
 
-/// Whether the key of an entry was not removed.
+/// True if the key of an entry was not removed.
 fn is_there(this: Word, entry: usize) -> bool {
     inner(this, META, META_WORDS * entry + 1) & 1 == 1
 }
@@ -237,7 +237,7 @@ fn search(index: Word, hash: Word, mut same: impl FnMut(Place) -> Step<bool>) ->
     }
 }
 
-/// Whether keys are equal if their words are, and only then.
+/// True if keys are equal if their words are, and only then.
 fn has_word_keys(this: Word) -> bool {
     // SAFETY: the receiver is a map.
     unsafe { Table::of(this) }.info().word_keys
@@ -431,7 +431,7 @@ fn first_after(this: Word, used: usize, stamp: Word) -> usize {
     low
 }
 
-/// Whether two maps have the same keys with similar values, in whatever order.
+/// True if two maps have the same keys with similar values, in whatever order.
 ///
 /// # Errors
 /// The outcome of a user's method that did not return.

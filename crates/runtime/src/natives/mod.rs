@@ -1,4 +1,4 @@
-//! The functions of built-in types and routines (theta.md 8), with the exceptions and bounds stated there.
+//! The functions of built-in types and routines (`docs/book/language/library.md`), with the exceptions and bounds stated there.
 //!
 //! Every function here is `extern "C"` and entered from compiled code, so none may panic: arithmetic is
 //! checked or wrapping, indices are compared first.

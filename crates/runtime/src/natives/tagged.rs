@@ -33,7 +33,7 @@ pub fn tag(object: Word) -> &'static str {
     tagged::tag_of(&table(object).info().name)
 }
 
-/// How many fields an object has.
+/// The number of fields that an object has.
 pub fn field_count(cx: &Cx, object: Word) -> usize {
     cx.image().program().classes[class(object)].fields.len()
 }

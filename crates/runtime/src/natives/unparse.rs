@@ -1,4 +1,4 @@
-//! The texts of values (theta.md 16, `unparse`).
+//! The texts of values (`docs/book/language/library.md`).
 
 use bifrost_ir::{TypeId, TypeKind};
 
@@ -139,7 +139,7 @@ pub fn real(value: f64) -> String {
     if value.is_nan() { "nan".to_owned() } else { format!("{value:?}") }
 }
 
-/// A text in quotes, with the escapes of theta.md 2.
+/// A text in quotes, with the escapes of Theta.
 fn quote(t: &str, quote: char, out: &mut String) {
     out.push(quote);
     for c in t.chars() {

@@ -48,17 +48,17 @@ impl Pattern {
         Pattern::new(signature.results.first().map(|ty| Place::new(types, *ty)))
     }
 
-    /// How many values there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Whether there are none.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
 
-    /// Whether none is a reference.
+    /// True if none is a reference.
     #[inline]
     pub fn is_plain(&self) -> bool {
         self.references == 0

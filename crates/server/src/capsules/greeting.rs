@@ -84,9 +84,9 @@ pub enum JoinError {
         "{capsules} capsules with {nodes} nodes each are too many: {CAPSULES_MAX} capsules and {NODES_MAX} nodes in all"
     )]
     Count {
-        /// How many capsules.
+        /// The number of capsules.
         capsules: u32,
-        /// How many nodes each would have.
+        /// The number of nodes that each would have.
         nodes: u32,
     },
     /// There is no connection.
@@ -237,9 +237,9 @@ pub struct Joined {
     /// Its number; the one with `main` has 0.
     pub(crate) own: u32,
     pub(crate) capsules: u32,
-    /// How many nodes each has.
+    /// The number of nodes that each has.
     pub(crate) nodes: u32,
-    /// Whether what happens is to be kept.
+    /// True if what happens is to be kept.
     pub(crate) traced: bool,
     /// By number; none to itself.
     pub(crate) connections: Vec<Option<Connection>>,
@@ -261,7 +261,7 @@ impl Joined {
         Joined { own, capsules, nodes, traced, connections, output: |_| {}, silence }
     }
 
-    /// Whether what happens is to be kept, for the first capsule.
+    /// True if what happens is to be kept, for the first capsule.
     pub fn is_traced(&self) -> bool {
         self.traced
     }

@@ -25,13 +25,13 @@ const KEPT_BYTES_MAX: usize = 256 << 10;
 /// Why nothing comes any more.
 const ENDED: &str = "its connection has ended";
 
-/// How often a reader looks whether its capsule's nodes have taken something.
+/// The number of times that a reader looks whether its capsule's nodes have taken something.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// A capsule's connections with all others.
 pub(crate) struct Links {
     own: u32,
-    /// How many nodes each capsule has.
+    /// The number of nodes that each capsule has.
     nodes: u32,
     shared: Arc<Shared>,
     /// By number; none to itself.
@@ -43,7 +43,7 @@ pub(crate) struct Links {
     silence: Duration,
     /// By node of this capsule: how often it had rested when the others were told of it.
     told: Vec<AtomicU32>,
-    /// How often it had taken something when they were told that it has nothing behind that.
+    /// The number of times that it had taken something when they were told that it has nothing behind that.
     told_hungry: Vec<AtomicU32>,
     /// The run is over: connections that end are no losses.
     stopping: AtomicBool,
@@ -105,7 +105,7 @@ struct Peer {
 struct Inbox {
     stream: StreamReading,
     decoder: Decoder,
-    /// How often something was read.
+    /// The number of times that something was read.
     reads: u64,
     /// What a node has found wrong, for the thread to say.
     wrong: Option<String>,
@@ -203,12 +203,12 @@ impl Links {
         capsule * self.nodes..(capsule + 1) * self.nodes
     }
 
-    /// Whether this is the capsule with `main`.
+    /// True if this is the capsule with `main`.
     pub(crate) fn is_first(&self) -> bool {
         self.own == 0
     }
 
-    /// Whether the first capsule is no more.
+    /// True if the first capsule is no more.
     pub(crate) fn is_orphaned(&self) -> bool {
         self.orphaned.load(Ordering::Acquire)
     }
@@ -344,7 +344,7 @@ impl Links {
         }
     }
 
-    /// Does what was sent over shared memory until now. Whether there was anything.
+    /// Does what was sent over shared memory until now. Returns true if there was anything.
     fn drain(&self, peer: &Peer, inbox: &mut Inbox) -> Result<bool, String> {
         if let Some(wrong) = inbox.wrong.take() {
             return Err(wrong);
@@ -521,7 +521,7 @@ impl Links {
         }
     }
 
-    /// Leaves a capsule out from now on, and tells the nodes here. Whether it was not lost before.
+    /// Leaves a capsule out from now on, and tells the nodes here. Returns true if it was not lost before.
     fn strike(&self, capsule: u32, why: &str) -> bool {
         if capsule == self.own || self.peer(capsule).is_none() {
             return false;

@@ -1,4 +1,4 @@
-//! Capsules: processes that run the actors of one program together (theta.md 10; design.md section 5).
+//! Capsules: processes that run the actors of one program together (`docs/internals/capsules.md`).
 //!
 //! Each has as many nodes, which are threads ([`crate::nodes`]); those of the capsule c are numbered from c times that. The first capsule has
 //! `main`. Between any two there is one connection, over a unix or TCP socket, of which one thread reads; whoever has packets writes them, with all

@@ -23,7 +23,7 @@ use crate::source::Span;
 pub(crate) struct Taken {
     name: Arc<str>,
     signature: Signature,
-    /// How many loops are around the `wait`.
+    /// The number of loops around the `wait`.
     loops: usize,
     /// What was known of the answer to the message before: whether every path has given it, and where one may have.
     before: (bool, Option<Span>),
@@ -202,12 +202,12 @@ impl<'a> Checker<'a> {
 }
 
 impl<'a> Body<'_, 'a> {
-    /// Whether values of a type are actors.
+    /// True if values of a type are actors.
     pub fn is_actor(&self, ty: TypeId) -> bool {
         self.cx.program.types.def(ty).actor
     }
 
-    /// Whether code here may wait for an actor.
+    /// True if code here may wait for an actor.
     fn may_wait(&self) -> bool {
         self.role == Role::Script || self.role == Role::Routine && &*self.name == "main"
     }
@@ -222,7 +222,7 @@ impl<'a> Body<'_, 'a> {
         (!own || self.is_functional()).then_some(method)
     }
 
-    /// Whether this is code of a functional actor.
+    /// True if this is code of a functional actor.
     pub fn is_functional(&self) -> bool {
         self.class
             .is_some_and(|at| self.cx.class_ast(at).actor.as_ref().is_some_and(|actor| actor.functional))

@@ -42,7 +42,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Whether the first variable is the receiver.
+    /// True if the first variable is the receiver.
     pub fn has_receiver(self) -> bool {
         !matches!(self, Role::Routine | Role::Maker)
     }
@@ -77,7 +77,7 @@ pub(crate) struct Transaction {
 /// What the statement inside a frame can raise.
 pub(crate) struct Raised {
     pub signals: Vec<(SignalId, Vec<TypeId>)>,
-    /// Whether every call in it was understood; others could have raised more.
+    /// True if every call in it was understood; others could have raised more.
     pub complete: bool,
     /// What other parts of the same statement may raise.
     pub elsewhere: Elsewhere,
@@ -92,12 +92,12 @@ pub(crate) struct Frame {
     pub others: bool,
     /// The exceptions raised in it so far, with the types of their values.
     pub raised: Vec<(SignalId, Vec<TypeId>)>,
-    /// How many blocks were open before it: the requests in the others are awaited before it is left, so that handler and request stay
+    /// The number of blocks open before it: the requests in the others are awaited before it is left, so that handler and request stay
     /// together.
     pub depth: usize,
     /// What was known of the answer to the message where something was raised.
     pub answered: Answered,
-    /// Whether this is the arm of a `wait`, which no exception leaves.
+    /// True if this is the arm of a `wait`, which no exception leaves.
     pub taken: bool,
 }
 

@@ -254,7 +254,7 @@ impl<'a> Body<'_, 'a> {
         Found::Wrong
     }
 
-    /// Whether a bare name means a routine here.
+    /// True if a bare name means a routine here.
     pub fn is_routine(&self, name: &Ident) -> bool {
         if self.local(&name.name).is_some() || self.own_ivar(&name.name).is_some() {
             return false;

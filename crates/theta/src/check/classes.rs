@@ -29,7 +29,7 @@ use crate::lower::{bridge, getter, setter};
 use crate::resolve::Def;
 use crate::source::Span;
 
-/// How often makers may need others that are not looked at yet.
+/// The number of times that makers may need others that are not looked at yet.
 const NESTED_MAX: u32 = 64;
 
 /// An instance variable.
@@ -53,7 +53,7 @@ pub(crate) struct ClassInfo {
     pub demands: usize,
     /// Position of the superclass in the list of classes.
     pub superclass: Option<usize>,
-    /// How many classes are above each other here; 0 until that is known.
+    /// The number of classes above each other here; 0 until that is known.
     height: u32,
     subclasses: Vec<usize>,
     /// Own instance variables.
@@ -63,7 +63,7 @@ pub(crate) struct ClassInfo {
     pub immutable: bool,
     pub makers: HashMap<(Arc<str>, Vec<TypeId>), MakerInfo>,
     methods: Arc<[OwnMethod]>,
-    /// Whether the makers have been looked at.
+    /// True if the makers have been looked at.
     pub made: Made,
 }
 
@@ -723,7 +723,7 @@ impl<'a> Checker<'a> {
         room
     }
 
-    /// Whether the makers of a class are being looked at.
+    /// True if the makers of a class are being looked at.
     pub(crate) fn is_open(&self, at: usize) -> bool {
         self.classes[at].as_ref().is_some_and(|info| info.made == Made::Open)
     }
@@ -816,7 +816,7 @@ impl<'a> Checker<'a> {
 }
 
 impl ClassInfo {
-    /// Whether this class stands above the one at position `below`.
+    /// True if this class stands above the one at position `below`.
     pub fn superclass_of(&self, below: Option<usize>, classes: &[Option<ClassInfo>]) -> bool {
         let mut next = below.and_then(|at| classes[at].as_ref()).and_then(|info| info.superclass);
         while let Some(info) = next.and_then(|at| classes[at].as_ref()) {

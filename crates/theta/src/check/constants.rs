@@ -20,7 +20,7 @@ pub(crate) enum Constant {
     Str(String),
 }
 
-/// How many equates may be defined by each other in a row.
+/// The number of equates that may be defined by each other in a row.
 const EQUATE_DEPTH_MAX: u32 = 64;
 
 /// The longest string constant, so that `a = b || b` cannot double without end.
@@ -126,12 +126,12 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether an equate is known to be a type.
+    /// True if an equate is known to be a type.
     pub(crate) fn is_type_equate(&self, env: &Env, at: usize) -> bool {
         matches!(self.known_equate(at, &self.equate_key(env, at)), Equate::Type(_))
     }
 
-    /// Whether the right side of an equate is a type; follows other equates.
+    /// True if the right side of an equate is a type; follows other equates.
     fn means_type(&mut self, env: &Env, value: &Expr) -> bool {
         if let ExprKind::Name(name) = &value.kind
             && env.parm(&name.name).is_none()

@@ -51,7 +51,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether two ways lead up from a type to one supertype.
+    /// True if two ways lead up from a type to one supertype.
     fn has_diamond(&self, ty: TypeId) -> bool {
         let mut seen = HashSet::new();
         for way in &self.program.types.def(ty).supertypes {

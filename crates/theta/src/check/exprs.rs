@@ -206,7 +206,7 @@ impl<'a> Body<'_, 'a> {
         self.wrong()
     }
 
-    /// Whether code here may look at the instance variables of an object: those of an actor are its own.
+    /// True if code here may look at the instance variables of an object: those of an actor are its own.
     pub fn has_state(&self, object: Operand, ty: TypeId) -> bool {
         !self.is_actor(ty) || self.role.has_receiver() && object == Operand::Var(Var::from_u32(0))
     }

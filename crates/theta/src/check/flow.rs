@@ -9,10 +9,10 @@ pub(crate) struct Slot(pub u32);
 /// What is known at one point.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flow {
-    /// Whether control can come here.
+    /// True if control can come here.
     pub reachable: bool,
     assigned: Vec<u64>,
-    /// Whether every path to here has answered the message under way.
+    /// True if every path to here has answered the message under way.
     answered: bool,
     /// Where some path has.
     may_have: Option<Span>,
@@ -21,9 +21,9 @@ pub(crate) struct Flow {
 /// What is known of the answer to the message under way at some points together.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answered {
-    /// Whether there is such a point.
+    /// True if there is such a point.
     known: bool,
-    /// Whether every path to each of them has answered.
+    /// True if every path to each of them has answered.
     answered: bool,
     /// Where a path to one of them has.
     may_have: Option<Span>,
@@ -64,7 +64,7 @@ impl Flow {
         self.assigned[word] |= 1 << bit;
     }
 
-    /// Whether `slot` has a value on every path to here; true where no path leads.
+    /// True if `slot` has a value on every path to here; true where no path leads.
     pub fn is_assigned(&self, slot: Slot) -> bool {
         let (word, bit) = (slot.0 as usize / 64, slot.0 % 64);
         !self.reachable || self.assigned.get(word).is_some_and(|bits| bits & (1 << bit) != 0)
@@ -81,7 +81,7 @@ impl Flow {
         self.answered |= answered.known && answered.answered;
     }
 
-    /// Whether every path to here has answered.
+    /// True if every path to here has answered.
     pub fn has_answered(&self) -> bool {
         self.answered
     }

@@ -58,7 +58,7 @@ impl Cover {
         }
     }
 
-    /// Whether an arm for these exceptions has to be looked at for this part: it is used here, or nowhere.
+    /// True if an arm for these exceptions has to be looked at for this part: it is used here, or nowhere.
     fn concerns(&self, cx: &mut Checker<'_>, names: &[Ident], raised: &Raised) -> bool {
         names.is_empty()
             || names.iter().any(|name| {

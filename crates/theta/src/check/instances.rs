@@ -62,9 +62,9 @@ pub(crate) struct Instances {
 /// Counts of what is settled.
 #[derive(Default)]
 struct Settled {
-    /// Whether it is being done.
+    /// True if it is being done.
     busy: bool,
-    /// Whether bodies are being checked, so that everything must be settled at once.
+    /// True if bodies are being checked, so that everything must be settled at once.
     at_once: bool,
     types: usize,
     classes: usize,
@@ -100,7 +100,7 @@ impl<'a> Checker<'a> {
         Some(format!("{base}[{}]", names.join(", ")))
     }
 
-    /// Whether one more instantiation may be made, if it is one; reports at `span` if not.
+    /// True if one more instantiation may be made, if it is one; reports at `span` if not.
     fn may_instantiate(&mut self, args: &[TypeId], span: Span) -> bool {
         if args.is_empty() {
             return true;
@@ -368,7 +368,7 @@ impl<'a> Checker<'a> {
         *known = ty.index().min(*known);
     }
 
-    /// Whether another text of this length may be walked for an instantiation.
+    /// True if another text of this length may be walked for an instantiation.
     pub(crate) fn may_walk(&mut self, purpose: Use, text: Span) -> bool {
         if purpose != (Use::Runs { generic: true }) {
             return true;

@@ -26,7 +26,7 @@ pub(crate) const MEMBERS_MAX: usize = 1000;
 /// Ways up from one type; the subtype relation walks them all.
 const WAYS_MAX: u32 = 1000;
 
-/// How often methods are looked at again because others were found that where clauses ask for.
+/// The number of times that methods are looked at again because others were found that where clauses ask for.
 const ROUNDS_MAX: u32 = 64;
 
 /// What is known about a type.
@@ -41,9 +41,9 @@ pub(crate) struct TypeInfo {
     headings: Vec<OwnHeading>,
     /// Where each supertype is written.
     written: Vec<Span>,
-    /// How many methods have been taken over from each supertype.
+    /// The number of methods that have been taken over from each supertype.
     taken: Vec<usize>,
-    /// How many types are above each other here, and how many ways lead up; `None` until all that is known.
+    /// The number of types above each other here, and how many ways lead up; `None` until all that is known.
     above: Option<(u32, u32)>,
 }
 
@@ -395,7 +395,7 @@ impl<'a> Checker<'a> {
         self.report(Diagnostic::error(Code::E0109, name.span, message).help("split it into several"));
     }
 
-    /// Whether `signature`, which comes from one supertype, may stand for all that the method `own` of others stands for.
+    /// True if `signature`, which comes from one supertype, may stand for all that the method `own` of others stands for.
     fn is_stronger(&self, signature: &Signature, own: MethodRef) -> bool {
         let own = self.program.types.method(own);
         own.stands_for.iter().all(|up| {
@@ -438,7 +438,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Whether a type has a method of that name, at least in some instantiations.
+    /// True if a type has a method of that name, at least in some instantiations.
     fn declares(&self, ty: TypeId, name: &str) -> bool {
         if self.program.types.find_method(ty, name).is_some() {
             return true;

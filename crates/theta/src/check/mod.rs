@@ -292,12 +292,12 @@ impl<'a> Checker<'a> {
         result
     }
 
-    /// Whether so much is wrong that looking on is a waste.
+    /// True if so much is wrong that looking on is a waste.
     pub(crate) fn is_full(&self) -> bool {
         self.diagnostics.len() >= DIAGNOSTICS_MAX
     }
 
-    /// Whether one more type may be made; reports at `span` if not.
+    /// True if one more type may be made; reports at `span` if not.
     pub(crate) fn may_add_type(&mut self, span: Span) -> bool {
         let room = self.program.types.len() < TYPES_MAX;
         if !room {
@@ -307,7 +307,7 @@ impl<'a> Checker<'a> {
         room
     }
 
-    /// Whether `count` more methods may be made; reports at `span` if not.
+    /// True if `count` more methods may be made; reports at `span` if not.
     pub(crate) fn may_add_methods(&mut self, count: usize, span: Span) -> bool {
         self.method_count += count;
         let room = self.method_count < METHODS_MAX;
@@ -334,7 +334,7 @@ impl<'a> Checker<'a> {
         Some(ty).filter(|ty| Some(*ty) != self.wrong)
     }
 
-    /// Whether `sub` may stand for `sup`; a wrong type fits everywhere.
+    /// True if `sub` may stand for `sup`; a wrong type fits everywhere.
     pub(crate) fn below(&self, sub: TypeId, sup: TypeId) -> bool {
         if self.known(sub).is_none() || self.known(sup).is_none() {
             return true;
@@ -344,7 +344,7 @@ impl<'a> Checker<'a> {
         !hidden && self.program.types.is_subtype(sub, sup)
     }
 
-    /// Whether a value of type `sub` may stand where one of type `sup` is wanted: as [`Checker::below`], and basic values
+    /// True if a value of type `sub` may stand where one of type `sup` is wanted: as [`Checker::below`], and basic values
     /// where an `any` is wanted, in a box; so do routine values whose arguments and results fit.
     pub(crate) fn fits(&self, sub: TypeId, sup: TypeId) -> bool {
         self.below(sub, sup) || sup == Types::ANY || self.adapts(sub, sup)
@@ -378,7 +378,7 @@ impl<'a> Checker<'a> {
         boxed || !self.below(sub, sup) && self.adapts(sub, sup)
     }
 
-    /// Whether values of a type can be sent (section 10.8 of the definition): they are immutable, and so is what they
+    /// True if values of a type can be sent (section 10.8 of the definition): they are immutable, and so is what they
     /// hold. What a parameter stands for is looked at in each instantiation.
     pub(crate) fn is_sendable(&self, ty: TypeId) -> bool {
         let def = self.program.types.def(ty);
@@ -411,7 +411,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Whether this is a type that has subtypes and classes.
+    /// True if this is a type that has subtypes and classes.
     pub(crate) fn is_specification(&self, ty: TypeId) -> bool {
         self.program.types.kind(ty) == TypeKind::Object && !self.opaque.contains(&ty)
     }

@@ -136,7 +136,7 @@ impl<'a> Checker<'a> {
         });
     }
 
-    /// Whether bodies of what is used so are looked at in this walk.
+    /// True if bodies of what is used so are looked at in this walk.
     pub(crate) fn is_walked(&self, purpose: Use) -> bool {
         self.walk == super::Walk::Instances || purpose != (Use::Runs { generic: true })
     }

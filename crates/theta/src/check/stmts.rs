@@ -54,7 +54,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// Whether the function is not too large yet; what walks it may copy a bit for each variable at each branch.
+    /// True if the function is not too large yet; what walks it may copy a bit for each variable at each branch.
     fn has_room(&mut self, span: Span) -> bool {
         let room = self.b.func.vars.len() < VARS_MAX;
         if !room {
@@ -193,7 +193,7 @@ impl<'a> Body<'_, 'a> {
         }
     }
 
-    /// Whether a name means nothing yet.
+    /// True if a name means nothing yet.
     fn is_new(&self, name: &Ident) -> bool {
         self.local(&name.name).is_none()
             && self.own_ivar(&name.name).is_none()

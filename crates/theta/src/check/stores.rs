@@ -230,7 +230,7 @@ impl<'a> Body<'_, 'a> {
         self.report(Diagnostic::error(Code::E0409, span, message).help(help));
     }
 
-    /// Whether a value fits an element of a local array or vector as it is.
+    /// True if a value fits an element of a local array or vector as it is.
     fn is_reply_for_element(&self, object: Value, index: Value, value: Value) -> bool {
         let types = &self.cx.program.types;
         let element = object.ty.and_then(|ty| match types.kind(ty) {

@@ -122,7 +122,7 @@ impl<'a> Body<'_, 'a> {
         Some(Value { op, ty: self.cx.known(field) })
     }
 
-    /// Whether the field of a record can be stored; E0306 for that of a struct, `None` if there is no such field.
+    /// True if the field of a record can be stored; E0306 for that of a struct, `None` if there is no such field.
     pub fn stored_field(&mut self, ty: TypeId, name: &Ident, target: Span) -> Option<TypeId> {
         let field = self.fields_of(ty)?.iter().find(|f| *f.name == *name.name)?.ty;
         if matches!(self.cx.program.types.kind(ty), TypeKind::Struct(_)) {
@@ -396,7 +396,7 @@ impl<'a> Body<'_, 'a> {
         self.b.assign(dst, value);
     }
 
-    /// Whether the subject has one of several tags.
+    /// True if the subject has one of several tags.
     fn any_of(&mut self, subject: Value, chosen: &[usize]) -> Operand {
         let test = self.b.temp(Some(Types::BOOL));
         self.b.assign(test, Operand::Const(Const::Bool(false)));
@@ -439,7 +439,7 @@ impl<'a> Body<'_, 'a> {
         self.b.emit(IrStmt::Signal { signal: SignalId::FAILURE, values });
     }
 
-    /// Whether one more block may be opened inside this one; reports if not.
+    /// True if one more block may be opened inside this one; reports if not.
     fn may_nest(&mut self, span: Span) -> bool {
         let room = self.b.depth() + 4 < bifrost_ir::verify::DEPTH_MAX;
         if !room {

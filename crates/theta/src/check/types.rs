@@ -181,7 +181,7 @@ impl Checker<'_> {
         None
     }
 
-    /// Whether `expr` names a type, whatever is wrong with it; reports nothing.
+    /// True if `expr` names a type, whatever is wrong with it; reports nothing.
     pub(crate) fn names_type(&self, env: &Env, expr: &Expr) -> bool {
         match &expr.kind {
             ExprKind::Type(_) => true,

@@ -30,7 +30,7 @@ pub(crate) struct Demand {
     pub name: String,
     /// What it must conform to.
     pub signature: Signature,
-    /// Whether the runtime calls it, which asks no actor.
+    /// True if the runtime calls it, which asks no actor.
     pub called: bool,
 }
 
@@ -155,13 +155,13 @@ impl<'a> Checker<'a> {
         self.ask(Needs::Other(self.demands.len() - 1), spans);
     }
 
-    /// Whether a type has a method of that name that conforms to `wanted`. The types must be settled.
+    /// True if a type has a method of that name that conforms to `wanted`. The types must be settled.
     pub(crate) fn satisfies(&self, arg: TypeId, name: &str, wanted: &Signature) -> bool {
         let Some(found) = self.program.types.find_method(arg, name) else { return false };
         self.misfit(&self.program.types.method(found).signature, wanted, name, Self::below).is_none()
     }
 
-    /// Whether an argument has what it must have.
+    /// True if an argument has what it must have.
     pub(crate) fn is_met(&self, demand: &Demand) -> bool {
         if self.known(demand.arg).is_none() {
             return true;

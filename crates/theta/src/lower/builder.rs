@@ -55,7 +55,7 @@ impl Builder {
         self.var("", ty)
     }
 
-    /// How many blocks are open.
+    /// The number of blocks open.
     pub fn depth(&self) -> usize {
         self.blocks.len()
     }
@@ -145,7 +145,7 @@ impl Builder {
     }
 }
 
-/// Whether nothing but what comes next can use a variable: the reply of a request may go elsewhere instead.
+/// True if nothing but what comes next can use a variable: the reply of a request may go elsewhere instead.
 fn is_temp(func: &Func, var: Var) -> bool {
     func.vars[var].name.is_empty()
 }

@@ -69,7 +69,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a name and `=`, `(` or `[` come next.
+    /// True if a name and `=`, `(` or `[` come next.
     fn starts_item(&self) -> bool {
         self.is(Tok::Name)
             && matches!(self.ahead(1).tok, Tok::Eq | Tok::LParen | Tok::LBracket)
@@ -377,7 +377,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a reserved word stands where the name of a method should.
+    /// True if a reserved word stands where the name of a method should.
     fn is_word_heading(&self) -> bool {
         self.tok().is_word() && self.ahead(1).tok == Tok::LParen
     }

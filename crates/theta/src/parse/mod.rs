@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
         self.tok() == tok
     }
 
-    /// Whether the next token is `tok` on the line of the token before (the line rule of section 2).
+    /// True if the next token is `tok` on the line of the token before (the line rule of section 2).
     fn is_here(&self, tok: Tok) -> bool {
         self.is(tok) && !self.token().new_line
     }
@@ -380,7 +380,7 @@ impl<'a> Parser<'a> {
         self.since(start)
     }
 
-    /// Whether the `end` at the next token names an open construct, as in `end DataBase`.
+    /// True if the `end` at the next token names an open construct, as in `end DataBase`.
     fn is_end_of_open(&self) -> bool {
         let (next, after) = (self.ahead(1), self.ahead(2));
         self.is(Tok::End)

@@ -447,7 +447,7 @@ impl Parser<'_> {
         StmtKind::Wait { arms, after }
     }
 
-    /// Whether `a, b:` comes next.
+    /// True if `a, b:` comes next.
     fn is_declaration(&self) -> bool {
         let mut at = 0;
         while self.ahead(at).tok == Tok::Name {
@@ -491,7 +491,7 @@ impl Parser<'_> {
         StmtKind::Expr(first)
     }
 
-    /// Whether a well-formed statement of the word `opener` starts here: its head is tried and forgotten.
+    /// True if a well-formed statement of the word `opener` starts here: its head is tried and forgotten.
     pub(super) fn starts_statement_of(&mut self, opener: Tok) -> bool {
         let (at, last_error, errors) = (self.at, self.last_error, self.diagnostics.len());
         self.bump();

@@ -43,6 +43,6 @@ pub struct Part {
     pub text: String,
     /// Where the definition of it is described, if it is.
     pub href: Option<String>,
-    /// Whether it is a reserved word.
+    /// True if it is a reserved word.
     pub word: bool,
 }

@@ -7,7 +7,7 @@ use super::layout::Doc;
 use super::writer::Writer;
 use super::{CONTINUED, SPACE};
 
-/// Whether `expr` ends in a list of its own: alone in parentheses, it needs no lines around it.
+/// True if `expr` ends in a list of its own: alone in parentheses, it needs no lines around it.
 pub(super) fn ends_in_list(expr: &Expr) -> bool {
     use ExprKind::{Bind, Call, Construct, Index, New, Tagged};
     match &expr.kind {

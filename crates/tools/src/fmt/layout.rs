@@ -70,7 +70,7 @@ pub fn print(doc: &Doc<'_>) -> (String, bool) {
     (printer.finish(), displaced)
 }
 
-/// Whether `group` and what follows it, up to where the line may end, has room on the line.
+/// True if `group` and what follows it, up to where the line may end, has room on the line.
 fn fits(printer: &Printer<'_>, group: &[Doc<'_>], rest: &[(usize, bool, &Doc<'_>)]) -> bool {
     let mut room = WIDTH.saturating_sub(printer.column()) as isize;
     let mut commented = printer.comment.is_some();
@@ -115,7 +115,7 @@ struct Printer<'a> {
     indent: usize,
     /// The comment that waits for the end of the line.
     comment: Option<&'a str>,
-    /// Whether the line is a comment, so that nothing can follow it.
+    /// True if the line is a comment, so that nothing can follow it.
     closed: bool,
     displaced: bool,
 }

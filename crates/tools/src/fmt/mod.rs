@@ -22,7 +22,7 @@ use writer::Writer;
 const INDENT: usize = 2;
 /// Columns of the rest of a heading or an expression that needs more than a line; not those of a body.
 const CONTINUED: usize = 4;
-/// How often a text is set again in which a comment came to another token.
+/// The number of times that a text is set again in which a comment came to another token.
 const ROUNDS_MAX: usize = 3;
 const SPACE: Doc<'static> = Doc::Text(" ");
 /// What stands between short members on one line.

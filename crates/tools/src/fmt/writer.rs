@@ -10,7 +10,7 @@ use super::layout::Doc;
 /// A comment on a line of its own.
 struct Before<'a> {
     text: &'a str,
-    /// Whether an empty line stands above it.
+    /// True if an empty line stands above it.
     blank: bool,
 }
 
@@ -20,7 +20,7 @@ struct Piece<'a> {
     text: &'a str,
     start: u32,
     before: Vec<Before<'a>>,
-    /// Whether an empty line stands above the token, below its comments.
+    /// True if an empty line stands above the token, below its comments.
     blank: bool,
     /// The comment on its line.
     after: Option<&'a str>,
@@ -83,17 +83,17 @@ impl<'a> Writer<'a> {
         self.pieces[self.at].start
     }
 
-    /// Whether the text from `start` to `end` is one line.
+    /// True if the text from `start` to `end` is one line.
     pub fn is_one_line(&self, start: u32, end: u32) -> bool {
         !self.text[start as usize..end as usize].contains('\n')
     }
 
-    /// Whether only blanks stand between bytes `end` and `start`.
+    /// True if only blanks stand between bytes `end` and `start`.
     pub fn is_near(&self, end: u32, start: u32) -> bool {
         self.text[end as usize..start as usize].bytes().all(|b| matches!(b, b' ' | b'\t'))
     }
 
-    /// Whether the next token starts a line of the text.
+    /// True if the next token starts a line of the text.
     pub fn is_new_line(&self) -> bool {
         let before = self.at.checked_sub(1).map_or(0, |at| self.pieces[at].start);
         newlines(self.text, before, self.start()) > 0
@@ -122,7 +122,7 @@ impl<'a> Writer<'a> {
         if blank { Doc::Blank } else { Doc::Hard }
     }
 
-    /// Whether the next token has comments above it.
+    /// True if the next token has comments above it.
     pub fn has_comments(&self) -> bool {
         !self.pieces[self.at].before.is_empty()
     }
@@ -168,7 +168,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Whether the first of `tokens` says nothing: a `;` where the next statement starts anyway, the comma before
+/// True if the first of `tokens` says nothing: a `;` where the next statement starts anyway, the comma before
 /// `signals`.
 fn is_dropped(tokens: &[Token], in_braces: bool) -> bool {
     let next = tokens.get(1).map(|token| token.tok);

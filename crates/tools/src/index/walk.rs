@@ -74,7 +74,7 @@ struct Walk<'a> {
     around: Vec<DefId>,
     /// Locals and parameters in scope, by name.
     locals: Vec<(Arc<str>, DefId)>,
-    /// Whether this is the second pass.
+    /// True if this is the second pass.
     bodies: bool,
 }
 

@@ -23,12 +23,12 @@ impl Analysis {
         self.sources.find(path)
     }
 
-    /// Whether the file is what is predeclared.
+    /// True if the file is what is predeclared.
     pub fn is_prelude(&self, file: FileId) -> bool {
         self.sources.name(file) == PRELUDE_NAME
     }
 
-    /// Whether nobody can open the file.
+    /// True if nobody can open the file.
     pub fn is_built_in(&self, file: FileId) -> bool {
         self.is_prelude(file) || self.built_in.contains(&file)
     }

@@ -106,7 +106,7 @@ impl Server {
         }
     }
 
-    /// Whether the client has asked for the end.
+    /// True if the client has asked for the end.
     pub fn is_ended(&self) -> bool {
         self.phase == Phase::Ended
     }

@@ -30,7 +30,7 @@ pub const RING_BYTES_MIN: usize = 4096;
 /// The largest ring.
 pub const RING_BYTES_MAX: usize = 1 << 30;
 
-/// Whether a ring may have this size.
+/// True if a ring may have this size.
 pub(crate) fn is_ring_size(ring_bytes: u64) -> bool {
     ring_bytes.is_power_of_two() && (RING_BYTES_MIN as u64..=RING_BYTES_MAX as u64).contains(&ring_bytes)
 }

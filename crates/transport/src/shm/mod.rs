@@ -222,7 +222,7 @@ impl ShmWaiter {
         self.shared.region.ring(self.direction).control
     }
 
-    /// Sleeps until more was written than up to a position, or the stream is stopped or closed. Whether that was before the deadline.
+    /// Sleeps until more was written than up to a position, or the stream is stopped or closed. Returns true if that was before the deadline.
     pub(crate) fn wait(&self, position: u64, mut deadline: Deadline) -> bool {
         let control = self.control();
         let ready = || control.announced.0.produced.load(Ordering::Relaxed) != position;

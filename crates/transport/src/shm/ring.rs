@@ -75,7 +75,7 @@ impl Producer {
         Ok(count)
     }
 
-    /// Whether the consumer has moved since the last `push`.
+    /// True if the consumer has moved since the last `push`.
     #[inline]
     pub(crate) fn is_ready(&self, control: &Control) -> bool {
         control.consumed.0.load(Ordering::Relaxed) != self.consumed_seen
@@ -141,7 +141,7 @@ impl Consumer {
         self.produced_seen
     }
 
-    /// Whether the producer has moved since the last `pull` found nothing.
+    /// True if the producer has moved since the last `pull` found nothing.
     #[inline]
     pub(crate) fn is_ready(&self, control: &Control) -> bool {
         control.announced.0.produced.load(Ordering::Relaxed) != self.produced_seen

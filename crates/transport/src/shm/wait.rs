@@ -54,7 +54,7 @@ pub fn spin_max_default() -> Duration {
     if *HAS_MANY_CORES.get_or_init(has_many_cores) { Duration::from_micros(50) } else { Duration::ZERO }
 }
 
-/// Whether the peer can run while we spin.
+/// True if the peer can run while we spin.
 fn has_many_cores() -> bool {
     // That counts the cores this thread may use; one pinned to a core still has peers on others.
     let usable = std::thread::available_parallelism().map_or(1, |count| count.get());

@@ -20,7 +20,7 @@ pub(crate) fn say_awake(sleeps: &AtomicU32) {
     sleeps.store(0, Ordering::Relaxed);
 }
 
-/// Whether the other side must be woken, after the caller published what it waits for. It is then said not to sleep: if it has not
+/// True if the other side must be woken, after the caller published what it waits for. It is then said not to sleep: if it has not
 /// reached the kernel yet, that refuses to let it.
 #[inline]
 pub(crate) fn must_wake(sleeps: &AtomicU32) -> bool {

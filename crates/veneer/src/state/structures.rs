@@ -88,7 +88,7 @@ impl State {
         self.scopes.len()
     }
 
-    /// Whether the innermost loop, within the innermost procedure, is open.
+    /// True if the innermost loop, within the innermost procedure, is open.
     pub(crate) fn in_loop(&self) -> bool {
         self.scopes.iter().rev().take_while(|s| s.kind != Kind::Procedure).any(|s| s.kind.is_loop())
     }
@@ -140,7 +140,7 @@ impl State {
         }
     }
 
-    /// Whether a structure that ended will be sent.
+    /// True if a structure that ended will be sent.
     pub(crate) fn was_kept(&self, ended: Ended) -> bool {
         ended.batch_length > 0
     }

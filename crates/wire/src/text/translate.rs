@@ -199,7 +199,7 @@ impl Translator {
         self.settle(&[]);
     }
 
-    /// How many structures are open; a prompt may show it.
+    /// The number of structures open; a prompt may show it.
     pub fn depth(&self) -> usize {
         self.open.len()
     }

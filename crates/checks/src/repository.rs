@@ -16,7 +16,6 @@ pub fn read(path: &str) -> String {
 
 /// The files of the repository with one of these endings (all if there are none), by their paths from its folder.
 /// What git tracks, or in an unpacked archive whatever is there.
-#[allow(dead_code, reason = "not every test needs it")]
 pub fn files(endings: &[&str]) -> Vec<String> {
     let git = Command::new("git").arg("-C").arg(root()).args(["ls-files", "-z"]).output();
     let mut paths = match git {
@@ -54,7 +53,6 @@ fn walk(folder: &Path, prefix: &str, paths: &mut Vec<String>) {
 }
 
 /// What stands between `<!-- NAME -->` and `<!-- end -->` of a document.
-#[allow(dead_code, reason = "not every test needs it")]
 pub fn section<'t>(text: &'t str, name: &str) -> &'t str {
     let mark = format!("<!-- {name} -->");
     let start = text.find(&mark).unwrap_or_else(|| panic!("there is no {mark}")) + mark.len();

@@ -1,0 +1,59 @@
+//! Prints the measures of the repository, each with its goal and its worst places.
+
+use std::process::ExitCode;
+
+use bifrost_checks::measures::measure;
+
+const HELP: &str = "Measures of the repository's text and code, each with its worst places
+
+Usage: cargo run -p bifrost-checks [-- [--worst N] [--json]]
+
+Options:
+  --worst N  The number of places that are named for each measure [default: 5]
+  --json     One JSON object a line
+";
+
+fn main() -> ExitCode {
+    let (mut worst, mut is_json) = (5, false);
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--json" => is_json = true,
+            "--worst" => match args.next().and_then(|number| number.parse().ok()) {
+                Some(number) => worst = number,
+                None => return usage("`--worst` needs a number"),
+            },
+            "--help" | "-h" => {
+                print!("{HELP}");
+                return ExitCode::SUCCESS;
+            }
+            other => return usage(&format!("`{other}` is no option")),
+        }
+    }
+    let measures = match measure(worst) {
+        Ok(measures) => measures,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    for measure in measures {
+        if is_json {
+            println!("{}", serde_json::to_string(&measure).expect("names and numbers"));
+            continue;
+        }
+        let goal = match measure.goal {
+            Some(goal) if measure.is_reached() => format!("(goal {goal}, reached)"),
+            Some(goal) => format!("(goal {goal})"),
+            None => String::new(),
+        };
+        println!("{:<70} {:>8.1}  {goal}", measure.name, measure.value);
+        measure.worst.iter().for_each(|place| println!("    {place}"));
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage(why: &str) -> ExitCode {
+    eprint!("error: {why}\n\n{HELP}");
+    ExitCode::from(2)
+}
